@@ -1,0 +1,40 @@
+"""Maintainers: from PyTorch's cuda.txt make cpu.txt (called by scripts/lock).
+
+On Linux torch becomes torch+cpu, by the digests in a file as sha256sum writes it, and the
+packages that only the CUDA build needs go. Elsewhere the default wheel has no CUDA: it stays.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+CUDA_ONLY = re.compile(r"^(nvidia-|cuda-|triton)")
+
+
+def main(cuda_lock: Path, wheels: Path, cpu_lock: Path) -> None:
+    header, *entries = re.split(r"\n(?=[a-z])", cuda_lock.read_text(encoding="utf-8").rstrip())
+    kept = []
+    for entry in entries:
+        if entry.startswith("torch=="):
+            kept += [_cpu(entry, wheels), _elsewhere(entry)]
+        elif not CUDA_ONLY.match(entry):
+            kept.append(entry)
+    cpu_lock.write_text("\n".join([header, *kept]) + "\n", encoding="utf-8")
+
+
+def _cpu(entry: str, wheels: Path) -> str:
+    pin = entry.split()[0]
+    digests = [line.split()[0] for line in wheels.read_text(encoding="utf-8").splitlines()]
+    hashes = " \\\n    ".join(f"--hash=sha256:{digest}" for digest in digests)
+    return f"{pin}+cpu ; sys_platform == 'linux' \\\n    {hashes}"
+
+
+def _elsewhere(entry: str) -> str:
+    pin, _, hashes = entry.partition(" \\\n")
+    return f"{pin} ; sys_platform != 'linux' \\\n{hashes}"
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:]))

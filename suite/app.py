@@ -1,0 +1,244 @@
+"""What each command does: puts the parts together, prints the result, raises the failures."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich import box
+from rich.table import Table
+
+from suite import conformance as conformance_test
+from suite import datasets, manifest, records
+from suite import doctor as diagnosis
+from suite import parity as proof
+from suite.engines.venv import VenvEngine
+from suite.errors import (
+    ConformanceFailed,
+    DlsuiteError,
+    EngineError,
+    Interrupted,
+    ManifestError,
+    ParityFailed,
+    RunsFailed,
+    UsageError,
+    nearest,
+)
+from suite.manifest import SuiteManifest
+from suite.models import MODELS
+from suite.plan import Plan, expand
+from suite.report import as_json as json_report
+from suite.report import table
+from suite.report.live import Live
+from suite.report.summary import summarise
+from suite.runner import Runner
+
+
+@dataclass
+class Settings:
+    """What holds for the whole process."""
+
+    debug: bool = False
+
+
+settings = Settings()
+
+
+def bug(error: Exception) -> DlsuiteError:
+    """An exception that nobody foresaw."""
+    return DlsuiteError(
+        f"a bug in dlsuite: {type(error).__name__}: {error}",
+        hint="run it again as dlsuite --debug ..., and report the traceback",
+    )
+
+
+@contextmanager
+def _live() -> Iterator[Live]:
+    try:
+        with Live() as live:
+            yield live
+    except KeyboardInterrupt:
+        raise Interrupted(
+            "interrupted; the worker was stopped, finished records are kept",
+            hint="dlsuite report shows what there is",
+        ) from None
+
+
+def run(
+    suite: str,
+    *,
+    frameworks: list[str],
+    model: str | None,
+    batch_size: int | None,
+    repeats: int | None,
+    results: Path,
+) -> None:
+    """Run a suite and print its table; RunsFailed where a run did not end well."""
+    chosen = _chosen(manifest.suite(suite), model=model, batch_size=batch_size, repeats=repeats)
+    plan = _plan(chosen, frameworks)
+    folder = records.RunFolder.create(results, chosen.name)
+    with _live() as live:
+        done = Runner(VenvEngine(), live).run(plan, folder)
+    table.console().print(table.render(summarise(done)))
+    bad = [each for each in done if each.status not in ("ok", "skipped")]
+    if bad or not any(each.status == "ok" for each in done):
+        raise RunsFailed(
+            f"{len(bad) or len(done)} of {len(done)} runs did not end well; "
+            "each has its record and its reason",
+            hint=f"dlsuite report {folder.path}",
+        )
+
+
+def parity(suite: str, *, frameworks: list[str], model: str | None, fresh: bool) -> None:
+    """Prove and print; ParityFailed where a framework is not proven."""
+    plan = _plan(_chosen(manifest.suite(suite), model=model), frameworks)
+    rows: list[tuple[str, ...]] = []
+    failed = []
+    with _live() as live, tempfile.TemporaryDirectory(prefix="dlsuite-") as work:
+        runner = Runner(VenvEngine(), live)
+        refusals = {
+            trial.framework: refusal
+            for trial in plan.trials
+            if (refusal := runner.refusal(trial.framework))
+        }
+        for workload, inputs in runner.inputs(plan, Path(work)).items():
+            trials = [trial for trial in plan.trials if trial.workload == workload]
+            try:
+                certificates = runner.certify(trials, inputs, fresh=fresh)
+            except proof.ProofFailed as error:
+                raise ParityFailed(str(error), hint="dlsuite doctor") from None
+            for trial in trials:
+                certificate = certificates.get(trial.trial_id)
+                refusal = refusals.get(trial.framework)
+                reason = certificate.reason if certificate else refusal and refusal.error.message
+                if reason:
+                    failed.append(f"{trial.framework} {trial.variant}: {reason}")
+                rows.append(_parity_row(trial.framework, trial.variant, workload.model, certificate))
+    table.console().print(_parity_table(rows))
+    if failed:
+        raise ParityFailed("; ".join(failed), hint="the worker's log is in the cache, under logs/")
+
+
+def _parity_row(
+    framework: str, variant: str, model: str, certificate: proof.Certificate | None
+) -> tuple[str, ...]:
+    worst = certificate.worst if certificate else {}
+    errors = (f"{worst[name]:.1e}" if name in worst else "-" for name in table.QUANTITIES)
+    mark = table.PROVEN if certificate and certificate.proven else table.UNPROVEN
+    return (framework, variant, model, *errors, mark)
+
+
+def _parity_table(rows: list[tuple[str, ...]]) -> Table:
+    shown = Table(
+        title=f"largest relative L2 error over {proof.STEPS} steps beside the float64 reference",
+        caption=f"= all within {proof.TOLERANCE:.0e}: proven to be the same work; ? not",
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+        caption_justify="left",
+    )
+    for name in ("framework", "variant", "model", *table.QUANTITIES, "parity"):
+        shown.add_column(name, justify="right" if name in table.QUANTITIES else "left")
+    for row in rows:
+        shown.add_row(*row)
+    return shown
+
+
+def report(run: Path, *, results: Path, as_json: bool) -> None:
+    """Print a run's summary; `run` is a folder, or a name in `results`."""
+    folder = run if run.is_dir() else results / run
+    found = records.read(folder)
+    summaries = summarise(found)
+    if as_json:
+        print(json_report.render(found[0].run_id, summaries))
+    else:
+        table.console().print(table.render(summaries))
+
+
+def prepare(name: str, source: Path | None) -> None:
+    """Prepare a dataset and say where it lies."""
+    with _live() as live:
+        place = datasets.prepare(manifest.dataset(name), say=live.say, source=source)
+    print(place)
+
+
+def list_all() -> None:
+    """Print all names that the other commands take."""
+    shown = table.console()
+    for name in manifest.names("framework"):
+        framework = manifest.framework(name)
+        shown.print(f"framework {name}: {framework.title}, Python {framework.python}")
+        for variant, meaning in framework.variants.items():
+            shown.print(f"  variant {name}:{variant}: {meaning}")
+    for name, make in MODELS.items():
+        architecture = make()
+        shown.print(f"model {name}: {architecture.parameter_count:,} parameters")
+    for name in manifest.names("dataset"):
+        shown.print(f"dataset {name}: {manifest.dataset(name).title}")
+    for name in manifest.names("suite"):
+        shown.print(f"suite {name}: {manifest.suite(name).title}")
+
+
+def doctor() -> None:
+    """Print the diagnosis; EngineError where no framework can run here."""
+    findings = diagnosis.examine()
+    shown = table.console()
+    for finding in findings:
+        shown.print(f"{finding.mark} {finding.text}", markup=False, soft_wrap=True)
+        if finding.next_step:
+            shown.print(f"  next: {finding.next_step}", markup=False, soft_wrap=True)
+    if not any(finding.good for finding in findings if finding.framework):
+        raise EngineError("no framework can run here", hint="follow the steps above")
+
+
+def conformance(command: list[str]) -> None:
+    """Put a worker through the protocol's test; ConformanceFailed where it fails."""
+    problems = conformance_test.check(command)
+    if problems:
+        raise ConformanceFailed("; ".join(problems), hint="docs/protocol.md")
+    print("conforms to protocol version 1")
+
+
+def _chosen(
+    suite: SuiteManifest,
+    *,
+    model: str | None = None,
+    batch_size: int | None = None,
+    repeats: int | None = None,
+) -> SuiteManifest:
+    """The suite with the command line's changes, checked as its file was."""
+    for option, value in (("--batch-size", batch_size), ("--repeats", repeats)):
+        if value is not None and value < 1:
+            raise UsageError(f"{option} is {value}; at least 1 makes sense", hint=f"{option} 1")
+    workloads = [w for w in suite.workloads if model in (None, w.model)]
+    if not workloads:
+        known = {w.model for w in suite.workloads}
+        raise UsageError(
+            f"suite {suite.name!r} has no model {model!r}; {nearest(str(model), known | set(MODELS))}",
+            hint="dlsuite list",
+        )
+    if batch_size:
+        workloads = [w.model_copy(update={"batch_size": batch_size}) for w in workloads]
+    changes = {"workloads": tuple(workloads), "repeats": repeats or suite.repeats}
+    return suite.model_copy(update=changes)
+
+
+def _plan(suite: SuiteManifest, frameworks: list[str]) -> Plan:
+    known = {name: manifest.framework(name) for name in manifest.names("framework")}
+    for workload in suite.workloads:
+        data, model = manifest.dataset(workload.dataset), MODELS[workload.model]()
+        if (data.shape, data.classes) != (model.input_shape, model.classes):
+            raise ManifestError(
+                f"suite {suite.name!r}: {workload.model} takes {model.input_shape} and tells "
+                f"{model.classes} classes, {workload.dataset} has {data.shape} and {data.classes}",
+                hint="dlsuite list",
+            )
+        if workload.batch_size > data.samples["train"]:
+            raise UsageError(
+                f"batch size {workload.batch_size} is more than the {data.samples['train']} "
+                f"training samples of {workload.dataset}",
+                hint=f"--batch-size {data.samples['train']} or less",
+            )
+    return expand(suite, known, only=frameworks)

@@ -1,0 +1,157 @@
+"""The protocol's test for a worker, in whatever language it is written.
+
+It gives the worker small trials on made-up data and checks what comes back: the events' schema
+and order, that standard output mirrors the file, and the parity files' shapes.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from suite import events, inputs, manifest
+from suite.engines.base import Event
+from suite.errors import EngineError
+from suite.events import ProtocolError
+from suite.inputs import Inputs, Mode
+from suite.manifest import Measure
+from suite.plan import Trial, expand
+
+SAMPLES = {"train": 200, "test": 50}  # no multiple of the batch size: the last batch is filled
+STEPS = 2
+DEADLINE_S = 300.0
+MEASURE = Measure(block_s=0.01, max_warmup_blocks=8, min_measure_s=0.05, max_measure_s=1)
+ORDER = {
+    "train": ("started", "built", "compiled", "warmup", "block", "epoch", "memory", "finished"),
+    "parity": ("started", "built", "parity", "memory", "finished"),
+}
+
+
+def check(command: list[str], *, framework: str = "pytorch", variant: str = "eager") -> list[str]:
+    """What is wrong with the worker that `command` starts, a trial's folder appended; [] if nothing.
+
+    `framework` and `variant` go into trial.json.
+    """
+    problems = []
+    with tempfile.TemporaryDirectory(prefix="dlsuite-conformance-") as work:
+        trial, given = _workload(Path(work), framework, variant)
+        for mode in ("train", "parity"):
+            folder = Path(work) / mode
+            inputs.write_trial(
+                folder, trial, given, mode=mode, measure=MEASURE, epochs=1, steps=STEPS
+            )
+            problems += [f"{mode}: {problem}" for problem in _try(command, folder, mode, given)]
+        problems += [f"broken trial: {each}" for each in _broken(command, Path(work))]
+    return problems
+
+
+def trial_problems(trial: dict[str, Any]) -> list[str]:
+    """Where a trial.json breaks its schema (docs/trial.schema.json)."""
+    return [error.message for error in events.validator("trial").iter_errors(trial)]
+
+
+def _workload(work: Path, framework: str, variant: str) -> tuple[Trial, Inputs]:
+    suite = manifest.suite("quick")
+    known = {name: manifest.framework(name) for name in manifest.names("framework")}
+    trial = replace(expand(suite, known).trials[0], framework=framework, variant=variant)
+    dataset = manifest.dataset("mnist").model_copy(update={"samples": SAMPLES})
+    generator = np.random.default_rng(0)
+    for split, samples in SAMPLES.items():
+        images = generator.integers(0, 256, (samples, *dataset.shape), dtype=np.uint8)
+        np.save(work / f"{split}_images.npy", images)
+        labels = generator.integers(0, dataset.classes, samples, dtype=np.int32)
+        np.save(work / f"{split}_labels.npy", labels)
+    given = inputs.make(trial.workload, dataset, data=work, seed=0, place=work / "inputs")
+    return trial, given
+
+
+def _try(command: list[str], folder: Path, mode: Mode, given: Inputs) -> Iterator[str]:
+    problems = trial_problems(json.loads((folder / "trial.json").read_text(encoding="utf-8")))
+    yield from (f"trial.json itself: {problem}" for problem in problems)
+    reply = _start(command, folder)
+    if reply.returncode:
+        yield f"exit code {reply.returncode}"
+    path = folder / "results" / "events.jsonl"
+    try:
+        said = events.read(path)
+    except ProtocolError as error:
+        yield str(error)
+        return
+    if not path.exists() or reply.stdout != path.read_text(encoding="utf-8"):
+        yield "standard output is not the same as events.jsonl"
+    yield from _order(said, mode)
+    if mode == "parity":
+        yield from _files(folder / "results", given)
+
+
+def _order(said: list[Event], mode: Mode) -> Iterator[str]:
+    kinds = [event["event"] for event in said]
+    missing = [kind for kind in ORDER[mode] if kind not in kinds]
+    if missing:
+        yield f"no event {', '.join(missing)}"
+        return
+    first = ORDER[mode][:3]
+    if tuple(kinds[: len(first)]) != first or kinds[-1] != "finished":
+        yield f"events in the wrong order: {', '.join(dict.fromkeys(kinds))}"
+    if "warmup" in kinds[kinds.index("block") :] if "block" in kinds else False:
+        yield "a warm-up block after a measured one"
+    stamps = [event["monotonic_ns"] for event in said]
+    if stamps != sorted(stamps):
+        yield "monotonic_ns goes back"
+
+
+def _files(results: Path, given: Inputs) -> Iterator[str]:
+    count = given.architecture.parameter_count
+    batch = manifest.suite("quick").workloads[0].batch_size
+    shapes: dict[str, tuple[int, ...]] = {
+        "logits": (batch, given.architecture.classes),
+        "loss": (),
+        "gradients": (count,),
+        "weights": (count,),
+    }
+    for step in range(STEPS):
+        for name, shape in shapes.items():
+            path = results / f"step{step:02d}_{name}.npy"
+            found = np.load(path).shape if path.exists() else None
+            if found != shape:
+                yield f"{path.name} has shape {found}, not {shape}"
+
+
+def _broken(command: list[str], work: Path) -> Iterator[str]:
+    """A trial whose weights are cut short must fail in words."""
+    folder = work / "broken"
+    (folder / "results").mkdir(parents=True)
+    values = json.loads((work / "train" / "trial.json").read_text(encoding="utf-8"))
+    np.save(work / "short.npy", np.zeros(7, np.float32))
+    values["paths"] |= {"weights": str(work / "short.npy"), "results": str(folder / "results")}
+    (folder / "trial.json").write_text(json.dumps(values), encoding="utf-8")
+    reply = _start(command, folder)
+    if reply.returncode == 0:
+        yield "exit code 0, though the weights are cut short"
+    try:
+        said = events.read(folder / "results" / "events.jsonl")
+    except ProtocolError as error:
+        yield str(error)
+        return
+    if not events.of(said, "failed"):
+        yield "no event failed, though the weights are cut short"
+
+
+def _start(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            [*command, str(folder)],
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=DEADLINE_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EngineError(f"{command[0]}: {error}", hint="give the worker's command") from None

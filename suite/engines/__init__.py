@@ -1,0 +1,1 @@
+"""Engines run workers: each in a folder of its own, watched, with a deadline."""

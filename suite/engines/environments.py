@@ -1,0 +1,140 @@
+"""One virtual environment for each framework and lock: built once, whole, and used again."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from suite.engines import interpreters
+from suite.engines.base import FrameworkUnavailable, Prepared, Say
+from suite.errors import EngineError
+from suite.manifest import FrameworkManifest
+from suite.paths import LOCKS, digest, home, sha256
+
+PROBE_TIMEOUT_S = 2.0
+
+
+def ready(manifest: FrameworkManifest, say: Say) -> Prepared:
+    """The framework's environment, built now if no whole one is there.
+
+    The locks are tried in the manifest's order. Raise FrameworkUnavailable where no interpreter
+    fits, EngineError where no lock can be installed.
+    """
+    found = interpreters.find(manifest.python)
+    if found is None:
+        raise FrameworkUnavailable(
+            f"{manifest.title} needs Python {manifest.python}, and none was found on PATH, "
+            "among pyenv's or uv's",
+            hint=f"install one (uv python install, pyenv install), then: dlsuite run quick"
+            f" --framework {manifest.name}",
+        )
+    interpreter, version = found
+    locks = [LOCKS / manifest.name / name for name in manifest.locks]
+    tag = f"py{version.major}{version.minor}"
+    for lock in locks:
+        place = environment(manifest, lock, tag)
+        if (place / "ready").exists():
+            return _prepared(manifest, place, lock)
+    reasons = []
+    for lock in locks:
+        place = environment(manifest, lock, tag)
+        with _alone(place):
+            if not (place / "ready").exists():
+                reason = _build(manifest, interpreter, lock, place, say)
+                if reason:
+                    reasons.append(f"{lock.name}: {reason}")
+                    continue
+        return _prepared(manifest, place, lock)
+    raise EngineError(
+        f"{manifest.title} cannot be installed: {'; '.join(reasons)}",
+        hint=f"see {log_path(manifest)}, check the network and pip's settings, then:"
+        " dlsuite doctor",
+    )
+
+
+def environment(manifest: FrameworkManifest, lock: Path, tag: str) -> Path:
+    key = digest([sha256(lock), tag])[:12]
+    return home() / "environments" / f"{manifest.name}-{lock.stem}-{tag}-{key}"
+
+
+def log_path(manifest: FrameworkManifest) -> Path:
+    return home() / "environments" / f"{manifest.name}.log"
+
+
+def _prepared(manifest: FrameworkManifest, place: Path, lock: Path) -> Prepared:
+    python = place / "bin" / "python"
+    return Prepared(framework=manifest.name, python=python, lock_sha256=sha256(lock))
+
+
+def _build(
+    manifest: FrameworkManifest, interpreter: Path, lock: Path, place: Path, say: Say
+) -> str | None:
+    """Build in place and mark ready last; return why it failed, or None."""
+    shutil.rmtree(place, ignore_errors=True)  # a half-built one
+    say(f"{manifest.title}: making its environment ({lock.parent.name}/{lock.name})")
+    with log_path(manifest).open("w", encoding="utf-8") as log:
+        made = subprocess.run(
+            [interpreter, "-m", "venv", place], stdout=log, stderr=log, check=False
+        )
+        if made.returncode:
+            return "venv failed"
+        reason = _install(_pip(manifest, lock, place), log, say, manifest.title)
+    if reason:
+        shutil.rmtree(place, ignore_errors=True)
+        return reason
+    (place / "ready").touch()
+    return None
+
+
+def _pip(manifest: FrameworkManifest, lock: Path, place: Path) -> list[str]:
+    command = [str(place / "bin" / "python"), "-m", "pip", "install", "--no-input"]
+    command += ["--progress-bar", "off", "--disable-pip-version-check"]
+    command += ["--require-hashes", "-r", str(lock)]
+    if manifest.cpu_index and lock.name == "cpu.txt" and answers(manifest.cpu_index):
+        command += ["--extra-index-url", manifest.cpu_index]
+    return command
+
+
+def _install(command: list[str], log: TextIO, say: Say, title: str) -> str | None:
+    """Run pip, say what it is at, and return its last error, or None where all went well."""
+    errors = []
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as pip:
+        assert pip.stdout is not None
+        for line in pip.stdout:
+            log.write(line)
+            words = line.split()
+            if words[:1] in (["Collecting"], ["Downloading"], ["Installing"]):
+                say(f"{title}: {words[0].lower()} {words[1].rsplit('/', 1)[-1].split('==')[0]}")
+            if line.startswith("ERROR:"):
+                errors.append(line.removeprefix("ERROR:").strip())
+    return (errors[-1] if errors else "pip failed") if pip.returncode else None
+
+
+def answers(url: str) -> bool:
+    """Whether `url` can be read, through the user's proxy if there is one.
+
+    An extra index that does not answer would cost pip seconds for each package.
+    """
+    request = urllib.request.Request(url, method="HEAD")
+    try:
+        with urllib.request.urlopen(request, timeout=PROBE_TIMEOUT_S):
+            return True
+    except OSError:
+        return False
+
+
+@contextmanager
+def _alone(place: Path) -> Iterator[None]:
+    """Let one process build an environment; another waits and then finds it ready."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with place.with_suffix(".lock").open("w", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,58 @@
+"""Find a Python that a framework can live with: this one, on PATH, pyenv's or uv's."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+MINORS = range(20, 5, -1)
+
+
+def find(python: str) -> tuple[Path, Version] | None:
+    """The first interpreter in the range `python` that can make virtual environments."""
+    wanted = SpecifierSet(python)
+    for candidate in _candidates():
+        version = probe(candidate)
+        if version is not None and version in wanted:
+            return candidate, version
+    return None
+
+
+def _candidates() -> Iterator[Path]:
+    yield Path(sys.executable)
+    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        for minor in MINORS:
+            yield Path(folder) / f"python3.{minor}"
+    home = Path.home()
+    pyenv = Path(os.environ.get("PYENV_ROOT", home / ".pyenv"))
+    data = Path(os.environ.get("XDG_DATA_HOME", home / ".local/share"))
+    uv = Path(os.environ.get("UV_PYTHON_INSTALL_DIR", data / "uv/python"))
+    for folder in (pyenv / "versions", uv):
+        for installed in sorted(folder.glob("*"), reverse=True):
+            yield installed / "bin" / "python3"
+
+
+@lru_cache(maxsize=None)
+def probe(interpreter: Path) -> Version | None:
+    """Its version; None where it does not start or lacks venv and pip."""
+    if not interpreter.is_file():
+        return None
+    code = "import ensurepip, venv, platform; print(platform.python_version())"
+    try:
+        reply = subprocess.run(
+            [interpreter, "-I", "-c", code],
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return Version(reply.stdout.strip()) if reply.returncode == 0 else None

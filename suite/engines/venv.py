@@ -1,0 +1,107 @@
+"""The engine that needs nothing but Python: each worker a process in its framework's environment."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from suite.engines import environments
+from suite.engines.base import OnLine, Outcome, Prepared, Say
+from suite.manifest import FrameworkManifest
+from suite.paths import WORKER, home, tree_sha256
+
+TERM_GRACE_S = 3.0
+# What a worker inherits: enough to find a compiler, a home and a language; no PYTHON* settings.
+INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "LD_LIBRARY_PATH", "CC", "CXX")
+
+
+class VenvEngine:
+    name = "venv"
+
+    def __init__(self, worker: Path = WORKER) -> None:
+        self._worker = worker
+        self.worker_sha256 = tree_sha256(worker)
+
+    def prepare(self, manifest: FrameworkManifest, say: Say) -> Prepared:
+        return environments.ready(manifest, say)
+
+    def run(
+        self, prepared: Prepared, folder: Path, *, log: Path, deadline_s: float, on_line: OnLine
+    ) -> Outcome:
+        command = [str(prepared.python), "-m", "suite.worker", str(folder)]
+        with log.open("wb") as stderr, self._process(command, folder, stderr.fileno()) as process:
+            expired = threading.Event()
+
+            def expire() -> None:
+                expired.set()
+                _kill(process)
+
+            deadline = threading.Timer(deadline_s, expire)
+            deadline.start()
+            try:
+                assert process.stdout is not None
+                for line in process.stdout:
+                    on_line(line)
+                exit_code = process.wait()
+            finally:
+                deadline.cancel()
+        return Outcome(exit_code=exit_code, timed_out=expired.is_set())
+
+    @contextmanager
+    def _process(
+        self, command: list[str], folder: Path, stderr: int
+    ) -> Iterator[subprocess.Popen[str]]:
+        """A process in a group of its own, which does not outlive this block."""
+        environ = {key: os.environ[key] for key in INHERITED if key in os.environ}
+        environ["PYTHONPATH"] = str(self._staged())
+        environ["PYTHONNOUSERSITE"] = "1"
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        try:
+            yield process
+        finally:
+            _kill(process)
+
+    def _staged(self) -> Path:
+        """A copy of the worker with nothing beside it: no host module can be imported by it."""
+        place = home() / "workers" / self.worker_sha256[:12]
+        if not place.exists():
+            part = place.with_name(f"{place.name}.{os.getpid()}.part")
+            (part / "suite").mkdir(parents=True)
+            (part / "suite" / "__init__.py").touch()
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(self._worker, part / "suite" / "worker", ignore=ignored)
+            try:
+                part.rename(place)
+            except OSError:  # another process was first
+                shutil.rmtree(part)
+        return place
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    """End the process and all it started; ask first, then insist."""
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, sign)
+        except ProcessLookupError:
+            break
+        try:
+            process.wait(timeout=TERM_GRACE_S)
+        except subprocess.TimeoutExpired:
+            continue
+    process.wait()

@@ -1,0 +1,105 @@
+"""The neutral files of a workload, the same for every framework, and the trial folder of a worker."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from suite import environment
+from suite.manifest import DatasetManifest, Measure, Workload
+from suite.models import MODELS
+from suite.models.architecture import Architecture
+from suite.paths import digest, sha256
+from suite.plan import Trial
+from suite.worker.protocol import SCHEMA_VERSION
+
+Mode = Literal["train", "parity"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """Initial weights, the order of the samples, the data; `sha256` is a digest of them all."""
+
+    architecture: Architecture
+    dataset: DatasetManifest
+    data: Path
+    weights: Path
+    order: Path
+    sha256: str
+
+
+def make(
+    workload: Workload, dataset: DatasetManifest, *, data: Path, seed: int, place: Path
+) -> Inputs:
+    """Write weights.npy and order.npy (docs/protocol.md) into the folder `place`."""
+    architecture = MODELS[workload.model]()
+    place.mkdir(parents=True, exist_ok=True)
+    weights, order = place / "weights.npy", place / "order.npy"
+    np.save(weights, architecture.initial_weights(seed))
+    generator = np.random.default_rng(seed)
+    samples = dataset.samples["train"]
+    permutations = [generator.permutation(samples) for _ in range(workload.epochs)]
+    np.save(order, np.stack(permutations).astype(np.int32))
+    hashes = [sha256(weights), sha256(order), *(file.sha256 for file in dataset.files.values())]
+    return Inputs(
+        architecture=architecture,
+        dataset=dataset,
+        data=data,
+        weights=weights,
+        order=order,
+        sha256=digest(hashes),
+    )
+
+
+def write_trial(
+    folder: Path,
+    trial: Trial,
+    inputs: Inputs,
+    *,
+    mode: Mode,
+    measure: Measure,
+    precision: str | None = None,
+    repeat: int = 0,
+    epochs: int = 0,
+    steps: int = 0,
+) -> None:
+    """Make `folder` with its trial.json and an empty results/, all that a worker gets."""
+    work, architecture = trial.workload, inputs.architecture
+    results = folder / "results"
+    results.mkdir(parents=True)
+    values = {
+        "schema_version": SCHEMA_VERSION,
+        "trial_id": trial.trial_id,
+        "repeat": repeat,
+        "framework": trial.framework,
+        "variant": trial.variant,
+        "mode": mode,
+        "architecture": architecture.to_json(),
+        "parameters": [
+            {"name": each.name, "shape": each.shape} for each in architecture.parameters()
+        ],
+        "batch_size": work.batch_size,
+        "precision": precision or work.precision,
+        "optimizer": work.optimizer.model_dump(),
+        "device": trial.device,
+        "cpus": environment.cpus(),
+        "seed": trial.seed,
+        "rank": 0,
+        "world_size": 1,
+        "rendezvous": None,
+        "epochs": epochs,
+        "steps": steps,
+        "measure": measure.model_dump(),
+        "normalize": inputs.dataset.normalize.model_dump(),
+        "paths": {
+            "data": str(inputs.data),
+            "weights": str(inputs.weights),
+            "order": str(inputs.order),
+            "results": str(results),
+        },
+    }
+    (folder / "trial.json").write_text(json.dumps(values, indent=1), encoding="utf-8")

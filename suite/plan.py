@@ -1,0 +1,105 @@
+"""A suite manifest becomes a plan: every run of every trial, in the order they will start. Pure."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from suite.errors import UsageError, unknown
+from suite.manifest import FrameworkManifest, Measure, SuiteManifest, Workload
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One workload in one framework variant on one device."""
+
+    framework: str
+    variant: str
+    track: str
+    device: str
+    workload: Workload
+    seed: int
+
+    @property
+    def trial_id(self) -> str:
+        work, optimizer = self.workload, self.workload.optimizer
+        return (
+            f"{self.framework}-{self.variant}-{work.model}-{work.dataset}-{work.mode}"
+            f"-b{work.batch_size}-{work.precision}-{optimizer.name}{optimizer.learning_rate:g}"
+            f"-{self.device}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One fresh process of a trial; the first of each goes through whole epochs."""
+
+    trial: Trial
+    repeat: int
+
+    @property
+    def epochs(self) -> int:
+        return self.trial.workload.epochs if self.repeat == 0 else 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    suite: str
+    measure: Measure
+    deadline_s: float
+    trials: tuple[Trial, ...]
+    runs: tuple[Run, ...]
+
+
+def expand(
+    suite: SuiteManifest,
+    frameworks: dict[str, FrameworkManifest],
+    *,
+    only: Iterable[str] = (),
+    repeats: int | None = None,
+) -> Plan:
+    """All the runs of `suite`; `only` (framework or framework:variant) takes its frameworks' place.
+
+    Runs are interleaved: each round has one run of every trial, in an order drawn from the
+    suite's seed, so that a slow quarter of an hour does not fall on one framework.
+    """
+    chosen = dict.fromkeys(resolve(name, frameworks) for name in (tuple(only) or suite.frameworks))
+    trials = tuple(
+        Trial(
+            framework=framework,
+            variant=variant,
+            track=suite.track,
+            device=suite.device,
+            workload=workload,
+            seed=suite.seed,
+        )
+        for workload in suite.workloads
+        for framework, variant in chosen
+    )
+    if len({trial.trial_id for trial in trials}) < len(trials):
+        raise UsageError(f"suite {suite.name!r} has a workload twice", hint="dlsuite list")
+    rounds = random.Random(suite.seed)
+    runs = tuple(
+        Run(trial=trial, repeat=repeat)
+        for repeat in range(repeats or suite.repeats)
+        for trial in rounds.sample(trials, len(trials))
+    )
+    return Plan(
+        suite=suite.name,
+        measure=suite.measure,
+        deadline_s=suite.deadline_s,
+        trials=trials,
+        runs=runs,
+    )
+
+
+def resolve(name: str, frameworks: dict[str, FrameworkManifest]) -> tuple[str, str]:
+    """`framework` or `framework:variant` as both; the first variant is the default."""
+    framework, _, variant = name.partition(":")
+    if framework not in frameworks:
+        raise unknown("framework", framework, frameworks)
+    variants = frameworks[framework].variants
+    if variant and variant not in variants:
+        raise unknown(f"variant of {framework}", variant, variants)
+    return framework, variant or next(iter(variants))

@@ -1,0 +1,185 @@
+"""Records: one JSON file for each run of a trial, written at once and whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from suite.errors import ResultsError
+from suite.paths import write_atomically
+
+SCHEMA_VERSION = 1  # 1: the first
+
+Status = Literal["ok", "failed", "timeout", "oom", "skipped"]
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Error(Strict):
+    """Why a run did not end well; `hint` is the next step, where one is known."""
+
+    error_class: str
+    message: str
+    hint: str | None = None
+
+
+class Times(Strict):
+    import_s: float | None = None
+    build_s: float | None = None
+    first_step_s: float | None = None
+    warmup_s: float | None = None
+    measured_s: float | None = None
+
+
+class Block(Strict):
+    """Steps timed together; those before the series was steady are marked."""
+
+    warmup: bool
+    steps: int
+    duration_s: float
+    samples_per_s: float
+
+
+class Epoch(Strict):
+    epoch: int
+    duration_s: float
+    train_loss: float
+    train_accuracy: float
+    test_loss: float
+    test_accuracy: float
+
+
+class Memory(Strict):
+    host_rss_peak_bytes: int | None = None
+    device_peak_bytes: int | None = None
+    device_reserved_bytes: int | None = None
+
+
+class Parity(Strict):
+    """Whether this very work was proven equal to the reference, and by which certificate."""
+
+    proven: bool
+    certificate: str | None = None
+    reason: str | None = None
+
+
+class Record(Strict):
+    """Everything known of one run. What is not known is null, never 0."""
+
+    schema_version: int = SCHEMA_VERSION
+    run_id: str
+    suite: str
+    trial_id: str
+    framework: str
+    framework_version: str | None = None
+    variant: str
+    track: str
+    model: str
+    parameters: int | None = None
+    flops_per_sample: int
+    dataset: str
+    mode: str
+    batch_size: int
+    precision: str
+    optimizer: dict[str, Any]
+    device: str
+    repeat: int
+    seed: int
+    status: Status
+    error: Error | None = None
+    engine: str
+    image_id: str | None = None
+    environment: dict[str, Any]
+    times: Times = Times()
+    blocks: tuple[Block, ...] = ()
+    samples_per_s: float | None = None
+    epochs: tuple[Epoch, ...] = ()
+    memory: Memory = Memory()
+    power: dict[str, Any] | None = None
+    parity: Parity
+    log: str | None = None
+
+
+class RunFolder:
+    """results/<run-id>/: the records, and the workers' logs and events in logs/."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.run_id = path.name
+        self.logs = path / "logs"
+
+    @classmethod
+    def create(cls, results: Path, suite: str) -> RunFolder:
+        """A new folder; `results/latest` points at it. ResultsError where it cannot be written."""
+        stamp = time.strftime("%Y%m%d-%H%M%S")
+        try:
+            results.mkdir(parents=True, exist_ok=True)
+            path = _fresh(results, f"{stamp}-{suite}")
+            (path / "logs").mkdir()
+            link = results / f".latest-{os.getpid()}"
+            link.unlink(missing_ok=True)
+            link.symlink_to(path.name)
+            link.replace(results / "latest")
+        except OSError as error:
+            raise ResultsError(
+                f"{results} cannot be written: {error.strerror}",
+                hint="give another folder with --results",
+            ) from None
+        return cls(path)
+
+    def append(self, record: Record) -> None:
+        name = f"{record.trial_id}-r{record.repeat}.json"
+        try:
+            write_atomically(self.path / name, record.model_dump_json(indent=1) + "\n")
+        except OSError as error:
+            raise ResultsError(
+                f"{self.path / name} cannot be written: {error.strerror}",
+                hint="free some space; the records written so far are whole",
+            ) from None
+
+
+def _fresh(results: Path, name: str) -> Path:
+    for suffix in ("", *(f"-{number}" for number in range(2, 100))):
+        path = results / f"{name}{suffix}"
+        try:
+            path.mkdir()
+        except FileExistsError:
+            continue
+        return path
+    raise FileExistsError(17, "too many runs in one second")
+
+
+def read(path: Path) -> list[Record]:
+    """All the records in one run's folder, by name; ResultsError where it is none."""
+    files = sorted(path.glob("*.json")) if path.is_dir() else []
+    if not files:
+        raise ResultsError(f"{path} has no records", hint="dlsuite run quick")
+    return [_read(file) for file in files]
+
+
+def _read(file: Path) -> Record:
+    try:
+        values = json.loads(file.read_text(encoding="utf-8"))
+        version = values.get("schema_version") if isinstance(values, dict) else None
+        if version != SCHEMA_VERSION:
+            raise ResultsError(
+                f"{file}: record of schema version {version}, this is {SCHEMA_VERSION}",
+                hint="read it with the dlsuite that wrote it",
+            )
+        return Record.model_validate(values)
+    except (OSError, ValueError) as error:
+        if isinstance(error, ValidationError):
+            first = error.errors()[0]
+            reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        else:
+            reason = str(error)
+        raise ResultsError(
+            f"{file}: not a record: {reason}", hint="move it out of the run's folder"
+        ) from None

@@ -1,0 +1,1 @@
+"""Reports: from records to a table or JSON. Pure; one file for each form."""

@@ -1,0 +1,48 @@
+"""The summary of a run as JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from suite.report.summary import TrialSummary
+
+IDENTITY = (
+    "trial_id",
+    "framework",
+    "variant",
+    "track",
+    "model",
+    "dataset",
+    "mode",
+    "batch_size",
+    "precision",
+    "optimizer",
+    "device",
+)
+
+
+def render(run_id: str, summaries: list[TrialSummary]) -> str:
+    """One object: run_id and its trials, fastest first."""
+    return json.dumps({"run_id": run_id, "trials": [_trial(each) for each in summaries]}, indent=1)
+
+
+def _trial(summary: TrialSummary) -> dict[str, Any]:
+    rate = summary.samples_per_s
+    return {
+        **{key: getattr(summary.record, key) for key in IDENTITY},
+        "framework_version": summary.framework_version,
+        "runs": rate.runs,
+        "status": summary.status,
+        "error": summary.error.model_dump() if summary.error else None,
+        "samples_per_s": {
+            "median": rate.median,
+            "ci_low": rate.ci_low,
+            "ci_high": rate.ci_high,
+        },
+        "first_step_s": summary.first_step_s,
+        "epoch_s": summary.epoch_s,
+        "accuracy": summary.accuracy,
+        "host_rss_peak_bytes": summary.host_rss_peak_bytes,
+        "parity": summary.parity.model_dump(),
+    }

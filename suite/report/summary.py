@@ -1,0 +1,65 @@
+"""What the records of one run say, trial by trial."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from suite import stats
+from suite.records import Error, Parity, Record, Status
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialSummary:
+    """One trial over its runs; `record` is any of them, for what they have in common."""
+
+    record: Record
+    framework_version: str | None
+    statuses: tuple[Status, ...]
+    error: Error | None  # the first that occurred
+    samples_per_s: stats.Summary
+    first_step_s: float | None
+    epoch_s: float | None
+    accuracy: float | None  # on the test split, after the last epoch
+    host_rss_peak_bytes: int | None
+    parity: Parity
+
+    @property
+    def status(self) -> str:
+        """`ok` where every run was, else the first other status."""
+        return next((status for status in self.statuses if status != "ok"), "ok")
+
+
+def summarise(records: Iterable[Record]) -> list[TrialSummary]:
+    """The trials, fastest first; those without a figure last."""
+    trials: dict[str, list[Record]] = {}
+    for record in records:
+        trials.setdefault(record.trial_id, []).append(record)
+    summaries = [_trial(sorted(runs, key=lambda run: run.repeat)) for runs in trials.values()]
+    return sorted(summaries, key=lambda each: -(each.samples_per_s.median or 0))
+
+
+def _trial(runs: list[Record]) -> TrialSummary:
+    ok = [run for run in runs if run.status == "ok"]
+    epochs = [run.epochs[-1] for run in ok if run.epochs]
+    return TrialSummary(
+        record=runs[0],
+        framework_version=next((run.framework_version for run in ok), None),
+        statuses=tuple(run.status for run in runs),
+        error=next((run.error for run in runs if run.error), None),
+        samples_per_s=stats.summarise([run.samples_per_s for run in ok if run.samples_per_s]),
+        first_step_s=_median([run.times.first_step_s for run in ok]),
+        epoch_s=_median([epoch.duration_s for epoch in epochs]),
+        accuracy=_median([epoch.test_accuracy for epoch in epochs]),
+        host_rss_peak_bytes=max(
+            (run.memory.host_rss_peak_bytes or 0 for run in ok), default=0
+        )
+        or None,
+        parity=runs[0].parity,
+    )
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None

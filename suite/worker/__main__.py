@@ -1,0 +1,72 @@
+"""`python -m suite.worker FOLDER`: do the trial in FOLDER and write its events."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import resource
+import sys
+import time
+import traceback
+from pathlib import Path
+
+import numpy as np
+
+from .frameworks import MODULES
+from .loop import MODES
+from .protocol import Events, Trial, read_weights
+
+
+def main(folder: Path) -> int:
+    trial = Trial.read(folder)
+    events = Events(Path(trial.paths["results"]))
+    try:
+        _work(trial, events)
+    except BaseException as error:
+        events.emit(
+            "failed",
+            error_class=type(error).__name__,
+            message=str(error),
+            traceback=traceback.format_exc(),
+        )
+        return 1
+    return 0
+
+
+def _work(trial: Trial, events: Events) -> None:
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, trial.cpus)
+    started = time.perf_counter()
+    framework = importlib.import_module(MODULES[trial.framework], package=__package__)
+    events.emit(
+        "started",
+        import_s=time.perf_counter() - started,
+        framework_version=framework.version(),
+        versions={"python": platform.python_version(), "numpy": np.__version__},
+        device=framework.device(trial),
+    )
+    started = time.perf_counter()
+    session = framework.Session(trial, read_weights(trial))
+    events.emit(
+        "built",
+        build_s=time.perf_counter() - started,
+        parameters=sum(values.size for values in session.weights().values()),
+    )
+    MODES[trial.mode](trial, session, framework.LAYOUT, events.emit)
+    events.emit("memory", host_rss_peak_bytes=_rss_peak_bytes())
+    events.emit("finished")
+
+
+def _rss_peak_bytes() -> int:
+    """The largest resident size of this process since its program started."""
+    try:
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+        return int(status.split("VmHWM:")[1].split()[0]) * 1024
+    except (OSError, IndexError):
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(Path(sys.argv[1])))

@@ -1,0 +1,134 @@
+"""The worker protocol: `trial.json` in, `events.jsonl` out (docs/protocol.md)."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+SCHEMA_VERSION = 1
+
+Array = NDArray[Any]
+Weights = dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What one worker must do; the fields of `trial.json`, in its order (docs/trial.schema.json)."""
+
+    schema_version: int
+    trial_id: str
+    repeat: int
+    framework: str
+    variant: str
+    mode: str
+    architecture: dict[str, Any]
+    parameters: list[dict[str, Any]]
+    batch_size: int
+    precision: str
+    optimizer: dict[str, Any]
+    device: str
+    cpus: list[int]
+    seed: int
+    rank: int
+    world_size: int
+    rendezvous: str | None
+    epochs: int
+    steps: int
+    measure: dict[str, float]
+    normalize: dict[str, list[float]]
+    paths: dict[str, str]
+
+    @staticmethod
+    def read(folder: Path) -> Trial:
+        """Read `trial.json` in `folder`; raise ValueError where it is of another schema version."""
+        values = json.loads((folder / "trial.json").read_text(encoding="utf-8"))
+        if values.get("schema_version") != SCHEMA_VERSION:
+            raise ValueError(
+                f"trial.json has schema version {values.get('schema_version')}, "
+                f"this worker speaks {SCHEMA_VERSION}"
+            )
+        known = {field.name for field in fields(Trial)}
+        return Trial(**{key: value for key, value in values.items() if key in known})
+
+    @property
+    def layers(self) -> list[dict[str, Any]]:
+        layers: list[dict[str, Any]] = self.architecture["layers"]
+        return layers
+
+
+class Session(Protocol):
+    """One model on one device: what each module in `frameworks/` provides.
+
+    Batches are numpy arrays in the module's `LAYOUT`: images (N, C, H, W) or (N, H, W, C) in the
+    trial's precision, labels (N,) int32. Weights and gradients are canonical: convolutions
+    (out, in, height, width), dense (out, in), flattened channel-first (`layouts.py`).
+    """
+
+    def __init__(self, trial: Trial, weights: Weights) -> None: ...
+
+    def train_step(self, images: Array, labels: Array) -> Any:
+        """Do one optimiser step; return the loss before it, unread, wherever it lies."""
+
+    def synchronize(self) -> None:
+        """Return when all the work asked for so far is done."""
+
+    def read(self, loss: Any) -> float:
+        """The value of a loss that `train_step` returned."""
+
+    def logits(self, images: Array) -> Array:
+        """(N, classes), in inference mode."""
+
+    def gradients(self, images: Array, labels: Array) -> Weights:
+        """Of the mean loss over the batch, in training mode; changes no weight."""
+
+    def weights(self) -> Weights:
+        """A copy of the weights as they are now."""
+
+
+class Events:
+    """Appends events to `events.jsonl` and mirrors them on what was standard output.
+
+    From here on, whatever a library prints to standard output goes to standard error.
+    """
+
+    def __init__(self, results: Path) -> None:
+        self._file = (results / "events.jsonl").open("a", encoding="utf-8")
+        self._mirror = os.fdopen(os.dup(1), "w", encoding="utf-8")
+        sys.stdout.flush()
+        os.dup2(2, 1)
+
+    def emit(self, event: str, **values: Any) -> None:
+        """Write one event at once; raise BrokenPipeError where nobody listens any more."""
+        values = {"event": event, "monotonic_ns": time.monotonic_ns(), **values}
+        line = json.dumps(values, allow_nan=False) + "\n"
+        for stream in (self._file, self._mirror):
+            stream.write(line)
+            stream.flush()
+
+
+def read_weights(trial: Trial) -> Weights:
+    """The initial weights by name, from one flat float32 vector in the order of the parameters."""
+    flat = np.load(trial.paths["weights"])
+    weights, start = {}, 0
+    for parameter in trial.parameters:
+        stop = start + int(np.prod(parameter["shape"]))
+        weights[parameter["name"]] = flat[start:stop].reshape(parameter["shape"])
+        start = stop
+    if start != flat.size:
+        raise ValueError(
+            f"{trial.paths['weights']} holds {flat.size} values, the parameters need {start}"
+        )
+    return weights
+
+
+def flatten(trial: Trial, weights: Weights) -> Array:
+    """The inverse of `read_weights`: one flat vector in the order of the parameters."""
+    return np.concatenate([weights[parameter["name"]].ravel() for parameter in trial.parameters])
