@@ -29,7 +29,7 @@ from suite.errors import (
 )
 from suite.manifest import SuiteManifest
 from suite.models import MODELS
-from suite.plan import Plan, expand
+from suite.plan import Plan, Trial, expand
 from suite.report import as_json as json_report
 from suite.report import table
 from suite.report.live import Live
@@ -99,6 +99,7 @@ def parity(suite: str, *, frameworks: list[str], model: str | None, fresh: bool)
     failed = []
     with _live() as live, tempfile.TemporaryDirectory(prefix="dlsuite-") as work:
         runner = Runner(VenvEngine(), live)
+        runner.prepare({trial.framework: None for trial in plan.trials})
         refusals = {
             trial.framework: refusal
             for trial in plan.trials
@@ -116,19 +117,17 @@ def parity(suite: str, *, frameworks: list[str], model: str | None, fresh: bool)
                 reason = certificate.reason if certificate else refusal and refusal.error.message
                 if reason:
                     failed.append(f"{trial.framework} {trial.variant}: {reason}")
-                rows.append(_parity_row(trial.framework, trial.variant, workload.model, certificate))
+                rows.append(_parity_row(trial, certificate))
     table.console().print(_parity_table(rows))
     if failed:
         raise ParityFailed("; ".join(failed), hint="the worker's log is in the cache, under logs/")
 
 
-def _parity_row(
-    framework: str, variant: str, model: str, certificate: proof.Certificate | None
-) -> tuple[str, ...]:
+def _parity_row(trial: Trial, certificate: proof.Certificate | None) -> tuple[str, ...]:
     worst = certificate.worst if certificate else {}
     errors = (f"{worst[name]:.1e}" if name in worst else "-" for name in table.QUANTITIES)
     mark = table.PROVEN if certificate and certificate.proven else table.UNPROVEN
-    return (framework, variant, model, *errors, mark)
+    return (trial.framework, trial.variant, trial.workload.model, *errors, mark)
 
 
 def _parity_table(rows: list[tuple[str, ...]]) -> Table:
@@ -214,9 +213,9 @@ def _chosen(
             raise UsageError(f"{option} is {value}; at least 1 makes sense", hint=f"{option} 1")
     workloads = [w for w in suite.workloads if model in (None, w.model)]
     if not workloads:
-        known = {w.model for w in suite.workloads}
+        known = {workload.model for workload in suite.workloads}
         raise UsageError(
-            f"suite {suite.name!r} has no model {model!r}; {nearest(str(model), known | set(MODELS))}",
+            f"suite {suite.name!r} has no model {model!r}; {nearest(str(model), known)}",
             hint="dlsuite list",
         )
     if batch_size:

@@ -37,14 +37,14 @@ def attempt(
     def on_line(line: str) -> None:
         try:
             on_event(events.parse(line))
-        except ProtocolError as error:
-            garbage.append(error)
+        except ProtocolError as broken:
+            garbage.append(broken)
 
     outcome = engine.run(prepared, folder, log=log, deadline_s=deadline_s, on_line=on_line)
     try:
         said = events.read(folder / "results" / "events.jsonl")
-    except ProtocolError as error:
-        garbage.append(error)
+    except ProtocolError as broken:
+        garbage.append(broken)
         said = []
     status, error = _verdict(outcome, said, garbage, deadline_s, log)
     return Attempt(status=status, error=error, events=said)

@@ -35,9 +35,9 @@ ORDER = {
 
 
 def check(command: list[str], *, framework: str = "pytorch", variant: str = "eager") -> list[str]:
-    """What is wrong with the worker that `command` starts, a trial's folder appended; [] if nothing.
+    """What is wrong with the worker that `command` starts; an empty list where nothing is.
 
-    `framework` and `variant` go into trial.json.
+    A trial's folder is appended to `command`; `framework` and `variant` go into its trial.json.
     """
     problems = []
     with tempfile.TemporaryDirectory(prefix="dlsuite-conformance-") as work:

@@ -193,7 +193,10 @@ def _convert(manifest: DatasetManifest, raw: Path, done: Path, origin: str) -> N
 
 
 def read_idx(path: Path) -> NDArray[np.uint8]:
-    """An IDX file of unsigned bytes (format: yann.lecun.com/exdb/mnist); ValueError if cut short."""
+    """An IDX file of unsigned bytes, as MNIST's authors describe the format.
+
+    ValueError where it is of another kind or cut short.
+    """
     content = path.read_bytes()
     zeros, kind, rank = struct.unpack_from(">HBB", content)
     if zeros or kind != 8:

@@ -75,7 +75,8 @@ def _framework(name: str) -> Finding:
 
 def _built(framework: FrameworkManifest, tag: str) -> bool:
     locks = (LOCKS / framework.name / name for name in framework.locks)
-    return any((environments.environment(framework, lock, tag) / "ready").exists() for lock in locks)
+    places = (environments.environment(framework, lock, tag) for lock in locks)
+    return any((place / "ready").exists() for place in places)
 
 
 def _dataset(name: str) -> Finding:

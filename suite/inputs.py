@@ -1,4 +1,4 @@
-"""The neutral files of a workload, the same for every framework, and the trial folder of a worker."""
+"""The neutral files of a workload, equal for every framework, and a worker's trial folder."""
 
 from __future__ import annotations
 

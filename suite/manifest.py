@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
 from pydantic import AfterValidator as After
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
 
 from suite.errors import ManifestError, nearest, unknown
 from suite.models import MODELS
@@ -85,9 +85,7 @@ class DatasetManifest(Closed):
     classes: PositiveInt
     samples: dict[Literal["train", "test"], PositiveInt]
     normalize: Normalize
-    files: dict[
-        Literal["train_images", "train_labels", "test_images", "test_labels"], DataFile
-    ]
+    files: dict[Literal["train_images", "train_labels", "test_images", "test_labels"], DataFile]
     sources: tuple[Annotated[HttpsSource | NpmSource, Field(discriminator="kind")], ...]
 
 
@@ -101,8 +99,8 @@ class Measure(Closed):
 
     block_s: PositiveFloat = 0.25
     max_warmup_blocks: PositiveInt = 12
-    min_measure_s: PositiveFloat = 2.5
-    max_measure_s: PositiveFloat = 8
+    min_measure_s: PositiveFloat = 2
+    max_measure_s: PositiveFloat = 5
     relative_error: PositiveFloat = 0.01
 
 

@@ -235,9 +235,7 @@ def worst(errors: list[dict[str, float]]) -> dict[str, float]:
     return largest
 
 
-def _described(
-    engine: Engine, trial: Trial, prepared: Prepared, inputs: Inputs
-) -> dict[str, str]:
+def _described(engine: Engine, trial: Trial, prepared: Prepared, inputs: Inputs) -> dict[str, str]:
     """All that a certificate holds for; a change of any of it voids the certificate."""
     work = trial.workload
     described: dict[str, Any] = {

@@ -42,4 +42,4 @@ def write_atomically(path: Path, text: str) -> None:
     """Write `text` to `path` so that a reader sees the old file or the whole new one."""
     part = path.with_name(f".{path.name}.part")
     part.write_text(text, encoding="utf-8")
-    os.replace(part, path)
+    part.replace(path)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,8 +52,7 @@ class Runner:
         """Do all runs of the plan; each ends as a record, appended at once, and is returned."""
         with tempfile.TemporaryDirectory(prefix="dlsuite-") as work:
             prepared_inputs = self.inputs(plan, Path(work))
-            for trial in plan.trials:
-                self._prepare(trial.framework)
+            self.prepare({trial.framework: None for trial in plan.trials})
             marks = self._marks(plan, prepared_inputs)
             self._progress.planned(plan)
             records = []
@@ -62,6 +63,11 @@ class Runner:
                 self._progress.done(run, record)
                 records.append(record)
         return records
+
+    def prepare(self, frameworks: Iterable[str]) -> None:
+        """Make the frameworks ready, two at a time: downloading and unpacking go together."""
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            list(pool.map(self._prepare, frameworks))
 
     def inputs(self, plan: Plan, work: Path) -> dict[Workload, Inputs]:
         """The neutral files of each workload; DataError where a dataset cannot be had."""
@@ -84,6 +90,7 @@ class Runner:
 
         Raise ProofFailed where there is no trusted reference.
         """
+        self.prepare(framework for framework, _ in parity.REFERENCES)
         for framework, _ in parity.REFERENCES:
             ready = self._prepare(framework)
             if isinstance(ready, Refusal):

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 from packaging.specifiers import SpecifierSet
@@ -34,12 +34,12 @@ def _candidates() -> Iterator[Path]:
     pyenv = Path(os.environ.get("PYENV_ROOT", home / ".pyenv"))
     data = Path(os.environ.get("XDG_DATA_HOME", home / ".local/share"))
     uv = Path(os.environ.get("UV_PYTHON_INSTALL_DIR", data / "uv/python"))
-    for folder in (pyenv / "versions", uv):
-        for installed in sorted(folder.glob("*"), reverse=True):
+    for versions in (pyenv / "versions", uv):
+        for installed in sorted(versions.glob("*"), reverse=True):
             yield installed / "bin" / "python3"
 
 
-@lru_cache(maxsize=None)
+@cache
 def probe(interpreter: Path) -> Version | None:
     """Its version; None where it does not start or lacks venv and pip."""
     if not interpreter.is_file():

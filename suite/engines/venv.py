@@ -1,4 +1,4 @@
-"""The engine that needs nothing but Python: each worker a process in its framework's environment."""
+"""The engine that needs only Python: each worker a process in its framework's environment."""
 
 from __future__ import annotations
 

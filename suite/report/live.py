@@ -1,4 +1,4 @@
-"""Progress on standard error: one live line for each trial, or plain lines where it is no terminal."""
+"""Progress on standard error: a live line for each trial, or plain lines off a terminal."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Live:
         )
         self._lines: dict[str, TaskID] = {}
         self._repeats: dict[str, int] = {}
-        self._said: TaskID | None = None
+        self._said: dict[str, TaskID] = {}
 
     def __enter__(self) -> Self:
         self._bars.start()
@@ -62,14 +62,15 @@ class Live:
             if "downloading" not in text and "collecting" not in text:
                 self._console.print(text, soft_wrap=True)
             return
-        if self._said is None:
-            self._said = self._bars.add_task(text, run="", phase="", rate="", left="")
-        self._bars.update(self._said, description=text)
+        topic = text.partition(":")[0]  # "PyTorch: downloading ..." stays on PyTorch's line
+        if topic not in self._said:
+            self._said[topic] = self._bars.add_task(text, run="", phase="", rate="", left="")
+        self._bars.update(self._said[topic], description=text)
 
     def planned(self, plan: Plan) -> None:
-        if self._said is not None:
-            self._bars.remove_task(self._said)
-            self._said = None
+        for line in self._said.values():
+            self._bars.remove_task(line)
+        self._said.clear()
         for trial in plan.trials:
             self._repeats[trial.trial_id] = sum(run.trial == trial for run in plan.runs)
             self._lines[trial.trial_id] = self._bars.add_task(

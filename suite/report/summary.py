@@ -52,9 +52,7 @@ def _trial(runs: list[Record]) -> TrialSummary:
         first_step_s=_median([run.times.first_step_s for run in ok]),
         epoch_s=_median([epoch.duration_s for epoch in epochs]),
         accuracy=_median([epoch.test_accuracy for epoch in epochs]),
-        host_rss_peak_bytes=max(
-            (run.memory.host_rss_peak_bytes or 0 for run in ok), default=0
-        )
+        host_rss_peak_bytes=max((run.memory.host_rss_peak_bytes or 0 for run in ok), default=0)
         or None,
         parity=runs[0].parity,
     )

@@ -54,13 +54,20 @@ def _device(record: Record) -> str:
 
 
 def _table(title: str, trials: list[TrialSummary]) -> Table:
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
-    table.add_column("framework", no_wrap=True)
-    table.add_column("variant", no_wrap=True)
-    for name in ("images/s", "spread", "relative", "first step", "epoch", "accuracy", "memory"):
+    table = Table(
+        title=title,
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+        title_style="bold",
+        padding=(0, 1, 0, 0),
+    )
+    # Names may break where the terminal is narrow, figures may not.
+    table.add_column("framework")
+    table.add_column("variant")
+    for name in ("images/s", "spread", "rel.", "first step", "epoch", "accuracy", "memory"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("parity", justify="center")
-    table.add_column("status", no_wrap=True)
+    table.add_column("par.", justify="center", no_wrap=True)
+    table.add_column("status")
     fastest = trials[0].samples_per_s.median
     for trial in trials:
         table.add_row(*_cells(trial, fastest))
@@ -73,7 +80,7 @@ def _cells(trial: TrialSummary, fastest: float | None) -> Iterator[str]:
     yield f"{title} {trial.framework_version or ''}".strip()
     yield trial.record.variant
     yield _number(rate.median, "{:,.0f}")
-    yield _number(rate.spread, "± {:.1%}")
+    yield _number(rate.spread, "±{:.1%}")
     yield _number(rate.median / fastest if rate.median and fastest else None, "{:.2f}")
     yield _number(trial.first_step_s, "{:.2f} s")
     yield _number(trial.epoch_s, "{:.1f} s")
@@ -102,5 +109,6 @@ def _notes(trials: list[TrialSummary]) -> Iterator[Text]:
     runs = max(len(trial.statuses) for trial in trials)
     yield Text(
         f"median of {runs} runs in fresh processes, spread: half the 95 % interval; "
-        "parity: = proven to be the same work, ? not"
+        "rel.: to the fastest; memory: peak of the host process; "
+        "par.: = proven to be the same work, ? not"
     )

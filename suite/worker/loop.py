@@ -31,63 +31,109 @@ class Stepper:
         self._session = session
         self._batches = batches
         self.step = 0
-        self.losses: list[Any] = []
+        self.loss: Any = None  # of the last step, unread
 
     def block(self, steps: int) -> float:
         """Do `steps` steps; return their duration in seconds. No loss is read meanwhile."""
-        session, batches, losses = self._session, self._batches, self.losses
+        session, batches = self._session, self._batches
         session.synchronize()
         started = time.perf_counter_ns()
         for step in range(self.step, self.step + steps):
-            losses.append(session.train_step(*batches.at(step)))
+            self.loss = session.train_step(*batches.at(step))
         session.synchronize()
         duration_s = (time.perf_counter_ns() - started) / 1e9
         self.step += steps
         return duration_s
 
-    def check_loss(self) -> None:
-        """Raise ArithmeticError where training has diverged: its speed would mean nothing."""
-        if self.losses and not math.isfinite(self._session.read(self.losses[-1])):
-            raise ArithmeticError(f"the loss is not finite after {self.step} steps")
-
 
 def train(trial: Trial, session: Session, layout: str, emit: Emit) -> None:
     """Train for `epochs` whole epochs, and on until the rate is known well enough."""
-    batches = Batches(trial, layout)
-    stepper = Stepper(session, batches)
-    first_step_s = stepper.block(1)
-    emit("compiled", first_step_s=first_step_s)
-    total_steps = trial.epochs * batches.steps_per_epoch
-    epoch_s = first_step_s
-    warmup: list[float] = []
-    rates: list[float] = []
-    measured_s = 0.0
-    steps = CALIBRATION_STEPS
-    while stepper.step < total_steps or not _enough(trial, rates, measured_s):
-        left = batches.steps_per_epoch - stepper.step % batches.steps_per_epoch
-        steps_now = min(steps, left) if stepper.step < total_steps else steps
-        duration_s = stepper.block(steps_now)
-        epoch_s += duration_s
-        rate = steps_now * trial.batch_size / duration_s
-        warm = _steady(warmup) or len(warmup) > trial.measure["max_warmup_blocks"]
-        (rates if warm else warmup).append(rate)
-        measured_s += duration_s if warm else 0.0
-        emit(
+    training = Training(trial, session, layout, emit)
+    training.first_step()
+    while training.steps_left > 0 or not training.rate_is_known():
+        training.block()
+    training.check_loss()
+
+
+class Training:
+    """The series of blocks of one run: the first step, warm-up, steady blocks, ends of epochs."""
+
+    def __init__(self, trial: Trial, session: Session, layout: str, emit: Emit) -> None:
+        self._trial, self._session, self._layout, self._emit = trial, session, layout, emit
+        self._batches = Batches(trial, layout)
+        self._stepper = Stepper(session, self._batches)
+        self._block_steps = CALIBRATION_STEPS
+        self._warmup: list[float] = []  # samples per second of each block
+        self._rates: list[float] = []
+        self._measured_s = 0.0
+        self._epoch_s = 0.0
+
+    @property
+    def steps_left(self) -> int:
+        """Until the last epoch ends; negative when it is over."""
+        total: int = self._trial.epochs * self._batches.steps_per_epoch
+        return total - self._stepper.step
+
+    def first_step(self) -> None:
+        """The step that compiles, in the frameworks that do."""
+        self._epoch_s = self._stepper.block(1)
+        self._emit("compiled", first_step_s=self._epoch_s)
+        self._end_epoch()
+
+    def block(self) -> None:
+        """One block, as long as `block_s` asks, cut where an epoch ends."""
+        trial, per_epoch = self._trial, self._batches.steps_per_epoch
+        steps = self._block_steps
+        if self.steps_left > 0:
+            steps = min(steps, per_epoch - self._stepper.step % per_epoch)
+        duration_s = self._stepper.block(steps)
+        self._epoch_s += duration_s
+        rate = steps * trial.batch_size / duration_s
+        warm = _steady(self._warmup) or len(self._warmup) >= trial.measure["max_warmup_blocks"]
+        (self._rates if warm else self._warmup).append(rate)
+        self._measured_s += duration_s if warm else 0.0
+        self._emit(
             "block" if warm else "warmup",
-            step=stepper.step,
-            steps=steps_now,
+            step=self._stepper.step,
+            steps=steps,
             duration_s=duration_s,
             samples_per_s=rate,
-            left_s=_left_s(trial, total_steps - stepper.step, rate, measured_s),
+            left_s=self._left_s(rate),
         )
-        if len(warmup) == 1:
-            steps = max(1, round(trial.measure["block_s"] * rate / trial.batch_size))
-        if stepper.step <= total_steps and left == steps_now:
-            stepper.check_loss()
-            epoch = stepper.step // batches.steps_per_epoch
-            emit("epoch", epoch=epoch, duration_s=epoch_s, **_accuracy(trial, session, batches, layout))
-            epoch_s = 0.0
-    stepper.check_loss()
+        if len(self._warmup) == 1 and not warm:
+            self._block_steps = max(1, round(trial.measure["block_s"] * rate / trial.batch_size))
+        self._end_epoch()
+
+    def rate_is_known(self) -> bool:
+        """Whether two standard errors of the mean are within `relative_error`, or time is up."""
+        measure = self._trial.measure
+        if self._measured_s >= measure["max_measure_s"]:
+            return True
+        if self._measured_s < measure["min_measure_s"] or len(self._rates) < 2:
+            return False
+        error = 2 * statistics.stdev(self._rates) / math.sqrt(len(self._rates))
+        return error <= measure["relative_error"] * statistics.fmean(self._rates)
+
+    def check_loss(self) -> None:
+        """Raise ArithmeticError where training has diverged: its speed would mean nothing."""
+        if not math.isfinite(self._session.read(self._stepper.loss)):
+            raise ArithmeticError(f"the loss is not finite after {self._stepper.step} steps")
+
+    def _end_epoch(self) -> None:
+        """Evaluate, outside the timed blocks, where an epoch that was asked for is over."""
+        step, per_epoch = self._stepper.step, self._batches.steps_per_epoch
+        if step % per_epoch or self.steps_left < 0:
+            return
+        self.check_loss()
+        accuracy = _accuracy(self._trial, self._session, self._batches, self._layout)
+        self._emit("epoch", epoch=step // per_epoch, duration_s=self._epoch_s, **accuracy)
+        self._epoch_s = 0.0
+
+    def _left_s(self, rate: float) -> float:
+        """How long this run may still train, for the progress display."""
+        if self.steps_left > 0:
+            return self.steps_left * self._trial.batch_size / rate
+        return max(self._trial.measure["max_measure_s"] - self._measured_s, 0.0)
 
 
 def _steady(rates: list[float]) -> bool:
@@ -98,23 +144,6 @@ def _steady(rates: list[float]) -> bool:
     now = statistics.median(rates[-window:])
     before = statistics.median(rates[-2 * window : -window])
     return abs(now - before) <= STEADY_CHANGE * before
-
-
-def _enough(trial: Trial, rates: list[float], measured_s: float) -> bool:
-    """Whether the mean rate is known to `relative_error` (two standard errors), or time is up."""
-    measure = trial.measure
-    if measured_s >= measure["max_measure_s"]:
-        return True
-    if measured_s < measure["min_measure_s"] or len(rates) < 2:
-        return False
-    error = 2 * statistics.stdev(rates) / math.sqrt(len(rates))
-    return error <= measure["relative_error"] * statistics.fmean(rates)
-
-
-def _left_s(trial: Trial, steps_left: int, rate: float, measured_s: float) -> float:
-    """How long this run may still train, for the progress display."""
-    epochs_s = steps_left * trial.batch_size / rate
-    return max(epochs_s, 0.0) or max(trial.measure["max_measure_s"] - measured_s, 0.0)
 
 
 def _accuracy(trial: Trial, session: Session, batches: Batches, layout: str) -> dict[str, float]:

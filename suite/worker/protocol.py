@@ -21,7 +21,7 @@ Weights = dict[str, Array]
 
 @dataclass(frozen=True)
 class Trial:
-    """What one worker must do; the fields of `trial.json`, in its order (docs/trial.schema.json)."""
+    """What one worker must do: the fields of `trial.json` (docs/trial.schema.json)."""
 
     schema_version: int
     trial_id: str

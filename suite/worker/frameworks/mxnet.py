@@ -49,7 +49,7 @@ class Session:
         return float(loss.mean().asscalar())
 
     def logits(self, images: Array) -> Array:
-        logits: Array = self._model(mx.nd.array(images, dtype=images.dtype)).asnumpy()
+        logits: Array = self._model(mx.nd.from_numpy(images)).asnumpy()
         return logits
 
     def gradients(self, images: Array, labels: Array) -> Weights:
@@ -63,8 +63,8 @@ class Session:
         return {n: self._parameters[_name(n)].data().asnumpy() for n in names}
 
     def _forward_backward(self, images: Array, labels: Array) -> Any:
-        inputs = mx.nd.array(images, dtype=images.dtype)
-        targets = mx.nd.array(labels)
+        # from_numpy takes the batch over as it is; nd.array would copy it.
+        inputs, targets = mx.nd.from_numpy(images), mx.nd.from_numpy(labels)
         with autograd.record():
             losses = self._loss(self._model(inputs), targets)
         losses.backward()

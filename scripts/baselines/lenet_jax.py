@@ -1,0 +1,52 @@
+"""LeNet in JAX without any library on top: lax convolutions, a plain SGD step."""
+
+import jax
+import numpy as np
+from common import LEARNING_RATE, measure, mnist
+from jax import lax
+from jax import numpy as jnp
+
+images, labels, order = mnist()
+images = images.reshape(-1, 28, 28, 1)
+rng = np.random.default_rng(0)
+
+
+def he_normal(*shape):
+    return jnp.array(rng.normal(size=shape) * np.sqrt(2 / np.prod(shape[:-1])), jnp.float32)
+
+
+shapes = [(5, 5, 1, 20), (5, 5, 20, 50), (800, 500), (500, 10)]
+params = [(he_normal(*shape), jnp.zeros(shape[-1])) for shape in shapes]
+
+
+def convolution(x, w, b):
+    return (
+        lax.conv_general_dilated(x, w, (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+        + b
+    )
+
+
+def max_pool(x):
+    return lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+
+
+def loss_function(params, x, y):
+    x = max_pool(convolution(x, *params[0]))
+    x = max_pool(convolution(x, *params[1]))
+    x = jax.nn.relu(x.reshape(len(x), -1) @ params[2][0] + params[2][1])
+    log_p = jax.nn.log_softmax(x @ params[3][0] + params[3][1])
+    return -jnp.take_along_axis(log_p, y[:, None], axis=1).mean()
+
+
+@jax.jit
+def train(params, x, y):
+    loss, gradients = jax.value_and_grad(loss_function)(params, x, y)
+    return jax.tree.map(lambda p, g: p - LEARNING_RATE * g, params, gradients), loss
+
+
+def step(batch):
+    global params
+    params, _ = train(params, images[batch], labels[batch])
+
+
+measure(step, lambda: jax.block_until_ready(params), order)

@@ -1,0 +1,42 @@
+"""LeNet in TensorFlow, as one would write it by hand: variables, a tape and tf.function."""
+
+import tensorflow as tf
+from common import LEARNING_RATE, measure, mnist
+
+images, labels, order = mnist()
+images = images.reshape(-1, 28, 28, 1)
+
+
+def he_normal(*shape):
+    fan_in = tf.reduce_prod(shape[:-1])
+    return tf.Variable(tf.random.normal(shape) * tf.sqrt(2 / tf.cast(fan_in, tf.float32)))
+
+
+w1, b1 = he_normal(5, 5, 1, 20), tf.Variable(tf.zeros(20))
+w2, b2 = he_normal(5, 5, 20, 50), tf.Variable(tf.zeros(50))
+w3, b3 = he_normal(800, 500), tf.Variable(tf.zeros(500))
+w4, b4 = he_normal(500, 10), tf.Variable(tf.zeros(10))
+variables = [w1, b1, w2, b2, w3, b3, w4, b4]
+
+
+def model(x):
+    x = tf.nn.max_pool2d(tf.nn.conv2d(x, w1, 1, "VALID") + b1, 2, 2, "VALID")
+    x = tf.nn.max_pool2d(tf.nn.conv2d(x, w2, 1, "VALID") + b2, 2, 2, "VALID")
+    x = tf.nn.relu(tf.reshape(x, [-1, 800]) @ w3 + b3)
+    return x @ w4 + b4
+
+
+@tf.function
+def train(x, y):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(y, model(x)))
+    for variable, gradient in zip(variables, tape.gradient(loss, variables), strict=True):
+        variable.assign_sub(LEARNING_RATE * gradient)
+    return loss
+
+
+measure(
+    lambda batch: train(tf.constant(images[batch]), tf.constant(labels[batch])),
+    tf.test.experimental.sync_devices,
+    order,
+)
