@@ -79,8 +79,7 @@ def run(
     """Run a suite and print its table; RunsFailed where a run did not end well."""
     chosen = _chosen(manifest.suite(suite), model=model, batch_size=batch_size, repeats=repeats)
     plan = _plan(chosen, frameworks)
-    folder = records.RunFolder.create(results, chosen.name)
-    with _live() as live:
+    with records.run_folder(results, chosen.name) as folder, _live() as live:
         done = Runner(VenvEngine(), live).run(plan, folder)
     table.console().print(table.render(summarise(done)))
     bad = [each for each in done if each.status not in ("ok", "skipped")]

@@ -171,7 +171,8 @@ def load(path: Path, schema: type[M]) -> M:
     try:
         return schema.model_validate(values)
     except ValidationError as error:
-        first = error.errors()[0]
+        # A misspelt key is also a missing one: its misspelling says more.
+        first = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
         line = _line(node, first["loc"])
         reason = _reason(schema, first)
         raise ManifestError(f"{path}:{line}: {reason}", hint=f"edit {path}") from None

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -115,34 +118,44 @@ class RunFolder:
         self.run_id = path.name
         self.logs = path / "logs"
 
-    @classmethod
-    def create(cls, results: Path, suite: str) -> RunFolder:
-        """A new folder; `results/latest` points at it. ResultsError where it cannot be written."""
-        stamp = time.strftime("%Y%m%d-%H%M%S")
-        try:
-            results.mkdir(parents=True, exist_ok=True)
-            path = _fresh(results, f"{stamp}-{suite}")
-            (path / "logs").mkdir()
-            link = results / f".latest-{os.getpid()}"
-            link.unlink(missing_ok=True)
-            link.symlink_to(path.name)
-            link.replace(results / "latest")
-        except OSError as error:
-            raise ResultsError(
-                f"{results} cannot be written: {error.strerror}",
-                hint="give another folder with --results",
-            ) from None
-        return cls(path)
-
     def append(self, record: Record) -> None:
+        """Write one record; with the first, `results/latest` points at this folder."""
         name = f"{record.trial_id}-r{record.repeat}.json"
         try:
             write_atomically(self.path / name, record.model_dump_json(indent=1) + "\n")
+            latest = self.path.parent / "latest"
+            if not latest.is_symlink() or latest.readlink() != Path(self.run_id):
+                link = self.path.parent / f".latest-{os.getpid()}"
+                link.symlink_to(self.run_id)
+                link.replace(latest)
         except OSError as error:
             raise ResultsError(
                 f"{self.path / name} cannot be written: {error.strerror}",
                 hint="free some space; the records written so far are whole",
             ) from None
+
+
+@contextmanager
+def run_folder(results: Path, suite: str) -> Iterator[RunFolder]:
+    """A new run's folder in `results`; it goes again where no record came to it.
+
+    Raise ResultsError where it cannot be written.
+    """
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    try:
+        results.mkdir(parents=True, exist_ok=True)
+        folder = RunFolder(_fresh(results, f"{stamp}-{suite}"))
+        folder.logs.mkdir()
+    except OSError as error:
+        raise ResultsError(
+            f"{results} cannot be written: {error.strerror}",
+            hint="give another folder with --results",
+        ) from None
+    try:
+        yield folder
+    finally:
+        if not list(folder.path.glob("*.json")):
+            shutil.rmtree(folder.path, ignore_errors=True)
 
 
 def _fresh(results: Path, name: str) -> Path:

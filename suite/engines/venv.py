@@ -18,7 +18,7 @@ from suite.paths import WORKER, home, tree_sha256
 
 TERM_GRACE_S = 3.0
 # What a worker inherits: enough to find a compiler, a home and a language; no PYTHON* settings.
-INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "LD_LIBRARY_PATH", "CC", "CXX")
+INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CC", "CXX")
 
 
 class VenvEngine:
@@ -59,8 +59,13 @@ class VenvEngine:
     ) -> Iterator[subprocess.Popen[str]]:
         """A process in a group of its own, which does not outlive this block."""
         environ = {key: os.environ[key] for key in INHERITED if key in os.environ}
-        environ["PYTHONPATH"] = str(self._staged())
+        environ["PYTHONPATH"] = str(self.staged())
         environ["PYTHONNOUSERSITE"] = "1"
+        # A /tmp of its own: a compiler's cache left there by another run would hide what the
+        # first step costs.
+        temporary = folder / "tmp"
+        temporary.mkdir(exist_ok=True)
+        environ["TMPDIR"] = str(temporary)
         process = subprocess.Popen(
             command,
             cwd=folder,
@@ -77,7 +82,7 @@ class VenvEngine:
         finally:
             _kill(process)
 
-    def _staged(self) -> Path:
+    def staged(self) -> Path:
         """A copy of the worker with nothing beside it: no host module can be imported by it."""
         place = home() / "workers" / self.worker_sha256[:12]
         if not place.exists():

@@ -108,7 +108,7 @@ def _notes(trials: list[TrialSummary]) -> Iterator[Text]:
             yield Text(f"  hint: dlsuite parity --framework {trial.record.framework}")
     runs = max(len(trial.statuses) for trial in trials)
     yield Text(
-        f"median of {runs} runs in fresh processes, spread: half the 95 % interval; "
+        f"median of runs in fresh processes ({runs} each), spread: half the 95 % interval; "
         "rel.: to the fastest; memory: peak of the host process; "
         "par.: = proven to be the same work, ? not"
     )

@@ -117,16 +117,14 @@ class Events:
 def read_weights(trial: Trial) -> Weights:
     """The initial weights by name, from one flat float32 vector in the order of the parameters."""
     flat = np.load(trial.paths["weights"])
-    weights, start = {}, 0
-    for parameter in trial.parameters:
-        stop = start + int(np.prod(parameter["shape"]))
-        weights[parameter["name"]] = flat[start:stop].reshape(parameter["shape"])
-        start = stop
-    if start != flat.size:
-        raise ValueError(
-            f"{trial.paths['weights']} holds {flat.size} values, the parameters need {start}"
-        )
-    return weights
+    stops = np.cumsum([np.prod(parameter["shape"]) for parameter in trial.parameters])
+    if flat.size != stops[-1]:
+        path = trial.paths["weights"]
+        raise ValueError(f"{path} holds {flat.size} values, the parameters need {stops[-1]}")
+    return {
+        parameter["name"]: part.reshape(parameter["shape"])
+        for parameter, part in zip(trial.parameters, np.split(flat, stops[:-1]))
+    }
 
 
 def flatten(trial: Trial, weights: Weights) -> Array:

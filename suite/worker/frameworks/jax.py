@@ -45,8 +45,10 @@ class Session:
     def __init__(self, trial: Trial, weights: Weights) -> None:
         jax.config.update("jax_enable_x64", trial.precision == "float64")
         self._trial = trial
-        # The object graph is walked here, once: nnx.jit would walk it in Python at every step.
-        self._graph, self._template = nnx.split(Model(trial), nnx.Param)
+        # Shapes only: the initial weights come from the file, none need be drawn. The object graph
+        # is walked here, once: nnx.jit would walk it in Python at every step.
+        model = nnx.eval_shape(lambda: Model(trial))
+        self._graph, self._template = nnx.split(model, nnx.Param)
         self._params = self._load(to_channels_last(trial, weights))
         self._optimizer = _optimizer(trial)
         self._state = self._optimizer.init(self._params)

@@ -1,4 +1,4 @@
-"""PyTorch: eager, and compiled by torch.compile."""
+"""PyTorch: eager, in its default or in channels-last memory, and compiled by torch.compile."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ class Session:
         self._model = nn.Sequential()
         for layer in trial.layers:
             self._model.add_module(layer["name"], _lower(layer))
-        self._model.to(dtype)
+        channels_last = trial.variant == "channels_last"
+        self._memory = torch.channels_last if channels_last else torch.contiguous_format
+        self._model.to(dtype=dtype, memory_format=self._memory)
         self._model.load_state_dict({name: torch.tensor(w) for name, w in weights.items()})
         self._parameters = dict(self._model.named_parameters())
         self._optimizer = _optimizer(trial, self._model)
@@ -49,7 +51,7 @@ class Session:
     def logits(self, images: Array) -> Array:
         self._model.eval()
         with torch.inference_mode():
-            logits: Array = self._run(torch.from_numpy(images)).numpy()
+            logits: Array = self._run(self._input(images)).numpy()
         self._model.train()
         return logits
 
@@ -61,8 +63,11 @@ class Session:
     def weights(self) -> Weights:
         return {name: p.detach().numpy().copy() for name, p in self._parameters.items()}
 
+    def _input(self, images: Array) -> torch.Tensor:
+        return torch.from_numpy(images).contiguous(memory_format=self._memory)
+
     def _forward_backward(self, images: Array, labels: Array) -> torch.Tensor:
-        logits = self._run(torch.from_numpy(images))
+        logits = self._run(self._input(images))
         loss: torch.Tensor = self._loss(logits, torch.from_numpy(labels).long())
         loss.backward()
         return loss.detach()

@@ -1,0 +1,128 @@
+"""Real pip and venv, with two small wheels in a local folder in place of an index."""
+
+import hashlib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from suite import manifest
+from suite.engines import environments
+from suite.engines.base import FrameworkUnavailable
+from suite.errors import EngineError
+from suite.manifest import FrameworkManifest
+
+
+def wheel(folder: Path, version: str) -> str:
+    """A wheel of the package `tiny`; returns its line in a lock."""
+    path = folder / f"tiny-{version}-py3-none-any.whl"
+    info = f"tiny-{version}.dist-info"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("tiny.py", f"VERSION = {version!r}\n")
+        archive.writestr(
+            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: tiny\nVersion: {version}\n"
+        )
+        archive.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr(f"{info}/RECORD", "")
+    return f"tiny=={version} --hash=sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}\n"
+
+
+@pytest.fixture
+def tiny(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FrameworkManifest:
+    """A framework with one lock, cpu.txt, that a folder of wheels can satisfy."""
+    wheels, locks = tmp_path / "wheels", tmp_path / "locks" / "tiny"
+    wheels.mkdir()
+    locks.mkdir(parents=True)
+    (locks / "cpu.txt").write_text(wheel(wheels, "1.0"))
+    (locks / "cuda.txt").write_text(wheel(wheels, "2.0"))
+    monkeypatch.setattr(environments, "LOCKS", tmp_path / "locks")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
+    return FrameworkManifest(
+        name="tiny",
+        title="Tiny",
+        python=">=3.11",
+        devices=("cpu",),
+        locks=("cpu.txt", "cuda.txt"),
+        variants={"plain": "plain"},
+    )
+
+
+def installed(python: Path) -> str:
+    found = next(python.parent.parent.glob("lib/*/site-packages/tiny.py"))
+    return found.read_text()
+
+
+def test_it_is_built_once_from_its_lock_and_used_again(tiny: FrameworkManifest) -> None:
+    said: list[str] = []
+    prepared = environments.ready(tiny, said.append)
+    assert "1.0" in installed(prepared.python)
+    assert said[0].startswith("Tiny: making its environment")
+    again: list[str] = []
+    assert environments.ready(tiny, again.append) == prepared
+    assert again == []
+
+
+def test_a_half_built_one_is_never_used(tiny: FrameworkManifest) -> None:
+    prepared = environments.ready(tiny, lambda text: None)
+    place = prepared.python.parent.parent
+    (place / "ready").unlink()
+    (place / "leftover").touch()
+    environments.ready(tiny, lambda text: None)
+    assert (place / "ready").exists() and not (place / "leftover").exists()
+
+
+def test_another_lock_is_another_environment(tiny: FrameworkManifest) -> None:
+    first = environments.ready(tiny, lambda text: None)
+    lock = environments.LOCKS / "tiny" / "cpu.txt"
+    lock.write_text(lock.read_text() + "# refreshed\n")
+    second = environments.ready(tiny, lambda text: None)
+    assert second.python != first.python and second.lock_sha256 != first.lock_sha256
+
+
+def test_where_the_first_lock_cannot_be_had_the_next_serves(
+    tiny: FrameworkManifest, tmp_path: Path
+) -> None:
+    next((tmp_path / "wheels").glob("tiny-1.0*")).unlink()
+    prepared = environments.ready(tiny, lambda text: None)
+    assert "2.0" in installed(prepared.python)
+    said: list[str] = []
+    environments.ready(tiny, said.append)
+    assert said == []  # the missing lock is not tried again
+
+
+def test_a_lock_that_cannot_be_installed_is_one_clear_error(
+    tiny: FrameworkManifest, tmp_path: Path, home: Path
+) -> None:
+    for path in (tmp_path / "wheels").iterdir():
+        path.unlink()
+    with pytest.raises(
+        EngineError, match=r"Tiny cannot be installed: cpu.txt: No matching"
+    ) as caught:
+        environments.ready(tiny, lambda text: None)
+    assert "tiny.log" in caught.value.hint
+    assert "No matching distribution" in environments.log_path(tiny).read_text()
+    left = [path for path in (home / "environments").iterdir() if path.is_dir()]
+    assert left == []
+
+
+def test_a_wheel_with_another_hash_is_refused(tiny: FrameworkManifest, tmp_path: Path) -> None:
+    for version in ("1.0", "2.0"):
+        path = tmp_path / "wheels" / f"tiny-{version}-py3-none-any.whl"
+        with zipfile.ZipFile(path, "a") as archive:
+            archive.writestr("evil.py", "")
+    with pytest.raises(EngineError, match="DO NOT MATCH THE HASHES"):
+        environments.ready(tiny, lambda text: None)
+
+
+def test_no_fitting_python_means_skipped_with_the_remedy(home: Path) -> None:
+    mxnet = manifest.framework("mxnet").model_copy(update={"python": ">=2.6,<2.7"})
+    with pytest.raises(FrameworkUnavailable, match=r"MXNet needs Python >=2.6,<2.7") as caught:
+        environments.ready(mxnet, lambda text: None)
+    assert "uv python install" in caught.value.hint
+
+
+def test_an_index_that_does_not_answer_is_not_used() -> None:
+    assert not environments.answers("http://127.0.0.1:9/simple")

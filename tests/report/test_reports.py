@@ -1,0 +1,88 @@
+import json
+
+from rich.console import Console
+
+from suite.records import Epoch, Error, Parity, Record
+from suite.report import as_json, table
+from suite.report.summary import summarise
+from tests.test_records import record
+
+EPOCH = Epoch(
+    epoch=1,
+    duration_s=9.5,
+    train_loss=0.1,
+    train_accuracy=0.97,
+    test_loss=0.1,
+    test_accuracy=0.9691,
+)
+
+
+def some_records() -> list[Record]:
+    rates = {"pytorch": (4000.0, 4400.0, 4200.0), "jax": (3000.0, 3100.0, 3050.0)}
+    found = [
+        record(
+            framework=framework,
+            trial_id=framework,
+            repeat=repeat,
+            samples_per_s=rate,
+            epochs=(EPOCH,) if repeat == 0 else (),
+        )
+        for framework, runs in rates.items()
+        for repeat, rate in enumerate(runs)
+    ]
+    error = Error(error_class="WorkerCrashed", message="the worker was killed", hint="see log")
+    crashed = record(
+        framework="mxnet",
+        trial_id="mxnet",
+        status="failed",
+        error=error,
+        parity=Parity(proven=False),
+    )
+    return [crashed, *found]
+
+
+def rendered(width: int = 120) -> str:
+    console = Console(width=width, no_color=True)
+    with console.capture() as captured:
+        console.print(table.render(summarise(some_records())))
+    return captured.get()
+
+
+def test_the_table_puts_the_fastest_first_and_failures_last() -> None:
+    lines = rendered().splitlines()
+    rows = [line for line in lines if line.startswith((" PyTorch", " JAX", " MXNet"))]
+    assert [row.split()[0] for row in rows] == ["PyTorch", "JAX/Flax", "MXNet"]
+    assert rows[0].split()[2:] == [
+        "4,200",
+        "±4.8%",
+        "1.00",
+        "-",
+        "9.5",
+        "s",
+        "96.91%",
+        "-",
+        "=",
+        "ok",
+    ]
+    assert rows[1].split()[3:6] == ["±1.6%", "0.73", "-"]
+    assert rows[2].split()[-7:] == ["-", "?", "failed", "(1", "of", "1", "runs)"]
+    assert "mxnet eager: the worker was killed" in rendered()
+
+
+def test_the_table_is_plain_text_within_its_width() -> None:
+    assert "\x1b" not in rendered()
+    assert max(map(len, rendered().splitlines())) <= 120
+    narrow = rendered(width=96)
+    assert max(map(len, narrow.splitlines())) <= 96
+    assert "4,200" in narrow and "96.91%" in narrow
+
+
+def test_json_gives_each_trial_its_identity_figures_and_parity() -> None:
+    values = json.loads(as_json.render("r", summarise(some_records())))
+    first = values["trials"][0]
+    assert values["run_id"] == "r"
+    assert first["samples_per_s"] == {"median": 4200.0, "ci_low": 4000.0, "ci_high": 4400.0}
+    assert (first["framework"], first["runs"], first["accuracy"]) == ("pytorch", 3, 0.9691)
+    assert first["parity"]["proven"] is True
+    assert values["trials"][2]["samples_per_s"]["median"] is None
+    assert values["trials"][2]["error"]["error_class"] == "WorkerCrashed"

@@ -1,0 +1,83 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from suite import manifest
+from suite.errors import ManifestError, UsageError
+from suite.paths import LOCKS, MANIFESTS
+
+QUICK = (MANIFESTS / "suites" / "quick.yaml").read_text(encoding="utf-8")
+MNIST = (MANIFESTS / "datasets" / "mnist.yaml").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def refused(tmp_path: Path) -> Callable[[str, type[manifest.Closed]], str]:
+    """The message with which a text is refused, the file's folder left out."""
+
+    def load(text: str, schema: type[manifest.Closed] = manifest.SuiteManifest) -> str:
+        path = tmp_path / "bad.yaml"
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(ManifestError) as caught:
+            manifest.load(path, schema)
+        assert "\n" not in str(caught.value)
+        return str(caught.value).replace(f"{tmp_path}/", "")
+
+    return load
+
+
+@pytest.mark.parametrize("kind", ["framework", "dataset", "suite"])
+def test_every_manifest_of_the_repository_loads(kind: str) -> None:
+    loader = {
+        "framework": manifest.framework,
+        "dataset": manifest.dataset,
+        "suite": manifest.suite,
+    }[kind]
+    names = manifest.names(kind)  # type: ignore[arg-type]
+    assert names
+    for name in names:
+        assert loader(name).name == name
+
+
+def test_every_lock_that_a_manifest_names_exists() -> None:
+    for name in manifest.names("framework"):
+        for lock in manifest.framework(name).locks:
+            assert (LOCKS / name / lock).is_file()
+
+
+def test_an_unknown_key_is_named_with_its_line_and_the_nearest(refused: Callable[..., str]) -> None:
+    text = QUICK.replace("repeats: 3", "repeets: 3")
+    line = text.splitlines().index("repeets: 3") + 1
+    assert refused(text) == f"bad.yaml:{line}: unknown key 'repeets'; nearest: 'repeats'"
+
+
+def test_an_unknown_key_deep_inside_is_compared_with_its_own_siblings(
+    refused: Callable[..., str],
+) -> None:
+    message = refused(QUICK.replace("learning_rate", "learning_rates"))
+    assert message.endswith("unknown key 'learning_rates'; nearest: 'learning_rate'")
+    message = refused(MNIST.replace("package:", "packages:"), manifest.DatasetManifest)
+    assert message.endswith("unknown key 'packages'; nearest: 'package'")
+
+
+def test_values_that_make_no_sense_are_refused(refused: Callable[..., str]) -> None:
+    assert "workloads.0.batch_size: Input should be greater than 0" in refused(
+        QUICK.replace("batch_size: 64", "batch_size: 0")
+    )
+    assert "unknown model 'lenett'; nearest: 'lenet'" in refused(
+        QUICK.replace("model: lenet", "model: lenett")
+    )
+    assert "repeats: Input should be a valid integer" in refused(
+        QUICK.replace("repeats: 3", "repeats: often")
+    )
+    assert "not YAML" in refused("name: [")
+    assert "valid dictionary" in refused("")
+
+
+def test_a_missing_file_and_an_unknown_name_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ManifestError, match="No such file"):
+        manifest.suite(str(tmp_path / "none.yaml"))
+    with pytest.raises(UsageError, match="unknown suite 'quik'; nearest: 'quick'"):
+        manifest.suite("quik")
+    with pytest.raises(UsageError, match="unknown dataset 'zzz'; known: mnist"):
+        manifest.dataset("zzz")

@@ -1,0 +1,40 @@
+import dataclasses
+from collections.abc import Callable
+
+import pytest
+
+from suite.errors import UsageError
+from suite.plan import Plan
+
+
+def test_runs_are_interleaved_in_rounds_in_a_seeded_order(quick: Callable[..., Plan]) -> None:
+    plan = quick(repeats=3)
+    rounds = [plan.runs[start : start + 4] for start in (0, 4, 8)]
+    for repeat, runs in enumerate(rounds):
+        assert {run.repeat for run in runs} == {repeat}
+        assert {run.trial.framework for run in runs} == {"pytorch", "tensorflow", "jax", "mxnet"}
+    orders = [[run.trial.framework for run in runs] for runs in rounds]
+    assert orders[0] != orders[1] or orders[1] != orders[2]
+    assert plan == quick(repeats=3)
+
+
+def test_only_the_first_run_goes_through_whole_epochs(quick: Callable[..., Plan]) -> None:
+    assert [run.epochs for run in quick("jax", repeats=3).runs] == [1, 0, 0]
+
+
+def test_the_first_variant_is_the_default_and_others_are_named(quick: Callable[..., Plan]) -> None:
+    plan = quick("pytorch", "pytorch:compiled", "pytorch")
+    assert [trial.variant for trial in plan.trials] == ["eager", "compiled"]
+    assert len({trial.trial_id for trial in plan.trials}) == 2
+
+
+def test_unknown_names_are_refused_with_the_nearest(quick: Callable[..., Plan]) -> None:
+    with pytest.raises(UsageError, match="unknown framework 'pytorhc'; nearest: 'pytorch'"):
+        quick("pytorhc")
+    with pytest.raises(UsageError, match="unknown variant of pytorch 'compile'; nearest: 'comp"):
+        quick("pytorch:compile")
+
+
+def test_a_plan_is_frozen(quick: Callable[..., Plan]) -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        quick().suite = "other"  # type: ignore[misc]

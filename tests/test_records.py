@@ -1,0 +1,86 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from suite import records
+from suite.errors import ResultsError
+from suite.records import Parity, Record
+
+KEYS = """schema_version run_id suite trial_id framework framework_version variant track model
+parameters flops_per_sample dataset mode batch_size precision optimizer device repeat seed status
+error engine image_id environment times blocks samples_per_s epochs memory power parity log"""
+
+
+def record(**changes: object) -> Record:
+    values: dict[str, object] = {
+        "run_id": "r",
+        "suite": "quick",
+        "trial_id": "pytorch-eager",
+        "framework": "pytorch",
+        "variant": "eager",
+        "track": "equal",
+        "model": "lenet",
+        "flops_per_sample": 1,
+        "dataset": "mnist",
+        "mode": "train",
+        "batch_size": 64,
+        "precision": "float32",
+        "optimizer": {"name": "sgd", "learning_rate": 0.01},
+        "device": "cpu",
+        "repeat": 0,
+        "seed": 1,
+        "status": "ok",
+        "engine": "venv",
+        "environment": {"cpus": [0, 1]},
+        "parity": Parity(proven=True),
+    }
+    return Record.model_validate(values | changes)
+
+
+def test_a_record_is_one_whole_file_with_the_promised_keys(tmp_path: Path) -> None:
+    with records.run_folder(tmp_path / "results", "quick") as folder:
+        folder.append(record())
+        folder.append(record(repeat=1))
+    files = sorted(folder.path.glob("*.json"))
+    assert [file.name for file in files] == ["pytorch-eager-r0.json", "pytorch-eager-r1.json"]
+    assert list(json.loads(files[0].read_text())) == KEYS.split()
+    assert records.read(folder.path)[1].repeat == 1
+    assert not [path for path in folder.path.iterdir() if path.name.endswith(".part")]
+
+
+def test_latest_points_at_the_newest_run_that_has_a_record(tmp_path: Path) -> None:
+    for _ in range(2):
+        with records.run_folder(tmp_path, "quick") as folder:
+            folder.append(record())
+    assert (tmp_path / "latest").resolve() == folder.path
+    with records.run_folder(tmp_path, "quick") as empty:
+        pass
+    assert (tmp_path / "latest").resolve() == folder.path
+    assert not empty.path.exists()
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(ResultsError, match="cannot be written: Not a directory"),
+        records.run_folder(tmp_path / "file" / "results", "quick"),
+    ):
+        pass
+
+
+def test_what_is_no_record_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(ResultsError, match="has no records"):
+        records.read(tmp_path)
+    file = tmp_path / "x.json"
+    file.write_text("{")
+    with pytest.raises(ResultsError, match=r"x\.json: not a record"):
+        records.read(tmp_path)
+    values = json.loads(record().model_dump_json())
+    file.write_text(json.dumps(values | {"schema_version": 99}))
+    with pytest.raises(ResultsError, match="schema version 99, this is 1"):
+        records.read(tmp_path)
+    del values["framework"]
+    file.write_text(json.dumps(values))
+    with pytest.raises(ResultsError, match="framework: Field required"):
+        records.read(tmp_path)

@@ -1,0 +1,124 @@
+"""Plans run to the end whatever the workers do: each planned run has its record."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from suite import datasets, manifest, records
+from suite.engines.base import FrameworkUnavailable, Prepared, Say
+from suite.errors import EngineError
+from suite.manifest import DatasetManifest, FrameworkManifest
+from suite.plan import Plan
+from suite.progress import Silent
+from suite.records import Record
+from suite.runner import Runner
+from tests.conftest import ScriptEngine
+
+WORKS = """
+started()
+emit("built", build_s=0.1, parameters=431080)
+emit("compiled", first_step_s=0.5)
+emit("warmup", step=2, steps=1, duration_s=0.5, samples_per_s=128.0, left_s=1)
+emit("block", step=12, steps=10, duration_s=1.0, samples_per_s=640.0, left_s=1)
+emit("block", step=22, steps=10, duration_s=3.0, samples_per_s=213.3, left_s=0)
+emit("epoch", epoch=1, duration_s=4.5, train_loss=0.3, train_accuracy=0.9, test_loss=0.3,
+     test_accuracy=0.91)
+emit("memory", host_rss_peak_bytes=1000)
+emit("finished")
+"""
+
+
+@pytest.fixture
+def run(
+    digits: tuple[DatasetManifest, Path],
+    home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[[Plan, ScriptEngine], list[Record]]:
+    dataset, raw = digits
+    datasets.prepare(dataset, say=lambda text: None, source=raw)
+    monkeypatch.setattr(manifest, "dataset", lambda name: dataset)
+
+    def done(plan: Plan, engine: ScriptEngine) -> list[Record]:
+        with records.run_folder(tmp_path / "results", plan.suite) as folder:
+            returned = Runner(engine, Silent()).run(plan, folder)
+        by_id = {(each.trial_id, each.repeat): each for each in records.read(folder.path)}
+        assert by_id == {(each.trial_id, each.repeat): each for each in returned}
+        assert len(by_id) == len(plan.runs)
+        return returned
+
+    return done
+
+
+def test_what_the_worker_measured_is_in_the_record(
+    run: Callable[..., list[Record]],
+    script_engine: Callable[[str], ScriptEngine],
+    quick: Callable[..., Plan],
+    tmp_path: Path,
+) -> None:
+    record = run(quick("pytorch"), script_engine(WORKS))[0]
+    assert (record.status, record.parameters, record.framework_version) == ("ok", 431_080, "1")
+    assert record.times.model_dump() == {
+        "import_s": 0.1,
+        "build_s": 0.1,
+        "first_step_s": 0.5,
+        "warmup_s": 0.5,
+        "measured_s": 4.0,
+    }
+    assert [block.warmup for block in record.blocks] == [True, False, False]
+    assert record.samples_per_s == pytest.approx(20 * 64 / 4, rel=1e-3)
+    assert record.epochs[0].test_accuracy == 0.91
+    assert record.memory.host_rss_peak_bytes == 1000 and record.power is None
+    assert record.environment["worker"]["versions"] == {}
+    folder = tmp_path / "results" / "latest"
+    assert record.log is not None and (folder / record.log).is_file()
+    assert (folder / record.log.replace(".log", ".events.jsonl")).is_file()
+
+
+def test_a_framework_that_proves_nothing_is_run_and_marked(
+    run: Callable[..., list[Record]],
+    script_engine: Callable[[str], ScriptEngine],
+    quick: Callable[..., Plan],
+) -> None:
+    record = run(quick("pytorch"), script_engine(WORKS))[0]
+    assert not record.parity.proven
+    assert record.parity.reason is not None and "step00_logits.npy" in record.parity.reason
+
+
+def test_a_crash_of_one_framework_loses_nothing_of_the_others(
+    run: Callable[..., list[Record]],
+    script_engine: Callable[[str], ScriptEngine],
+    quick: Callable[..., Plan],
+) -> None:
+    text = "if trial['framework'] == 'jax': sys.exit(9)\n" + WORKS
+    done = run(quick("jax", "mxnet", repeats=2), script_engine(text))
+    assert {(each.framework, each.status) for each in done} == {("jax", "failed"), ("mxnet", "ok")}
+
+
+def test_frameworks_that_cannot_be_had_are_skipped_or_failed_with_the_reason(
+    run: Callable[..., list[Record]],
+    script_engine: Callable[[str], ScriptEngine],
+    quick: Callable[..., Plan],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = script_engine(WORKS)
+    prepare = engine.prepare
+
+    def picky(manifest: FrameworkManifest, say: Say) -> Prepared:
+        if manifest.name == "mxnet":
+            raise FrameworkUnavailable("no Python 3.11", hint="install one")
+        if manifest.name == "tensorflow":
+            raise EngineError("no network", hint="check it")
+        return prepare(manifest, say)
+
+    monkeypatch.setattr(engine, "prepare", picky)
+    done = {each.framework: each for each in run(quick(), engine)}
+    assert {name: each.status for name, each in done.items()} == {
+        "pytorch": "ok",
+        "jax": "ok",
+        "mxnet": "skipped",
+        "tensorflow": "failed",
+    }
+    error = done["mxnet"].error
+    assert error is not None and (error.message, error.hint) == ("no Python 3.11", "install one")
