@@ -44,7 +44,6 @@ class FrameworkManifest(Closed):
     name: Name
     title: str
     python: Annotated[str, After(_python_range)]
-    devices: tuple[Literal["cpu"], ...]
     locks: tuple[str, ...]  # in docker/<name>/, the first that can be installed is used
     cpu_index: str | None = None  # an extra package index for the CPU, used where it answers
     variants: dict[Name, str]  # name -> what it is; the first is the default
@@ -80,7 +79,6 @@ class DatasetManifest(Closed):
 
     name: Name
     title: str
-    format: Literal["idx"]
     shape: tuple[PositiveInt, PositiveInt, PositiveInt]  # channels, height, width
     classes: PositiveInt
     samples: dict[Literal["train", "test"], PositiveInt]

@@ -39,6 +39,11 @@ class Run:
     repeat: int
 
     @property
+    def name(self) -> str:
+        """Of its files: unique among the runs of a plan."""
+        return f"{self.trial.trial_id}-r{self.repeat}"
+
+    @property
     def epochs(self) -> int:
         return self.trial.workload.epochs if self.repeat == 0 else 0
 

@@ -7,28 +7,18 @@ import tempfile
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from suite import datasets, environment, events, inputs, manifest, parity
+from suite import datasets, environment, inputs, manifest, parity, recording
 from suite.attempt import Attempt, attempt
-from suite.engines.base import Engine, Event, FrameworkUnavailable, Prepared
+from suite.engines.base import Engine, FrameworkUnavailable, Prepared
 from suite.errors import EngineError
 from suite.inputs import Inputs
 from suite.manifest import Workload
 from suite.plan import Plan, Run, Trial
 from suite.progress import Progress
-from suite.records import (
-    Block,
-    Epoch,
-    Error,
-    Memory,
-    Parity,
-    Record,
-    RunFolder,
-    Status,
-    Times,
-)
+from suite.records import Error, Parity, Record, RunFolder, Status
 
 
 @dataclass(frozen=True)
@@ -143,9 +133,24 @@ class Runner:
         ready = self._prepare(run.trial.framework)
         if isinstance(ready, Refusal):
             done = Attempt(status=ready.status, error=ready.error, events=[])
-            return self._record(plan, run, given, mark, folder, done, None)
-        name = f"{run.trial.trial_id}-r{run.repeat}"
-        trial_folder = work / name
+        else:
+            done = self._attempt(plan, run, given, ready, folder, work)
+        return recording.record(
+            run,
+            done,
+            run_id=folder.run_id,
+            suite=plan.suite,
+            engine=self._engine.name,
+            prepared=ready if isinstance(ready, Prepared) else None,
+            given=given,
+            mark=mark,
+            host=self._host,
+        )
+
+    def _attempt(
+        self, plan: Plan, run: Run, given: Inputs, ready: Prepared, folder: RunFolder, work: Path
+    ) -> Attempt:
+        trial_folder = work / run.name
         inputs.write_trial(
             trial_folder,
             run.trial,
@@ -155,103 +160,16 @@ class Runner:
             repeat=run.repeat,
             epochs=run.epochs,
         )
-
-        def on_event(event: Event) -> None:
-            self._progress.event(run, event)
-
-        log = folder.logs / f"{name}.log"
         done = attempt(
             self._engine,
             ready,
             trial_folder,
-            log=log,
+            log=folder.logs / f"{run.name}.log",
             deadline_s=plan.deadline_s,
-            on_event=on_event,
+            on_event=partial(self._progress.event, run),
         )
-        _keep(trial_folder / "results" / "events.jsonl", folder.logs / f"{name}.events.jsonl")
+        said = trial_folder / "results" / "events.jsonl"
+        if said.exists():
+            shutil.copyfile(said, folder.logs / f"{run.name}.events.jsonl")
         shutil.rmtree(trial_folder, ignore_errors=True)
-        return self._record(plan, run, given, mark, folder, done, ready)
-
-    def _record(
-        self,
-        plan: Plan,
-        run: Run,
-        given: Inputs,
-        mark: Parity,
-        folder: RunFolder,
-        done: Attempt,
-        ready: Prepared | None,
-    ) -> Record:
-        trial, work = run.trial, run.trial.workload
-        started = events.one(done.events, "started")
-        log = f"logs/{trial.trial_id}-r{run.repeat}.log" if ready else None
-        return Record(
-            run_id=folder.run_id,
-            suite=plan.suite,
-            trial_id=trial.trial_id,
-            framework=trial.framework,
-            framework_version=started.get("framework_version"),
-            variant=trial.variant,
-            track=trial.track,
-            model=work.model,
-            parameters=events.one(done.events, "built").get("parameters"),
-            flops_per_sample=given.architecture.flops_per_sample(work.mode),
-            dataset=work.dataset,
-            mode=work.mode,
-            batch_size=work.batch_size,
-            precision=work.precision,
-            optimizer=work.optimizer.model_dump(),
-            device=trial.device,
-            repeat=run.repeat,
-            seed=trial.seed,
-            status=done.status,
-            error=done.error,
-            engine=self._engine.name,
-            image_id=ready.image_id if ready else None,
-            environment=self._environment(started, ready),
-            parity=mark,
-            log=log,
-            **_measured(done.events),
-        )
-
-    def _environment(self, started: Event, ready: Prepared | None) -> dict[str, Any]:
-        """The host, and what the worker said of its own versions and device."""
-        worker = {"versions": started.get("versions"), "device": started.get("device")}
-        lock = ready.lock_sha256 if ready else None
-        return {**self._host, "worker": worker, "lock_sha256": lock}
-
-
-def _keep(source: Path, target: Path) -> None:
-    if source.exists():
-        shutil.copyfile(source, target)
-
-
-def _measured(said: list[Event]) -> dict[str, Any]:
-    """The figures in a worker's events, as the record's fields."""
-    blocks = tuple(
-        Block(warmup=event["event"] == "warmup", **_fields(event, Block, "warmup"))
-        for event in said
-        if event["event"] in ("warmup", "block")
-    )
-    warmup_s = sum(block.duration_s for block in blocks if block.warmup)
-    steady = [block for block in blocks if not block.warmup]
-    measured_s = sum(block.duration_s for block in steady)
-    samples = sum(block.samples_per_s * block.duration_s for block in steady)
-    times = Times(
-        import_s=events.one(said, "started").get("import_s"),
-        build_s=events.one(said, "built").get("build_s"),
-        first_step_s=events.one(said, "compiled").get("first_step_s"),
-        warmup_s=warmup_s if blocks else None,
-        measured_s=measured_s if steady else None,
-    )
-    return {
-        "times": times,
-        "blocks": blocks,
-        "samples_per_s": samples / measured_s if steady else None,
-        "epochs": tuple(Epoch(**_fields(each, Epoch)) for each in events.of(said, "epoch")),
-        "memory": Memory(**_fields(events.one(said, "memory"), Memory)),
-    }
-
-
-def _fields(event: Event, schema: type[Block | Epoch | Memory], *left_out: str) -> dict[str, Any]:
-    return {k: event[k] for k in schema.model_fields if k in event and k not in left_out}
+        return done

@@ -1,8 +1,5 @@
-import functools
 import gzip
-import http.server
 import shutil
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +9,7 @@ import pytest
 from suite import datasets, manifest
 from suite.errors import DataError
 from suite.manifest import DatasetManifest, HttpsSource
+from tests.conftest import serving
 
 Digits = tuple[DatasetManifest, Path]
 
@@ -86,15 +84,8 @@ def mirror(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     """A folder and the address at which it is served."""
     folder = tmp_path / "mirror"
     folder.mkdir()
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, format: str, *args: object) -> None: ...
-
-    handler = functools.partial(Quiet, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield folder, f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with serving(folder) as url:
+        yield folder, url
 
 
 def test_sources_are_tried_in_order(home: Path, digits: Digits, mirror: tuple[Path, str]) -> None:

@@ -1,4 +1,4 @@
-"""What the hand-written scripts share: the data and a stopwatch. They know nothing of the suite."""
+"""What the hand-written scripts share: the data, and a stopwatch that compare.py works by pipe."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 
 BATCH = 64
 LEARNING_RATE = 0.01
-WARMUP_STEPS = 150
 
 
 def mnist() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -23,17 +22,16 @@ def mnist() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return images, labels, np.random.default_rng(0).permutation(len(labels))
 
 
-def measure(
-    step: Callable[[np.ndarray], None], wait: Callable[[], None], order: np.ndarray
+def serve(
+    step: Callable[[np.ndarray], object], wait: Callable[[], object], order: np.ndarray
 ) -> None:
-    """Print the images per second of `step(indices of one batch)`."""
-    steps = int(sys.argv[2])
-    batches = [order[i * BATCH % 59_000 :][:BATCH] for i in range(WARMUP_STEPS + steps)]
-    for batch in batches[:WARMUP_STEPS]:
-        step(batch)
-    wait()
-    started = time.perf_counter()
-    for batch in batches[WARMUP_STEPS:]:
-        step(batch)
-    wait()
-    print(BATCH * steps / (time.perf_counter() - started))
+    """For each number of steps on standard input, do them and print how long they took."""
+    batches = order[: len(order) // BATCH * BATCH].reshape(-1, BATCH)
+    done = 0
+    for line in sys.stdin:
+        started = time.perf_counter()
+        for number in range(done, done + int(line)):
+            step(batches[number % len(batches)])
+        wait()
+        print(time.perf_counter() - started, flush=True)
+        done += int(line)

@@ -1,89 +1,110 @@
-"""Time the suite's modules beside the hand-written scripts, alternating, and print the ratios.
+"""Time the suite's modules beside hand-written scripts, in turns, and print the ratios.
 
-Usage: .venv/bin/python scripts/baselines/compare.py [PAIRS] [FRAMEWORK ...]
+Both run as processes of their own that take turns of about a second each, so that whatever slows
+the machine slows both. The suite's turn is cut into blocks as short as the suite's own.
+
+Usage: .venv/bin/python scripts/baselines/compare.py [TURNS] [FRAMEWORK ...]
 """
 
 from __future__ import annotations
 
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from suite import datasets, events, inputs, manifest
-from suite.attempt import attempt
+from suite import datasets, inputs, manifest, stats
 from suite.engines.base import Prepared
 from suite.engines.venv import INHERITED, VenvEngine
-from suite.inputs import Inputs
 from suite.manifest import Measure
 from suite.plan import Trial, expand
-from suite.progress import Silent
 
-MEASURED_S = 6.0
+BLOCK_S = Measure().block_s
+BLOCKS = 4  # of the suite in one turn
+WARMUP_TURNS = 3
+HERE = Path(__file__).parent
 
 
-def main(pairs: int, only: list[str]) -> None:
-    silent = Silent()
-    suite = manifest.suite("quick")
-    known = {name: manifest.framework(name) for name in manifest.names("framework")}
-    plan = expand(suite, known, only=only)
-    engine = VenvEngine()
-    data = datasets.ready(manifest.dataset("mnist"), silent.say)
-    prepared = {
-        each.framework: engine.prepare(known[each.framework], silent.say) for each in plan.trials
-    }
-    ratios: dict[str, list[float]] = {trial.framework: [] for trial in plan.trials}
-    with tempfile.TemporaryDirectory() as work:
-        workload, dataset = plan.trials[0].workload, manifest.dataset("mnist")
-        given = inputs.make(workload, dataset, data=data, seed=1, place=Path(work) / "inputs")
-        for pair in range(pairs):
-            for trial in plan.trials:
-                where = prepared[trial.framework]
-                folder = Path(work) / f"{trial.framework}-{pair}"
-                if pair % 2:
-                    ours = suite_rate(engine, where, trial, given, folder)
-                    theirs = script_rate(where, trial, data, ours)
-                else:
-                    theirs = script_rate(where, trial, data, 4000)
-                    ours = suite_rate(engine, where, trial, given, folder)
-                ratios[trial.framework].append(ours / theirs)
-                print(f"{trial.framework:12} {ours:9,.0f} / {theirs:9,.0f} = {ours / theirs:.3f}")
-    for name, values in ratios.items():
-        low, high = min(values), max(values)
-        middle = statistics.median(values)
-        print(
-            f"{name:12} median ratio {middle:.3f} of {len(values)} pairs ({low:.3f} to {high:.3f})"
+class Contender:
+    """A process that does steps when told to and says how long they took."""
+
+    def __init__(self, command: list[str | Path], path: Path | None = None) -> None:
+        environ = {key: os.environ[key] for key in INHERITED if key in os.environ}
+        if path:
+            environ["PYTHONPATH"] = str(path)
+        self._process = subprocess.Popen(
+            command,
+            env=environ,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
         )
 
+    def steps(self, count: int) -> float:
+        """Do `count` steps; return seconds."""
+        assert self._process.stdin and self._process.stdout
+        self._process.stdin.write(f"{count}\n")
+        self._process.stdin.flush()
+        reply = self._process.stdout.readline()
+        if not reply:
+            raise SystemExit(f"died: {' '.join(map(str, self._process.args))}")
+        return float(reply)
 
-def suite_rate(
-    engine: VenvEngine, where: Prepared, trial: Trial, given: Inputs, folder: Path
-) -> float:
-    """Images per second of one worker of the suite."""
-    steady = Measure(min_measure_s=MEASURED_S, max_measure_s=MEASURED_S)
-    inputs.write_trial(folder, trial, given, mode="train", measure=steady)
-    log = folder.with_suffix(".log")
-    done = attempt(engine, where, folder, log=log, deadline_s=300, on_event=lambda event: None)
-    if done.error:
-        raise SystemExit(f"{trial.framework}: {done.error.message}\n{log.read_text()}")
-    blocks = events.of(done.events, "block")
-    samples = sum(block["steps"] for block in blocks) * trial.workload.batch_size
-    return samples / sum(block["duration_s"] for block in blocks)
+    def end(self) -> None:
+        self._process.communicate()
 
 
-def script_rate(where: Prepared, trial: Trial, data: Path, expected: float) -> float:
-    """Images per second of the hand-written script, over about as long a time."""
-    script = Path(__file__).with_name(f"lenet_{trial.framework}.py")
-    steps = round(MEASURED_S * expected / trial.workload.batch_size)
-    command = [where.python, script, data, str(steps)]
-    environ = {key: os.environ[key] for key in INHERITED if key in os.environ}
-    reply = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
-    if reply.returncode:
-        raise SystemExit(reply.stderr)
-    return float(reply.stdout.split()[-1])
+def main(turns: int, only: list[str]) -> None:
+    suite, dataset = manifest.suite("quick"), manifest.dataset("mnist")
+    known = {name: manifest.framework(name) for name in manifest.names("framework")}
+    engine = VenvEngine()
+    data = datasets.ready(dataset, print)
+    for trial in expand(suite, known, only=only).trials:
+        where = engine.prepare(known[trial.framework], print)
+        with tempfile.TemporaryDirectory() as work:
+            folder = Path(work) / "trial"
+            place = Path(work) / "inputs"
+            given = inputs.make(trial.workload, dataset, data=data, seed=1, place=place)
+            inputs.write_trial(folder, trial, given, mode="train", measure=suite.measure)
+            report(trial, ratios(engine, where, trial, folder, data, turns))
+
+
+def ratios(
+    engine: VenvEngine, where: Prepared, trial: Trial, folder: Path, data: Path, turns: int
+) -> list[float]:
+    """The suite's speed over the script's, for each pair of turns."""
+    script = HERE / f"lenet_{trial.framework}.py"
+    theirs = Contender([where.python, script, data])
+    ours = Contender([where.python, HERE / "suite_step.py", folder], path=engine.staged())
+    for contender in (ours, theirs):
+        contender.steps(20)
+    block = max(1, round(20 * BLOCK_S / theirs.steps(20)))
+    found = []
+    for turn in range(WARMUP_TURNS + turns):
+        pair = [lambda: blocks(ours, block), lambda: theirs.steps(BLOCKS * block)]
+        durations = [run() for run in (pair if turn % 2 else reversed(pair))]
+        ours_s, theirs_s = durations if turn % 2 else reversed(durations)
+        found.append(theirs_s / ours_s)
+    ours.end()
+    theirs.end()
+    return found[WARMUP_TURNS:]
+
+
+def blocks(contender: Contender, steps: int) -> float:
+    return sum(contender.steps(steps) for _ in range(BLOCKS))
+
+
+def report(trial: Trial, found: list[float]) -> None:
+    summary = stats.summarise(found)
+    print(
+        f"{trial.framework:12} suite / script: median {summary.median:.3f} of {len(found)} pairs, "
+        f"95 % interval {summary.ci_low:.3f} to {summary.ci_high:.3f}, "
+        f"range {min(found):.3f} to {max(found):.3f}",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if sys.argv[1:] else 7, sys.argv[2:])
+    main(int(sys.argv[1]) if sys.argv[1:] else 40, sys.argv[2:])

@@ -2,7 +2,7 @@
 
 import jax
 import numpy as np
-from common import LEARNING_RATE, measure, mnist
+from common import LEARNING_RATE, mnist, serve
 from jax import lax
 from jax import numpy as jnp
 
@@ -49,4 +49,4 @@ def step(batch):
     params, _ = train(params, images[batch], labels[batch])
 
 
-measure(step, lambda: jax.block_until_ready(params), order)
+serve(step, lambda: jax.block_until_ready(params), order)

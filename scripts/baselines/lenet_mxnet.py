@@ -1,7 +1,7 @@
 """LeNet in MXNet Gluon, as one would write it by hand."""
 
 import mxnet as mx
-from common import BATCH, LEARNING_RATE, measure, mnist
+from common import BATCH, LEARNING_RATE, mnist, serve
 from mxnet import autograd, gluon
 from mxnet.gluon import nn
 
@@ -30,4 +30,4 @@ def step(batch):
     trainer.step(BATCH)
 
 
-measure(step, mx.nd.waitall, order)
+serve(step, mx.nd.waitall, order)

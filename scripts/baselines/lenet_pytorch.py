@@ -1,7 +1,7 @@
 """LeNet in PyTorch, as one would write it by hand."""
 
 import torch
-from common import LEARNING_RATE, measure, mnist
+from common import LEARNING_RATE, mnist, serve
 from torch import nn
 
 images, labels, order = mnist()
@@ -28,4 +28,4 @@ def step(batch):
     optimizer.step()
 
 
-measure(step, lambda: None, order)
+serve(step, lambda: None, order)

@@ -1,7 +1,7 @@
 """LeNet in TensorFlow, as one would write it by hand: variables, a tape and tf.function."""
 
 import tensorflow as tf
-from common import LEARNING_RATE, measure, mnist
+from common import LEARNING_RATE, mnist, serve
 
 images, labels, order = mnist()
 images = images.reshape(-1, 28, 28, 1)
@@ -35,7 +35,7 @@ def train(x, y):
     return loss
 
 
-measure(
+serve(
     lambda batch: train(tf.constant(images[batch]), tf.constant(labels[batch])),
     tf.test.experimental.sync_devices,
     order,

@@ -110,9 +110,11 @@ def _install(command: list[str], log: TextIO, say: Say, title: str) -> str | Non
         assert pip.stdout is not None
         for line in pip.stdout:
             log.write(line)
-            words = line.split()
-            if words[:1] in (["Collecting"], ["Downloading"], ["Installing"]):
-                say(f"{title}: {words[0].lower()} {words[1].rsplit('/', 1)[-1].split('==')[0]}")
+            verb, _, rest = line.partition(" ")
+            if verb in ("Collecting", "Downloading"):
+                say(f"{title}: {verb.lower()} {rest.split()[0].rsplit('/', 1)[-1]}")
+            elif line.startswith("Installing collected packages"):
+                say(f"{title}: installing {rest.count(',') + 1} packages")
             if line.startswith("ERROR:"):
                 errors.append(line.removeprefix("ERROR:").strip())
     return (errors[-1] if errors else "pip failed") if pip.returncode else None

@@ -1,7 +1,10 @@
 """Real pip and venv, with two small wheels in a local folder in place of an index."""
 
 import hashlib
+import os
+import shutil
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from suite.engines import environments
 from suite.engines.base import FrameworkUnavailable
 from suite.errors import EngineError
 from suite.manifest import FrameworkManifest
+from tests.conftest import serving
 
 
 def wheel(folder: Path, version: str) -> str:
@@ -44,7 +48,6 @@ def tiny(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Framewo
         name="tiny",
         title="Tiny",
         python=">=3.11",
-        devices=("cpu",),
         locks=("cpu.txt", "cuda.txt"),
         variants={"plain": "plain"},
     )
@@ -124,5 +127,36 @@ def test_no_fitting_python_means_skipped_with_the_remedy(home: Path) -> None:
     assert "uv python install" in caught.value.hint
 
 
-def test_an_index_that_does_not_answer_is_not_used() -> None:
-    assert not environments.answers("http://127.0.0.1:9/simple")
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[str]:
+    """The address of a package index that has the wheels of `tiny`."""
+    pages = tmp_path / "index" / "tiny"
+    pages.mkdir(parents=True)
+    links = []
+    for path in (tmp_path / "wheels").iterdir():
+        shutil.copy(path, pages)
+        links.append(f'<a href="{path.name}">{path.name}</a>')
+    (pages / "index.html").write_text("".join(links))
+    with serving(tmp_path / "index") as url:
+        yield url
+
+
+def test_the_cpu_index_is_used_where_it_answers(
+    tiny: FrameworkManifest, index: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.delenv("PIP_FIND_LINKS")
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_INDEX_URL", f"{index}/empty")
+    with pytest.raises(EngineError, match="No matching distribution"):
+        environments.ready(tiny, lambda text: None)
+    prepared = environments.ready(tiny.model_copy(update={"cpu_index": index}), lambda text: None)
+    assert "1.0" in installed(prepared.python)
+
+
+def test_an_index_that_does_not_answer_is_left_out(tiny: FrameworkManifest, index: str) -> None:
+    assert environments.answers(index)
+    assert not environments.answers("http://127.0.0.1:9")
+    closed = tiny.model_copy(update={"cpu_index": "http://127.0.0.1:9"})
+    assert "1.0" in installed(environments.ready(closed, lambda text: None).python)
+    assert "127.0.0.1" not in environments.log_path(tiny).read_text()

@@ -1,0 +1,90 @@
+"""What a worker said becomes the record of its run. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from suite import events
+from suite.attempt import Attempt
+from suite.engines.base import Event, Prepared
+from suite.inputs import Inputs
+from suite.plan import Run
+from suite.records import Block, Epoch, Memory, Parity, Record, Times
+
+
+def record(
+    run: Run,
+    done: Attempt,
+    *,
+    run_id: str,
+    suite: str,
+    engine: str,
+    prepared: Prepared | None,
+    given: Inputs,
+    mark: Parity,
+    host: dict[str, Any],
+) -> Record:
+    """The record of `run`, which ended as `done`; `prepared` is None where it could not start."""
+    trial, work = run.trial, run.trial.workload
+    started = events.one(done.events, "started")
+    worker = {"versions": started.get("versions"), "device": started.get("device")}
+    lock_sha256 = prepared.lock_sha256 if prepared else None
+    return Record(
+        run_id=run_id,
+        suite=suite,
+        trial_id=trial.trial_id,
+        framework=trial.framework,
+        framework_version=started.get("framework_version"),
+        variant=trial.variant,
+        track=trial.track,
+        model=work.model,
+        parameters=events.one(done.events, "built").get("parameters"),
+        flops_per_sample=given.architecture.flops_per_sample(work.mode),
+        dataset=work.dataset,
+        mode=work.mode,
+        batch_size=work.batch_size,
+        precision=work.precision,
+        optimizer=work.optimizer.model_dump(),
+        device=trial.device,
+        repeat=run.repeat,
+        seed=trial.seed,
+        status=done.status,
+        error=done.error,
+        engine=engine,
+        image_id=prepared.image_id if prepared else None,
+        environment={**host, "worker": worker, "lock_sha256": lock_sha256},
+        parity=mark,
+        log=f"logs/{run.name}.log" if prepared else None,
+        **_measured(done.events),
+    )
+
+
+def _measured(said: list[Event]) -> dict[str, Any]:
+    """The figures in a worker's events, as the record's fields."""
+    blocks = tuple(
+        Block(warmup=event["event"] == "warmup", **_fields(event, Block, "warmup"))
+        for event in said
+        if event["event"] in ("warmup", "block")
+    )
+    warmup_s = sum(block.duration_s for block in blocks if block.warmup)
+    steady = [block for block in blocks if not block.warmup]
+    measured_s = sum(block.duration_s for block in steady)
+    samples = sum(block.samples_per_s * block.duration_s for block in steady)
+    times = Times(
+        import_s=events.one(said, "started").get("import_s"),
+        build_s=events.one(said, "built").get("build_s"),
+        first_step_s=events.one(said, "compiled").get("first_step_s"),
+        warmup_s=warmup_s if blocks else None,
+        measured_s=measured_s if steady else None,
+    )
+    return {
+        "times": times,
+        "blocks": blocks,
+        "samples_per_s": samples / measured_s if steady else None,
+        "epochs": tuple(Epoch(**_fields(each, Epoch)) for each in events.of(said, "epoch")),
+        "memory": Memory(**_fields(events.one(said, "memory"), Memory)),
+    }
+
+
+def _fields(event: Event, schema: type[Block | Epoch | Memory], *left_out: str) -> dict[str, Any]:
+    return {k: event[k] for k in schema.model_fields if k in event and k not in left_out}
