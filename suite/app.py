@@ -8,9 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich import box
-from rich.table import Table
-
 from suite import conformance as conformance_test
 from suite import datasets, manifest, records
 from suite import doctor as diagnosis
@@ -29,9 +26,9 @@ from suite.errors import (
 )
 from suite.manifest import SuiteManifest
 from suite.models import MODELS
-from suite.plan import Plan, Trial, expand
+from suite.plan import Plan, expand
 from suite.report import as_json as json_report
-from suite.report import table
+from suite.report import parity_table, table
 from suite.report.live import Live
 from suite.report.summary import summarise
 from suite.runner import Runner
@@ -47,8 +44,12 @@ class Settings:
 settings = Settings()
 
 
-def bug(error: Exception) -> DlsuiteError:
-    """An exception that nobody foresaw."""
+def known(error: Exception) -> DlsuiteError:
+    """What to tell the user of any exception: its own words, the system's, or that it is a bug."""
+    if isinstance(error, DlsuiteError):
+        return error
+    if isinstance(error, OSError) and error.filename:
+        return EngineError(f"{error.filename}: {error.strerror}", hint="dlsuite doctor")
     return DlsuiteError(
         f"a bug in dlsuite: {type(error).__name__}: {error}",
         hint="run it again as dlsuite --debug ..., and report the traceback",
@@ -94,7 +95,7 @@ def run(
 def parity(suite: str, *, frameworks: list[str], model: str | None, fresh: bool) -> None:
     """Prove and print; ParityFailed where a framework is not proven."""
     plan = _plan(_chosen(manifest.suite(suite), model=model), frameworks)
-    rows: list[tuple[str, ...]] = []
+    rows: list[parity_table.Row] = []
     failed = []
     with _live() as live, tempfile.TemporaryDirectory(prefix="dlsuite-") as work:
         runner = Runner(VenvEngine(), live)
@@ -116,32 +117,10 @@ def parity(suite: str, *, frameworks: list[str], model: str | None, fresh: bool)
                 reason = certificate.reason if certificate else refusal and refusal.error.message
                 if reason:
                     failed.append(f"{trial.framework} {trial.variant}: {reason}")
-                rows.append(_parity_row(trial, certificate))
-    table.console().print(_parity_table(rows))
+                rows.append((trial, certificate))
+    table.console().print(parity_table.render(rows))
     if failed:
         raise ParityFailed("; ".join(failed), hint="the worker's log is in the cache, under logs/")
-
-
-def _parity_row(trial: Trial, certificate: proof.Certificate | None) -> tuple[str, ...]:
-    worst = certificate.worst if certificate else {}
-    errors = (f"{worst[name]:.1e}" if name in worst else "-" for name in table.QUANTITIES)
-    mark = table.PROVEN if certificate and certificate.proven else table.UNPROVEN
-    return (trial.framework, trial.variant, trial.workload.model, *errors, mark)
-
-
-def _parity_table(rows: list[tuple[str, ...]]) -> Table:
-    shown = Table(
-        title=f"largest relative L2 error over {proof.STEPS} steps beside the float64 reference",
-        caption=f"= all within {proof.TOLERANCE:.0e}: proven to be the same work; ? not",
-        box=box.SIMPLE_HEAD,
-        title_justify="left",
-        caption_justify="left",
-    )
-    for name in ("framework", "variant", "model", *table.QUANTITIES, "parity"):
-        shown.add_column(name, justify="right" if name in table.QUANTITIES else "left")
-    for row in rows:
-        shown.add_row(*row)
-    return shown
 
 
 def report(run: Path, *, results: Path, as_json: bool) -> None:
@@ -224,7 +203,7 @@ def _chosen(
 
 
 def _plan(suite: SuiteManifest, frameworks: list[str]) -> Plan:
-    known = {name: manifest.framework(name) for name in manifest.names("framework")}
+    frameworks_known = {name: manifest.framework(name) for name in manifest.names("framework")}
     for workload in suite.workloads:
         data, model = manifest.dataset(workload.dataset), MODELS[workload.model]()
         if (data.shape, data.classes) != (model.input_shape, model.classes):
@@ -239,4 +218,4 @@ def _plan(suite: SuiteManifest, frameworks: list[str]) -> Plan:
                 f"training samples of {workload.dataset}",
                 hint=f"--batch-size {data.samples['train']} or less",
             )
-    return expand(suite, known, only=frameworks)
+    return expand(suite, frameworks_known, only=frameworks)

@@ -12,7 +12,6 @@ from typing import Annotated
 import typer
 
 from suite import app
-from suite.errors import DlsuiteError
 from suite.report import table
 
 cli = typer.Typer(
@@ -153,7 +152,7 @@ def main() -> None:
     except Exception as error:
         if app.settings.debug:
             traceback.print_exc()
-        known = error if isinstance(error, DlsuiteError) else app.bug(error)
+        known = app.known(error)
         errors.print(f"error: {known}", markup=False, soft_wrap=True)
         errors.print(f"hint: {known.hint}", markup=False, soft_wrap=True)
         sys.exit(known.exit_code)

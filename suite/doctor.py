@@ -76,7 +76,7 @@ def _framework(name: str) -> Finding:
 def _built(framework: FrameworkManifest, tag: str) -> bool:
     locks = (LOCKS / framework.name / name for name in framework.locks)
     places = (environments.environment(framework, lock, tag) for lock in locks)
-    return any((place / "ready").exists() for place in places)
+    return any(environments.is_ready(place) for place in places)
 
 
 def _dataset(name: str) -> Finding:

@@ -89,8 +89,9 @@ def certify(
             reference = proof.reference(open_trials[0][0])
             for trial, described, path in open_trials:
                 certificate = proof.certify(trial, described, path.stem, reference)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write_atomically(path, json.dumps(asdict(certificate), indent=1))
+                if certificate.errors:  # a worker that died has proven nothing, either way
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    write_atomically(path, json.dumps(asdict(certificate), indent=1))
                 certificates[trial.trial_id] = certificate
     return certificates
 

@@ -78,6 +78,14 @@ def test_results_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
     refused(6, "file/results cannot be written: Not a directory", *command, folder=tmp_path)
 
 
+def test_a_home_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    home = str(tmp_path / "file" / "home")
+    command = ("run", "quick", "-f", "mxnet")
+    refused(5, "file/home", *command, folder=tmp_path, DLSUITE_HOME=home)
+    assert list((tmp_path / "results").iterdir()) == []
+
+
 def test_a_report_of_nothing_is_refused(tmp_path: Path) -> None:
     refused(6, "results/latest has no records", "report", folder=tmp_path)
     refused(6, "results/x has no records", "report", "x", folder=tmp_path)
@@ -127,8 +135,9 @@ def test_every_command_has_help_and_stands_in_the_readme() -> None:
 
 def test_every_exit_code_stands_in_the_readme() -> None:
     readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    classes = [each for each in vars(errors).values() if isinstance(each, type)]
-    codes = {each.exit_code for each in classes if issubclass(each, DlsuiteError)}
+    found = [each for each in vars(errors).values() if isinstance(each, type)]
+    classes = [each for each in found if issubclass(each, DlsuiteError)]
+    codes = {each.exit_code for each in classes}
     assert len(codes) == len(classes)
     for code in codes:
         assert f"| {code} |" in readme
@@ -142,6 +151,8 @@ def test_ctrl_c_stops_the_worker_keeps_finished_records_and_exits_130(tmp_path: 
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # A shell's background job ignores Ctrl-C, and so would all that it starts.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         latest, deadline = tmp_path / "results" / "latest", time.monotonic() + 240
         while not (latest / "logs").exists() or len(list((latest / "logs").glob("*.log"))) < 2:

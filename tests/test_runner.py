@@ -77,6 +77,7 @@ def test_what_the_worker_measured_is_in_the_record(
 
 
 def test_a_framework_that_proves_nothing_is_run_and_marked(
+    home: Path,
     run: Callable[..., list[Record]],
     script_engine: Callable[[str], ScriptEngine],
     quick: Callable[..., Plan],
@@ -84,6 +85,7 @@ def test_a_framework_that_proves_nothing_is_run_and_marked(
     record = run(quick("pytorch"), script_engine(WORKS))[0]
     assert not record.parity.proven
     assert record.parity.reason is not None and "step00_logits.npy" in record.parity.reason
+    assert not (home / "certificates").exists()
 
 
 def test_a_crash_of_one_framework_loses_nothing_of_the_others(

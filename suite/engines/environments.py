@@ -39,13 +39,13 @@ def ready(manifest: FrameworkManifest, say: Say) -> Prepared:
     tag = f"py{version.major}{version.minor}"
     for lock in locks:
         place = environment(manifest, lock, tag)
-        if (place / "ready").exists():
+        if is_ready(place):
             return _prepared(manifest, place, lock)
     reasons = []
     for lock in locks:
         place = environment(manifest, lock, tag)
         with _alone(place):
-            if not (place / "ready").exists():
+            if not is_ready(place):
                 reason = _build(manifest, interpreter, lock, place, say)
                 if reason:
                     reasons.append(f"{lock.name}: {reason}")
@@ -61,6 +61,11 @@ def ready(manifest: FrameworkManifest, say: Say) -> Prepared:
 def environment(manifest: FrameworkManifest, lock: Path, tag: str) -> Path:
     key = digest([sha256(lock), tag])[:12]
     return home() / "environments" / f"{manifest.name}-{lock.stem}-{tag}-{key}"
+
+
+def is_ready(place: Path) -> bool:
+    """Whether it was built whole, and the interpreter that it was made from is still there."""
+    return (place / "ready").exists() and (place / "bin" / "python").exists()
 
 
 def log_path(manifest: FrameworkManifest) -> Path:
@@ -105,7 +110,7 @@ def _install(command: list[str], log: TextIO, say: Say, title: str) -> str | Non
     """Run pip, say what it is at, and return its last error, or None where all went well."""
     errors = []
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     ) as pip:
         assert pip.stdout is not None
         for line in pip.stdout:

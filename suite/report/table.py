@@ -16,7 +16,6 @@ from suite.report.summary import TrialSummary
 
 PIPED_WIDTH = 120
 PROVEN, UNPROVEN, UNKNOWN = "=", "?", "-"
-QUANTITIES = ("logits", "loss", "gradients", "weights")  # what parity compares
 
 
 def console(*, stderr: bool = False) -> Console:

@@ -77,6 +77,16 @@ def test_a_half_built_one_is_never_used(tiny: FrameworkManifest) -> None:
     assert (place / "ready").exists() and not (place / "leftover").exists()
 
 
+def test_one_whose_interpreter_is_gone_is_built_again(tiny: FrameworkManifest) -> None:
+    prepared = environments.ready(tiny, lambda text: None)
+    for name in ("python", "python3"):
+        link = prepared.python.with_name(name)
+        link.unlink(missing_ok=True)
+        link.symlink_to("/nowhere/python3")
+    assert environments.ready(tiny, lambda text: None) == prepared
+    assert prepared.python.exists()
+
+
 def test_another_lock_is_another_environment(tiny: FrameworkManifest) -> None:
     first = environments.ready(tiny, lambda text: None)
     lock = environments.LOCKS / "tiny" / "cpu.txt"
