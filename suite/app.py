@@ -26,11 +26,12 @@ from suite.errors import (
 )
 from suite.manifest import SuiteManifest
 from suite.models import MODELS
+from suite.paths import home
 from suite.plan import Plan, expand
 from suite.report import as_json as json_report
 from suite.report import parity_table, table
 from suite.report.live import Live
-from suite.report.summary import summarise
+from suite.report.summary import TrialSummary, summarise
 from suite.runner import Runner
 
 
@@ -82,7 +83,7 @@ def run(
     plan = _plan(chosen, frameworks)
     with records.run_folder(results, chosen.name) as folder, _live() as live:
         done = Runner(VenvEngine(), live).run(plan, folder)
-    table.console().print(table.render(summarise(done)))
+    _show(summarise(done))
     bad = [each for each in done if each.status not in ("ok", "skipped")]
     if bad or not any(each.status == "ok" for each in done):
         raise RunsFailed(
@@ -90,6 +91,21 @@ def run(
             "each has its record and its reason",
             hint=f"dlsuite report {folder.path}",
         )
+    unproven = sorted({f"{each.framework} {each.variant}" for each in done if _unproven(each)})
+    if unproven:
+        raise ParityFailed(
+            f"timed, but not proven to be the same work: {', '.join(unproven)}",
+            hint="dlsuite parity",
+        )
+
+
+def _show(summaries: list[TrialSummary]) -> None:
+    console = table.console()
+    console.print(table.render(summaries, console.width))
+
+
+def _unproven(record: records.Record) -> bool:
+    return record.status == "ok" and not record.parity.proven
 
 
 def parity(suite: str, *, frameworks: list[str], model: str | None, fresh: bool) -> None:
@@ -120,7 +136,7 @@ def parity(suite: str, *, frameworks: list[str], model: str | None, fresh: bool)
                 rows.append((trial, certificate))
     table.console().print(parity_table.render(rows))
     if failed:
-        raise ParityFailed("; ".join(failed), hint="the worker's log is in the cache, under logs/")
+        raise ParityFailed("; ".join(failed), hint=f"see the workers' logs in {home() / 'logs'}")
 
 
 def report(run: Path, *, results: Path, as_json: bool) -> None:
@@ -131,7 +147,7 @@ def report(run: Path, *, results: Path, as_json: bool) -> None:
     if as_json:
         print(json_report.render(found[0].run_id, summaries))
     else:
-        table.console().print(table.render(summaries))
+        _show(summaries)
 
 
 def prepare(name: str, source: Path | None) -> None:
@@ -174,7 +190,11 @@ def conformance(command: list[str]) -> None:
     """Put a worker through the protocol's test; ConformanceFailed where it fails."""
     problems = conformance_test.check(command)
     if problems:
-        raise ConformanceFailed("; ".join(problems), hint="docs/protocol.md")
+        print("\n".join(problems))
+        count, first = len(problems), problems[0]
+        raise ConformanceFailed(
+            f"{count} breaches of the protocol, the first: {first}", hint="docs/protocol.md"
+        )
     print("conforms to protocol version 1")
 
 

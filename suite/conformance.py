@@ -119,9 +119,17 @@ def _files(results: Path, given: Inputs) -> Iterator[str]:
     for step in range(STEPS):
         for name, shape in shapes.items():
             path = results / f"step{step:02d}_{name}.npy"
-            found = np.load(path).shape if path.exists() else None
+            found = _shape(path)
             if found != shape:
                 yield f"{path.name} has shape {found}, not {shape}"
+
+
+def _shape(path: Path) -> tuple[int, ...] | None:
+    try:
+        shape: tuple[int, ...] = np.load(path).shape
+    except (OSError, ValueError, EOFError):
+        return None
+    return shape
 
 
 def _broken(command: list[str], work: Path) -> Iterator[str]:
@@ -150,6 +158,7 @@ def _start(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]
             [*command, str(folder)],
             stdout=subprocess.PIPE,
             text=True,
+            errors="replace",
             timeout=DEADLINE_S,
             check=False,
         )

@@ -7,14 +7,15 @@ uint8, `<split>_labels.npy` (N,) int32, and `dataset.json` with the SHA-256 of e
 from __future__ import annotations
 
 import gzip
+import http.client
 import json
 import shutil
 import struct
 import subprocess
 import tarfile
 import tempfile
-import urllib.error
 import urllib.request
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -135,7 +136,7 @@ def _from_https(manifest: DatasetManifest, source: HttpsSource, raw: Path) -> No
         try:
             with urllib.request.urlopen(url, timeout=CONNECT_TIMEOUT_S) as reply:
                 part.write_bytes(reply.read())
-        except (urllib.error.URLError, OSError) as error:
+        except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", error)
             raise SourceUnavailable(f"{source.url}: {reason}") from None
         _take(part, raw / file.name, file.sha256, url)
@@ -163,7 +164,7 @@ def _take(source: Path, target: Path, digest: str, origin: str) -> None:
     try:
         with opener(source, "rb") as packed, target.open("wb") as plain:
             shutil.copyfileobj(packed, plain)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise SourceUnavailable(f"{origin}: {source.name}: {error}") from None
     found = sha256(target)
     if found != digest:

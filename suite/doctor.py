@@ -46,7 +46,7 @@ def _space() -> Finding:
     while not place.exists():
         place = place.parent
     free = shutil.disk_usage(place).free
-    good = free >= MIN_FREE_BYTES and os.access(place, os.W_OK)
+    good = free >= MIN_FREE_BYTES and place.is_dir() and os.access(place, os.W_OK)
     text = f"{home()}: {free / 2**30:.0f} GiB free for environments and data"
     step = None if good else "set DLSUITE_HOME to a writable folder with at least 6 GiB free"
     return Finding(good=good, text=text, next_step=step)

@@ -38,7 +38,8 @@ def read(path: Path) -> list[Event]:
     if not path.exists():
         return []
     events = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    text = path.read_text(encoding="utf-8", errors="replace")
+    for number, line in enumerate(text.splitlines(), start=1):
         try:
             events.append(parse(line))
         except ProtocolError as error:

@@ -9,7 +9,15 @@ from typing import Annotated, Any, Literal, TypeVar
 import yaml
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from pydantic import AfterValidator as After
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+)
 
 from suite.errors import ManifestError, nearest, unknown
 from suite.models import MODELS
@@ -17,7 +25,7 @@ from suite.paths import MANIFESTS
 
 
 class Closed(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 def _python_range(text: str) -> str:
@@ -117,10 +125,10 @@ class SuiteManifest(Closed):
 
     name: Name
     title: str
-    seed: int
+    seed: NonNegativeInt
     repeats: PositiveInt
     deadline_s: PositiveFloat
-    track: Literal["equal", "default", "tuned"]
+    track: Literal["equal"]  # float32, the same cores and threads
     device: Literal["cpu"] = "cpu"
     frameworks: tuple[str, ...] = Field(min_length=1)  # framework or framework:variant
     workloads: tuple[Workload, ...] = Field(min_length=1)
@@ -163,7 +171,7 @@ def load(path: Path, schema: type[M]) -> M:
         values = yaml.safe_load(text)
     except OSError as error:
         raise ManifestError(f"{path}: {error.strerror}", hint="dlsuite list") from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         reason = " ".join(str(error).split())
         raise ManifestError(f"{path}: not YAML: {reason}", hint=f"edit {path}") from None
     try:

@@ -79,8 +79,9 @@ def certify(
     for trial in trials:
         described = _described(engine, trial, prepared[trial.framework], inputs)
         path = _path(digest(f"{key}={value}" for key, value in described.items()))
-        if path.exists() and not fresh:
-            certificates[trial.trial_id] = Certificate(**json.loads(path.read_text("utf-8")))
+        cached = None if fresh else _cached(path)
+        if cached:
+            certificates[trial.trial_id] = cached
         else:
             open_trials.append((trial, described, path))
     if open_trials:
@@ -259,6 +260,14 @@ def _described(engine: Engine, trial: Trial, prepared: Prepared, inputs: Inputs)
         "cpus": len(environment.cpus()),
     }
     return {key: str(value) for key, value in described.items()}
+
+
+def _cached(path: Path) -> Certificate | None:
+    """The certificate at `path`; None where there is none that can be read."""
+    try:
+        return Certificate(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
 
 
 def _path(key: str) -> Path:

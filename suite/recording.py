@@ -26,8 +26,8 @@ def record(
 ) -> Record:
     """The record of `run`, which ended as `done`; `prepared` is None where it could not start."""
     trial, work = run.trial, run.trial.workload
-    started = events.one(done.events, "started")
-    worker = {"versions": started.get("versions"), "device": started.get("device")}
+    started, built = events.one(done.events, "started"), events.one(done.events, "built")
+    worker = {"versions": started.get("versions"), "device": built.get("device")}
     lock_sha256 = prepared.lock_sha256 if prepared else None
     return Record(
         run_id=run_id,
@@ -38,7 +38,7 @@ def record(
         variant=trial.variant,
         track=trial.track,
         model=work.model,
-        parameters=events.one(done.events, "built").get("parameters"),
+        parameters=built.get("parameters"),
         flops_per_sample=given.architecture.flops_per_sample(work.mode),
         dataset=work.dataset,
         mode=work.mode,

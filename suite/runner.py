@@ -57,7 +57,11 @@ class Runner:
     def prepare(self, frameworks: Iterable[str]) -> None:
         """Make the frameworks ready, two at a time: downloading and unpacking go together."""
         with ThreadPoolExecutor(max_workers=2) as pool:
-            list(pool.map(self._prepare, frameworks))
+            try:
+                list(pool.map(self._prepare, frameworks))
+            except KeyboardInterrupt:
+                self._engine.stop()
+                raise
 
     def inputs(self, plan: Plan, work: Path) -> dict[Workload, Inputs]:
         """The neutral files of each workload; DataError where a dataset cannot be had."""

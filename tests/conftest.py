@@ -75,7 +75,7 @@ def script_engine(tmp_path: Path, home: Path) -> Callable[[str], ScriptEngine]:
                 with (results / "events.jsonl").open("a") as file:
                     file.write(line + "\\n")
             def started():
-                emit("started", import_s=0.1, framework_version="1", versions={}, device={})
+                emit("started", import_s=0.1, framework_version="1", versions={})
         """
         body = textwrap.dedent(prologue) + textwrap.dedent(text)
         (worker / "__main__.py").write_text(body, encoding="utf-8")

@@ -49,7 +49,8 @@ def test_an_event_out_of_its_schema_is_named(tmp_path: Path) -> None:
     text = """
 import json, pathlib, sys
 trial = json.loads((pathlib.Path(sys.argv[1]) / "trial.json").read_text())
-line = json.dumps({"event": "built", "monotonic_ns": 1, "build_s": "long", "parameters": 1})
+line = json.dumps({"event": "built", "monotonic_ns": 1, "build_s": "long", "parameters": 1,
+                   "device": {}})
 (pathlib.Path(trial["paths"]["results"]) / "events.jsonl").write_text(line + "\\n")
 print(line)
 """

@@ -133,3 +133,14 @@ def test_mean_and_deviation_are_those_of_the_data() -> None:
     images = np.load(datasets.ready(real, silent) / "train_images.npy") / 255
     assert images.mean() == pytest.approx(real.normalize.mean[0], abs=5e-5)
     assert images.std() == pytest.approx(real.normalize.std[0], abs=5e-5)
+
+
+def test_a_broken_archive_is_an_error_of_the_data(home: Path, digits: Digits) -> None:
+    dataset, raw = digits
+    plain = raw / "train-images-idx3-ubyte"
+    packed = bytearray(gzip.compress(plain.read_bytes()))
+    packed[5000:6000] = bytes(1000)
+    plain.unlink()
+    (raw / f"{plain.name}.gz").write_bytes(packed)
+    with pytest.raises(DataError, match="train-images-idx3-ubyte"):
+        datasets.prepare(dataset, say=silent, source=raw)

@@ -17,7 +17,7 @@ from tests.conftest import ScriptEngine
 
 WORKS = """
 started()
-emit("built", build_s=0.1, parameters=431080)
+emit("built", build_s=0.1, parameters=431080, device={"threads": 2})
 emit("compiled", first_step_s=0.5)
 emit("warmup", step=2, steps=1, duration_s=0.5, samples_per_s=128.0, left_s=1)
 emit("block", step=12, steps=10, duration_s=1.0, samples_per_s=640.0, left_s=1)
@@ -70,7 +70,7 @@ def test_what_the_worker_measured_is_in_the_record(
     assert record.samples_per_s == pytest.approx(20 * 64 / 4, rel=1e-3)
     assert record.epochs[0].test_accuracy == 0.91
     assert record.memory.host_rss_peak_bytes == 1000 and record.power is None
-    assert record.environment["worker"]["versions"] == {}
+    assert record.environment["worker"] == {"versions": {}, "device": {"threads": 2}}
     folder = tmp_path / "results" / "latest"
     assert record.log is not None and (folder / record.log).is_file()
     assert (folder / record.log.replace(".log", ".events.jsonl")).is_file()

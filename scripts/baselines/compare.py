@@ -9,12 +9,13 @@ Usage: .venv/bin/python scripts/baselines/compare.py [TURNS] [FRAMEWORK ...]
 from __future__ import annotations
 
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from suite import datasets, inputs, manifest, stats
+from suite import datasets, inputs, manifest
 from suite.engines.base import Prepared
 from suite.engines.venv import INHERITED, VenvEngine
 from suite.manifest import Measure
@@ -97,10 +98,10 @@ def blocks(contender: Contender, steps: int) -> float:
 
 
 def report(trial: Trial, found: list[float]) -> None:
-    summary = stats.summarise(found)
+    low, middle, high = statistics.quantiles(found, n=4)
     print(
-        f"{trial.framework:12} suite / script: median {summary.median:.3f} of {len(found)} pairs, "
-        f"95 % interval {summary.ci_low:.3f} to {summary.ci_high:.3f}, "
+        f"{trial.framework:12} suite / script: median {middle:.3f} of {len(found)} pairs, "
+        f"half of them within {low:.3f} to {high:.3f}, "
         f"range {min(found):.3f} to {max(found):.3f}",
         flush=True,
     )

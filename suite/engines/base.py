@@ -50,6 +50,9 @@ class Engine(Protocol):
         it failed.
         """
 
+    def stop(self) -> None:
+        """End every `prepare` under way in another thread; the engine prepares no more."""
+
     def run(
         self, prepared: Prepared, folder: Path, *, log: Path, deadline_s: float, on_line: OnLine
     ) -> Outcome:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import shutil
 import subprocess
+import threading
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,9 @@ from suite.manifest import FrameworkManifest
 from suite.paths import LOCKS, digest, home, sha256
 
 PROBE_TIMEOUT_S = 2.0
+
+_stopping = threading.Event()
+_installers: set[subprocess.Popen[str]] = set()
 
 
 def ready(manifest: FrameworkManifest, say: Say) -> Prepared:
@@ -45,6 +49,8 @@ def ready(manifest: FrameworkManifest, say: Say) -> Prepared:
     for lock in locks:
         place = environment(manifest, lock, tag)
         with _alone(place):
+            if _stopping.is_set():
+                break
             if not is_ready(place):
                 reason = _build(manifest, interpreter, lock, place, say)
                 if reason:
@@ -56,6 +62,13 @@ def ready(manifest: FrameworkManifest, say: Say) -> Prepared:
         hint=f"see {log_path(manifest)}, check the network and pip's settings, then:"
         " dlsuite doctor",
     )
+
+
+def stop() -> None:
+    """End the builds that other threads have under way, and begin no more."""
+    _stopping.set()
+    for pip in list(_installers):
+        pip.terminate()
 
 
 def environment(manifest: FrameworkManifest, lock: Path, tag: str) -> Path:
@@ -110,9 +123,15 @@ def _install(command: list[str], log: TextIO, say: Say, title: str) -> str | Non
     """Run pip, say what it is at, and return its last error, or None where all went well."""
     errors = []
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,  # Ctrl-C is the orchestrator's to handle: see stop()
     ) as pip:
         assert pip.stdout is not None
+        _installers.add(pip)
         for line in pip.stdout:
             log.write(line)
             verb, _, rest = line.partition(" ")
@@ -122,6 +141,7 @@ def _install(command: list[str], log: TextIO, say: Say, title: str) -> str | Non
                 say(f"{title}: installing {rest.count(',') + 1} packages")
             if line.startswith("ERROR:"):
                 errors.append(line.removeprefix("ERROR:").strip())
+    _installers.discard(pip)
     return (errors[-1] if errors else "pip failed") if pip.returncode else None
 
 

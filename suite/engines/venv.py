@@ -31,6 +31,9 @@ class VenvEngine:
     def prepare(self, manifest: FrameworkManifest, say: Say) -> Prepared:
         return environments.ready(manifest, say)
 
+    def stop(self) -> None:
+        environments.stop()
+
     def run(
         self, prepared: Prepared, folder: Path, *, log: Path, deadline_s: float, on_line: OnLine
     ) -> Outcome:

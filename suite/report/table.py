@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group, JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -16,6 +16,13 @@ from suite.report.summary import TrialSummary
 
 PIPED_WIDTH = 120
 PROVEN, UNPROVEN, UNKNOWN = "=", "?", "-"
+DISPENSABLE = ("first step", "memory", "epoch", "rel.", "variant")
+JUSTIFY: dict[str, JustifyMethod] = {
+    "framework": "left",
+    "variant": "left",
+    "par.": "center",
+    "status": "left",
+}
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -26,12 +33,15 @@ def console(*, stderr: bool = False) -> Console:
     return found
 
 
-def render(summaries: list[TrialSummary]) -> RenderableType:
-    """One table for each workload, with notes on what did not go well."""
+def render(summaries: list[TrialSummary], width: int = PIPED_WIDTH) -> RenderableType:
+    """One table for each workload, with notes on what did not go well.
+
+    Where `width` is too small, whole columns go, the least needed first; none is cut.
+    """
     parts: list[RenderableType] = []
     for title, group in groupby(sorted(summaries, key=_order), key=lambda each: _title(each)):
         trials = list(group)
-        parts += [_table(title, trials), *_notes(trials)]
+        parts += [_table(title, trials, width), *_notes(trials)]
     return Group(*parts)
 
 
@@ -52,7 +62,16 @@ def _device(record: Record) -> str:
     return f"{record.device} ({len(record.environment['cpus'])} cores)"
 
 
-def _table(title: str, trials: list[TrialSummary]) -> Table:
+def _table(title: str, trials: list[TrialSummary], width: int) -> Table:
+    proven = [trial for trial in trials if trial.parity.proven] or trials
+    fastest = proven[0].samples_per_s.median
+    rows = [_cells(trial, fastest) for trial in trials]
+    columns = list(rows[0])
+    for spare in DISPENSABLE:
+        widths = [max(len(name), *(len(row[name]) for row in rows)) for name in columns]
+        if sum(widths) + 2 * len(columns) <= width:
+            break
+        columns.remove(spare)
     table = Table(
         title=title,
         box=box.SIMPLE_HEAD,
@@ -60,35 +79,30 @@ def _table(title: str, trials: list[TrialSummary]) -> Table:
         title_style="bold",
         padding=(0, 1, 0, 0),
     )
-    # Names may break where the terminal is narrow, figures may not.
-    table.add_column("framework")
-    table.add_column("variant")
-    for name in ("images/s", "spread", "rel.", "first step", "epoch", "accuracy", "memory"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("par.", justify="center", no_wrap=True)
-    table.add_column("status")
-    fastest = trials[0].samples_per_s.median
-    for trial in trials:
-        table.add_row(*_cells(trial, fastest))
+    for name in columns:
+        table.add_column(name, justify=JUSTIFY.get(name, "right"), no_wrap=name != "status")
+    for row in rows:
+        table.add_row(*(row[name] for name in columns))
     return table
 
 
-def _cells(trial: TrialSummary, fastest: float | None) -> Iterator[str]:
-    rate = trial.samples_per_s
+def _cells(trial: TrialSummary, fastest: float | None) -> dict[str, str]:
+    rate, memory = trial.samples_per_s, trial.host_rss_peak_bytes
     title = manifest.framework(trial.record.framework).title
-    yield f"{title} {trial.framework_version or ''}".strip()
-    yield trial.record.variant
-    yield _number(rate.median, "{:,.0f}")
-    yield _number(rate.spread, "±{:.1%}")
-    yield _number(rate.median / fastest if rate.median and fastest else None, "{:.2f}")
-    yield _number(trial.first_step_s, "{:.2f} s")
-    yield _number(trial.epoch_s, "{:.1f} s")
-    yield _number(trial.accuracy, "{:.2%}")
-    memory = trial.host_rss_peak_bytes
-    yield _number(memory / 2**20 if memory else None, "{:,.0f} MiB")
-    yield PROVEN if trial.parity.proven else UNPROVEN
     bad = sum(status != "ok" for status in trial.statuses)
-    yield trial.status + (f" ({bad} of {len(trial.statuses)} runs)" if bad else "")
+    return {
+        "framework": f"{title} {trial.framework_version or ''}".strip(),
+        "variant": trial.record.variant,
+        "images/s": _number(rate.median, "{:,.0f}"),
+        "spread": _number(rate.spread, "±{:.1%}"),
+        "rel.": _number(rate.median / fastest if rate.median and fastest else None, "{:.2f}"),
+        "first step": _number(trial.first_step_s, "{:.2f} s"),
+        "epoch": _number(trial.epoch_s, "{:.1f} s"),
+        "accuracy": _number(trial.accuracy, "{:.2%}"),
+        "memory": _number(memory / 2**20 if memory else None, "{:,.0f} MiB"),
+        "par.": PROVEN if trial.parity.proven else UNPROVEN,
+        "status": trial.status + (f" ({bad} of {len(trial.statuses)} runs)" if bad else ""),
+    }
 
 
 def _number(value: float | None, form: str) -> str:
@@ -107,7 +121,8 @@ def _notes(trials: list[TrialSummary]) -> Iterator[Text]:
             yield Text(f"  hint: dlsuite parity --framework {trial.record.framework}")
     runs = max(len(trial.statuses) for trial in trials)
     yield Text(
-        f"median of runs in fresh processes ({runs} each), spread: half the 95 % interval; "
-        "rel.: to the fastest; memory: peak of the host process; "
+        f"images/s, first step: median of {runs} fresh processes; spread: half the bootstrap "
+        "interval of images/s (of 3 runs: from the lowest to the highest); rel.: to the fastest "
+        "proven; epoch, accuracy: of the first run; memory: largest peak of the host process; "
         "par.: = proven to be the same work, ? not"
     )

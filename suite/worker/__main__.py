@@ -44,7 +44,6 @@ def _work(trial: Trial, events: Events) -> None:
         import_s=time.perf_counter() - started,
         framework_version=framework.version(),
         versions={"python": platform.python_version(), "numpy": np.__version__},
-        device=framework.device(trial),
     )
     started = time.perf_counter()
     session = framework.Session(trial, read_weights(trial))
@@ -52,6 +51,7 @@ def _work(trial: Trial, events: Events) -> None:
         "built",
         build_s=time.perf_counter() - started,
         parameters=sum(values.size for values in session.weights().values()),
+        device=framework.device(trial),
     )
     MODES[trial.mode](trial, session, framework.LAYOUT, events.emit)
     events.emit("memory", host_rss_peak_bytes=_rss_peak_bytes())

@@ -100,7 +100,7 @@ class Training:
             samples_per_s=rate,
             left_s=self._left_s(rate),
         )
-        if len(self._warmup) == 1 and not warm:
+        if not warm:
             self._block_steps = max(1, round(trial.measure["block_s"] * rate / trial.batch_size))
         self._end_epoch()
 

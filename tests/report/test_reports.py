@@ -44,7 +44,7 @@ def some_records() -> list[Record]:
 def rendered(width: int = 120) -> str:
     console = Console(width=width, no_color=True)
     with console.capture() as captured:
-        console.print(table.render(summarise(some_records())))
+        console.print(table.render(summarise(some_records()), width))
     return captured.get()
 
 
@@ -72,9 +72,15 @@ def test_the_table_puts_the_fastest_first_and_failures_last() -> None:
 def test_the_table_is_plain_text_within_its_width() -> None:
     assert "\x1b" not in rendered()
     assert max(map(len, rendered().splitlines())) <= 120
-    narrow = rendered(width=96)
-    assert max(map(len, narrow.splitlines())) <= 96
-    assert "4,200" in narrow and "96.91%" in narrow
+
+
+def test_on_a_narrow_terminal_columns_go_and_none_is_cut() -> None:
+    narrow = rendered(width=72)
+    assert max(map(len, narrow.splitlines())) <= 72
+    assert "…" not in narrow
+    for text in ("PyTorch", "eager", "4,200", "±4.8%", "96.91%"):
+        assert text in narrow
+    assert "memory " not in narrow.splitlines()[2]
 
 
 def test_json_gives_each_trial_its_identity_figures_and_parity() -> None:

@@ -17,7 +17,7 @@ def version() -> str:
 
 
 def device(trial: Trial) -> dict[str, Any]:
-    return {"name": trial.device, "threads": len(trial.cpus)}
+    return {"name": trial.device, "threads": torch.get_num_threads()}
 
 
 class Session:
