@@ -30,9 +30,11 @@ TOLERANCE = 1e-4  # relative L2 error of float32 tensors
 REFERENCE_TOLERANCE = 1e-9  # between the two float64 lowerings
 REFERENCES = (("pytorch", "eager"), ("jax", "jit"))
 DEADLINE_S = 300.0
-CERTIFICATE_VERSION = 1
+CERTIFICATE_VERSION = 2  # 1: without the updates
 
-Tensors = dict[str, NDArray[np.float64]]  # "logits", "loss", "gradients conv1.weight", ...
+# "logits", "loss", and for each parameter "gradients ...", "weights ..." and "updates ...":
+# the change since the initial weights, in which a wrong optimiser shows first.
+Tensors = dict[str, NDArray[np.float64]]
 
 
 class ProofFailed(Exception):
@@ -51,7 +53,7 @@ class Certificate:
     proven: bool
     reason: str | None
     tolerance: float
-    worst: dict[str, float]  # logits, loss, gradients, weights -> largest relative L2 error
+    worst: dict[str, float]  # quantity (logits, loss, ...) -> largest relative L2 error
     errors: list[dict[str, float]]  # for each step: tensor -> relative L2 error
     reference_error: float  # largest between the two float64 lowerings
     of: dict[str, str]  # what was hashed: model, inputs, workload, lock, worker, cpu
@@ -107,6 +109,7 @@ class _Proof:
         self._work = work
         self._say = say
         self._reference_error = 0.0
+        self._initial = np.load(inputs.weights).astype(np.float64)
 
     def reference(self, trial: Trial) -> list[Tensors]:
         """The float64 tensors of each step, believed because two lowerings agree on them."""
@@ -189,6 +192,8 @@ class _Proof:
                 tensors[name] = values
             else:
                 tensors.update(self._named(name, values))
+            if name == "weights":
+                tensors.update(self._named("updates", values - self._initial))
         return tensors
 
     def _named(self, quantity: str, flat: NDArray[np.float64]) -> Tensors:
@@ -228,7 +233,7 @@ def verdict(errors: list[dict[str, float]]) -> str | None:
 
 
 def worst(errors: list[dict[str, float]]) -> dict[str, float]:
-    """The largest error over all steps of logits, loss, gradients and weights."""
+    """The largest error over all steps of each quantity: logits, loss, gradients, ..."""
     largest: dict[str, float] = {}
     for tensors in errors:
         for name, error in tensors.items():

@@ -50,7 +50,7 @@ def test_every_framework_does_the_work_of_the_reference() -> None:
     for name, certificate in certificates.items():
         assert certificate.proven, f"{name}: {certificate.reason}"
         assert len(certificate.errors) == 10
-        assert set(certificate.worst) == {"logits", "loss", "gradients", "weights"}
+        assert list(certificate.worst) == ["logits", "loss", "gradients", "weights", "updates"]
         assert 0 < max(certificate.worst.values()) < 1e-4
         assert certificate.reference_error < 1e-9
 
@@ -76,6 +76,14 @@ def test_a_wrong_learning_rate_is_caught(tmp_path: Path) -> None:
     worker = with_fault(tmp_path, "frameworks/mxnet.py", right, wrong)
     certificate = certify("mxnet", worker=worker)["mxnet:hybrid"]
     assert certificate.reason is not None and "step 0: weights" in certificate.reason
+
+
+def test_a_small_weight_decay_is_caught(tmp_path: Path) -> None:
+    worker = with_fault(
+        tmp_path, "frameworks/tensorflow.py", "delta=gradient", "delta=gradient + 1e-4 * variable"
+    )
+    certificate = certify("tensorflow", worker=worker)["tensorflow:graph"]
+    assert certificate.reason is not None and "step 0: updates" in certificate.reason
 
 
 def test_a_swapped_batch_order_is_caught(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from suite.parity import STEPS, TOLERANCE, Certificate
 from suite.plan import Trial
 from suite.report.table import PROVEN, UNKNOWN, UNPROVEN
 
-QUANTITIES = ("logits", "loss", "gradients", "weights")
+QUANTITIES = ("logits", "loss", "gradients", "weights", "updates")
 
 Row = tuple[Trial, Certificate | None]
 
