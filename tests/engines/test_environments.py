@@ -3,8 +3,11 @@
 import hashlib
 import os
 import shutil
+import socket
+import threading
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -135,6 +138,26 @@ def test_no_fitting_python_means_skipped_with_the_remedy(home: Path) -> None:
     with pytest.raises(FrameworkUnavailable, match=r"MXNet needs Python >=2.6,<2.7") as caught:
         environments.ready(mxnet, lambda text: None)
     assert "uv python install" in caught.value.hint
+
+
+def test_a_build_that_is_stopped_ends_at_once_and_no_other_lock_is_tried(
+    tiny: FrameworkManifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pip waits for an index that takes the connection and never answers."""
+    monkeypatch.setattr(environments, "_stopping", threading.Event())
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.delenv("PIP_FIND_LINKS")
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    said: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor() as pool:
+        monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        building = pool.submit(environments.ready, tiny, said.append)
+        connection, _ = silent.accept()
+        with connection:
+            environments.stop()
+            with pytest.raises(EngineError, match="cannot be installed"):
+                building.result(timeout=60)
+    assert said == ["Tiny: making its environment (tiny/cpu.txt)"]
 
 
 @pytest.fixture
