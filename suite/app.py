@@ -115,12 +115,7 @@ def parity(suite: str, *, frameworks: list[str], model: str | None, fresh: bool)
     failed = []
     with _live() as live, tempfile.TemporaryDirectory(prefix="dlsuite-") as work:
         runner = Runner(VenvEngine(), live)
-        runner.prepare({trial.framework: None for trial in plan.trials})
-        refusals = {
-            trial.framework: refusal
-            for trial in plan.trials
-            if (refusal := runner.refusal(trial.framework))
-        }
+        runner.prepare(plan.frameworks)
         for workload, inputs in runner.inputs(plan, Path(work)).items():
             trials = [trial for trial in plan.trials if trial.workload == workload]
             try:
@@ -129,7 +124,7 @@ def parity(suite: str, *, frameworks: list[str], model: str | None, fresh: bool)
                 raise ParityFailed(str(error), hint="dlsuite doctor") from None
             for trial in trials:
                 certificate = certificates.get(trial.trial_id)
-                refusal = refusals.get(trial.framework)
+                refusal = runner.refusal(trial.framework)
                 reason = certificate.reason if certificate else refusal and refusal.error.message
                 if reason:
                     failed.append(f"{trial.framework} {trial.variant}: {reason}")

@@ -56,6 +56,11 @@ class Plan:
     trials: tuple[Trial, ...]
     runs: tuple[Run, ...]
 
+    @property
+    def frameworks(self) -> tuple[str, ...]:
+        """Each once, in the order of the trials."""
+        return tuple(dict.fromkeys(trial.framework for trial in self.trials))
+
 
 def expand(
     suite: SuiteManifest,

@@ -21,15 +21,3 @@ class Progress(Protocol):
 
     def done(self, run: Run, record: Record) -> None:
         """The run has its record."""
-
-
-class Silent:
-    """Tells nothing."""
-
-    def say(self, text: str) -> None: ...
-
-    def planned(self, plan: Plan) -> None: ...
-
-    def event(self, run: Run, event: Event) -> None: ...
-
-    def done(self, run: Run, record: Record) -> None: ...

@@ -55,11 +55,11 @@ def record(
         environment={**host, "worker": worker, "lock_sha256": lock_sha256},
         parity=mark,
         log=f"logs/{run.name}.log" if prepared else None,
-        **_measured(done.events),
+        **_measured(done.events, work.batch_size),
     )
 
 
-def _measured(said: list[Event]) -> dict[str, Any]:
+def _measured(said: list[Event], batch_size: int) -> dict[str, Any]:
     """The figures in a worker's events, as the record's fields."""
     blocks = tuple(
         Block(warmup=event["event"] == "warmup", **_fields(event, Block, "warmup"))
@@ -69,7 +69,7 @@ def _measured(said: list[Event]) -> dict[str, Any]:
     warmup_s = sum(block.duration_s for block in blocks if block.warmup)
     steady = [block for block in blocks if not block.warmup]
     measured_s = sum(block.duration_s for block in steady)
-    samples = sum(block.samples_per_s * block.duration_s for block in steady)
+    samples = sum(block.steps for block in steady) * batch_size
     times = Times(
         import_s=events.one(said, "started").get("import_s"),
         build_s=events.one(said, "built").get("build_s"),

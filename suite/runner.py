@@ -42,7 +42,7 @@ class Runner:
         """Do all runs of the plan; each ends as a record, appended at once, and is returned."""
         with tempfile.TemporaryDirectory(prefix="dlsuite-") as work:
             prepared_inputs = self.inputs(plan, Path(work))
-            self.prepare({trial.framework: None for trial in plan.trials})
+            self.prepare(plan.frameworks)
             marks = self._marks(plan, prepared_inputs)
             self._progress.planned(plan)
             records = []

@@ -20,10 +20,11 @@ import numpy as np
 import pytest
 
 from suite import manifest
-from suite.engines.base import Prepared, Say
+from suite.engines.base import Event, Prepared, Say
 from suite.engines.venv import VenvEngine
 from suite.manifest import DatasetManifest, FrameworkManifest
-from suite.plan import Plan, expand
+from suite.plan import Plan, Run, expand
+from suite.records import Record
 
 
 @pytest.fixture
@@ -45,6 +46,18 @@ def serving(folder: Path) -> Iterator[str]:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
+
+
+class Silent:
+    """Tells nothing."""
+
+    def say(self, text: str) -> None: ...
+
+    def planned(self, plan: Plan) -> None: ...
+
+    def event(self, run: Run, event: Event) -> None: ...
+
+    def done(self, run: Run, record: Record) -> None: ...
 
 
 class ScriptEngine(VenvEngine):

@@ -17,8 +17,8 @@ from suite.engines.venv import VenvEngine
 from suite.parity import Certificate
 from suite.paths import WORKER
 from suite.plan import expand
-from suite.progress import Silent
 from suite.runner import Runner
+from tests.conftest import Silent
 
 
 def certify(*frameworks: str, worker: Path = WORKER) -> dict[str, Certificate]:
@@ -28,7 +28,7 @@ def certify(*frameworks: str, worker: Path = WORKER) -> dict[str, Certificate]:
     runner = Runner(VenvEngine(worker), Silent())
     with tempfile.TemporaryDirectory() as work:
         given = next(iter(runner.inputs(plan, Path(work)).values()))
-        runner.prepare({trial.framework: None for trial in plan.trials})
+        runner.prepare(plan.frameworks)
         found = runner.certify(list(plan.trials), given)
     return {f"{each.framework}:{each.variant}": each for each in found.values()}
 

@@ -10,10 +10,9 @@ from suite.engines.base import FrameworkUnavailable, Prepared, Say
 from suite.errors import EngineError
 from suite.manifest import DatasetManifest, FrameworkManifest
 from suite.plan import Plan
-from suite.progress import Silent
 from suite.records import Record
 from suite.runner import Runner
-from tests.conftest import ScriptEngine
+from tests.conftest import ScriptEngine, Silent
 
 WORKS = """
 started()
