@@ -1,15 +1,30 @@
-# What there is: make bench, make test, make parity, make report, make lint, make format
+# What there is: make bench, bench-all, bench-<framework>, images, shell-<framework>, parity,
+# report, test, lint, format, clean. With GPUs: make images DEVICE=cuda, make bench-all GPUS=all
 PYTHON ?= python3
+GPUS ?= 0
+DEVICE ?= cpu
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: bench test parity report lint format clean
+.PHONY: bench bench-all images parity report test lint format clean
 
 bench: $(READY)
-	$(BIN)/dlsuite run quick
+	$(BIN)/dlsuite run quick --gpus $(GPUS)
+
+bench-all: $(READY)
+	$(BIN)/dlsuite run all --gpus $(GPUS)
+
+bench-%: $(READY)
+	$(BIN)/dlsuite run quick --framework $* --gpus $(GPUS)
+
+images: $(READY)
+	$(BIN)/dlsuite images build --device $(DEVICE)
+
+shell-%: $(READY)
+	$(BIN)/dlsuite shell $* --gpus $(GPUS)
 
 parity: $(READY)
-	$(BIN)/dlsuite parity
+	$(BIN)/dlsuite parity --gpus $(GPUS)
 
 report: $(READY)
 	$(BIN)/dlsuite report

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from suite import conformance as conformance_test
-from suite import datasets, manifest, records
+from suite import datasets, manifest, owners, planfile, records
 from suite import doctor as diagnosis
 from suite import parity as proof
-from suite.engines.venv import VenvEngine
+from suite.engines import choice
+from suite.engines.base import Engine
+from suite.engines.choice import Wanted
 from suite.errors import (
     ConformanceFailed,
     DlsuiteError,
@@ -20,12 +21,14 @@ from suite.errors import (
     Interrupted,
     ManifestError,
     ParityFailed,
+    ResultsError,
     RunsFailed,
     UsageError,
     nearest,
 )
 from suite.manifest import SuiteManifest
 from suite.models import MODELS
+from suite.owners import IfBusy
 from suite.paths import home
 from suite.plan import Plan, expand
 from suite.report import as_json as json_report
@@ -65,8 +68,22 @@ def _live() -> Iterator[Live]:
     except KeyboardInterrupt:
         raise Interrupted(
             "interrupted; the worker was stopped, finished records are kept",
-            hint="dlsuite report shows what there is",
+            hint="dlsuite report shows what there is, dlsuite resume finishes it",
         ) from None
+
+
+@contextmanager
+def working(
+    wanted: Wanted, frameworks: Iterable[str], live: Live, *, owner: str, if_busy: IfBusy
+) -> Iterator[tuple[Engine, Runner]]:
+    """The machine to oneself, an engine, and a runner on it."""
+    used = dict.fromkeys((*frameworks, *(framework for framework, _ in proof.REFERENCES)))
+    with (
+        owners.turn(if_busy, live.say),
+        owners.owning(owner, keep=wanted.keep) as work,
+        choice.engine(wanted, used, owner, live.say) as engine,
+    ):
+        yield engine, Runner(engine, live, work)
 
 
 def run(
@@ -77,12 +94,69 @@ def run(
     batch_size: int | None,
     repeats: int | None,
     results: Path,
+    wanted: Wanted,
+    if_busy: IfBusy,
 ) -> None:
     """Run a suite and print its table; RunsFailed where a run did not end well."""
     chosen = _chosen(manifest.suite(suite), model=model, batch_size=batch_size, repeats=repeats)
-    plan = _plan(chosen, frameworks)
-    with records.run_folder(results, chosen.name) as folder, _live() as live:
-        done = Runner(VenvEngine(), live).run(plan, folder)
+    plan = _plan(chosen, frameworks, device=wanted.device)
+    owner = owners.new_id()
+    with (
+        records.run_folder(results, chosen.name) as folder,
+        _live() as live,
+        working(wanted, plan.frameworks, live, owner=owner, if_busy=if_busy) as (engine, runner),
+    ):
+
+        def begin(locks: dict[str, str]) -> None:
+            planned = planfile.Planned(
+                owner=owner,
+                wanted=replace(wanted, engine=engine.name),
+                worker_sha256=engine.worker_sha256,
+                locks=locks,
+                plan=plan,
+            )
+            with folder.writing(planfile.NAME):
+                planfile.write(folder.path, planned)
+
+        done = runner.run(plan, folder, begin=begin)
+    _conclude(done, folder)
+
+
+def resume(run: Path, *, results: Path, if_busy: IfBusy) -> None:
+    """Finish a run whose orchestrator ended before its plan did; then as `run`."""
+    folder = records.RunFolder(_folder(run, results))
+    planned = planfile.read(folder.path)
+    done = records.so_far(folder.path)
+    if len(done) == len(planned.plan.runs):
+        _conclude(done, folder)
+        return
+    frameworks = planned.plan.frameworks
+    with (
+        _live() as live,
+        working(planned.wanted, frameworks, live, owner=planned.owner, if_busy=if_busy) as (
+            engine,
+            runner,
+        ),
+    ):
+
+        def begin(locks: dict[str, str]) -> None:
+            changed = [
+                name for name in locks if planned.locks.get(name, locks[name]) != locks[name]
+            ]
+            if engine.worker_sha256 != planned.worker_sha256:
+                changed.append("the worker")
+            if changed:
+                raise ResultsError(
+                    f"{folder.path} cannot be resumed: {', '.join(changed)} changed since it began",
+                    hint="dlsuite run begins anew; the finished records are kept",
+                )
+
+        done = runner.run(planned.plan, folder, done=done, begin=begin)
+    _conclude(done, folder)
+
+
+def _conclude(done: list[records.Record], folder: records.RunFolder) -> None:
+    """Print the table of a finished plan; raise what its records have to complain of."""
     _show(summarise(done))
     bad = [each for each in done if each.status not in ("ok", "skipped")]
     if bad or not any(each.status == "ok" for each in done):
@@ -99,6 +173,11 @@ def run(
         )
 
 
+def _folder(run: Path, results: Path) -> Path:
+    """The run's folder, by its path or by its name in `results`; `latest` becomes the run."""
+    return (run if run.is_dir() else results / run).resolve()
+
+
 def _show(summaries: list[TrialSummary]) -> None:
     console = table.console()
     console.print(table.render(summaries, console.width))
@@ -108,15 +187,26 @@ def _unproven(record: records.Record) -> bool:
     return record.status == "ok" and not record.parity.proven
 
 
-def parity(suite: str, *, frameworks: list[str], model: str | None, fresh: bool) -> None:
+def parity(
+    suite: str,
+    *,
+    frameworks: list[str],
+    model: str | None,
+    fresh: bool,
+    wanted: Wanted,
+    if_busy: IfBusy,
+) -> None:
     """Prove and print; ParityFailed where a framework is not proven."""
-    plan = _plan(_chosen(manifest.suite(suite), model=model), frameworks)
+    plan = _plan(_chosen(manifest.suite(suite), model=model), frameworks, device=wanted.device)
     rows: list[parity_table.Row] = []
     failed = []
-    with _live() as live, tempfile.TemporaryDirectory(prefix="dlsuite-") as work:
-        runner = Runner(VenvEngine(), live)
+    owner = owners.new_id()
+    with (
+        _live() as live,
+        working(wanted, plan.frameworks, live, owner=owner, if_busy=if_busy) as (_, runner),
+    ):
         runner.prepare(plan.frameworks)
-        for workload, inputs in runner.inputs(plan, Path(work)).items():
+        for workload, inputs in runner.inputs(plan).items():
             trials = [trial for trial in plan.trials if trial.workload == workload]
             try:
                 certificates = runner.certify(trials, inputs, fresh=fresh)
@@ -136,13 +226,17 @@ def parity(suite: str, *, frameworks: list[str], model: str | None, fresh: bool)
 
 def report(run: Path, *, results: Path, as_json: bool) -> None:
     """Print a run's summary; `run` is a folder, or a name in `results`."""
-    folder = run if run.is_dir() else results / run
+    folder = _folder(run, results)
     found = records.read(folder)
     summaries = summarise(found)
+    missing = planfile.missing(folder, found)
     if as_json:
-        print(json_report.render(found[0].run_id, summaries))
-    else:
-        _show(summaries)
+        print(json_report.render(found[0].run_id, summaries, missing))
+        return
+    _show(summaries)
+    if missing:
+        text = f"{len(missing)} planned runs have no record yet; dlsuite resume {run} does them"
+        table.console().print(text, soft_wrap=True)
 
 
 def prepare(name: str, source: Path | None) -> None:
@@ -217,8 +311,7 @@ def _chosen(
     return suite.model_copy(update=changes)
 
 
-def _plan(suite: SuiteManifest, frameworks: list[str]) -> Plan:
-    frameworks_known = {name: manifest.framework(name) for name in manifest.names("framework")}
+def _plan(suite: SuiteManifest, frameworks: list[str], *, device: str) -> Plan:
     for workload in suite.workloads:
         data, model = manifest.dataset(workload.dataset), MODELS[workload.model]()
         if (data.shape, data.classes) != (model.input_shape, model.classes):
@@ -233,4 +326,4 @@ def _plan(suite: SuiteManifest, frameworks: list[str]) -> Plan:
                 f"training samples of {workload.dataset}",
                 hint=f"--batch-size {data.samples['train']} or less",
             )
-    return expand(suite, frameworks_known, only=frameworks)
+    return expand(suite, manifest.frameworks(), only=frameworks, device=device)

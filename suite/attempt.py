@@ -8,9 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from suite import events
-from suite.engines.base import Engine, Event, Outcome, Prepared
+from suite.engines.base import Engine, EngineLost, Event, Outcome, Prepared
+from suite.errors import EngineError
 from suite.events import ProtocolError
 from suite.records import Error, Status
+
+LIKELY = {
+    "SIGKILL": "the kernel does so when memory runs out",
+    "SIGTERM": "an engine that shuts down does so, and docker stop",
+}
 
 OnEvent = Callable[[Event], None]
 
@@ -20,6 +26,7 @@ class Attempt:
     status: Status
     error: Error | None
     events: list[Event]
+    engine_s: float | None = None  # what the engine took beyond the worker's own life
 
 
 def attempt(
@@ -27,27 +34,44 @@ def attempt(
     prepared: Prepared,
     folder: Path,
     *,
+    name: str,
     log: Path,
     deadline_s: float,
     on_event: OnEvent,
 ) -> Attempt:
-    """Run the worker on `folder`; whatever it does, there is a verdict."""
+    """Run the worker on `folder`; whatever it does, there is a verdict.
+
+    Raise EngineLost where the engine went away, and with it all knowledge of the worker.
+    """
     garbage: list[ProtocolError] = []
+    heard: list[Event] = []
 
     def on_line(line: str) -> None:
         try:
-            on_event(events.parse(line))
+            heard.append(events.parse(line))
         except ProtocolError as broken:
             garbage.append(broken)
+        else:
+            on_event(heard[-1])
 
-    outcome = engine.run(prepared, folder, log=log, deadline_s=deadline_s, on_line=on_line)
+    try:
+        outcome = engine.run(
+            prepared, folder, name=name, log=log, deadline_s=deadline_s, on_line=on_line
+        )
+    except EngineLost:
+        raise
+    except EngineError as refused:
+        reason = Error(error_class="EngineError", message=str(refused), hint=refused.hint)
+        return Attempt(status="failed", error=reason, events=heard)
     try:
         said = events.read(folder / "results" / "events.jsonl")
     except ProtocolError as broken:
         garbage.append(broken)
         said = []
+    # The file is the whole story, unless the disk was full: then the mirror has heard more.
+    said = max(said, heard, key=len)
     status, error = _verdict(outcome, said, garbage, deadline_s, log)
-    return Attempt(status=status, error=error, events=said)
+    return Attempt(status=status, error=error, events=said, engine_s=outcome.engine_s)
 
 
 def _verdict(
@@ -55,13 +79,22 @@ def _verdict(
 ) -> tuple[Status, Error | None]:
     hint = f"see {log}"
     failed = events.one(said, "failed")
-    if outcome.timed_out:
+    if outcome.end == "timeout":
         message = f"not done after {deadline_s:g} s, so it was stopped"
         return "timeout", Error(error_class="Timeout", message=message, hint=hint)
+    if outcome.end == "oom":
+        limit = (outcome.memory_limit_bytes or 0) / 2**30
+        message = f"killed for running out of memory, of which it had {limit:.1f} GiB"
+        return "oom", Error(error_class="OutOfMemory", message=message, hint="--memory gives more")
     if failed:
         status: Status = "oom" if failed["error_class"] == "MemoryError" else "failed"
         error_class, message = failed["error_class"], failed["message"]
         return status, Error(error_class=error_class, message=message, hint=hint)
+    if outcome.end != "exited":
+        what = "container was removed" if outcome.end == "removed" else outcome.end
+        message = f"the {what} while the worker was at work"
+        again = "run it again; nothing is known against the worker"
+        return "failed", Error(error_class="EngineInterfered", message=message, hint=again)
     if outcome.exit_code:
         message = _death(outcome.exit_code)
         return "failed", Error(error_class="WorkerCrashed", message=message, hint=hint)
@@ -78,5 +111,5 @@ def _death(exit_code: int) -> str:
     if exit_code > 0:
         return f"the worker ended with exit code {exit_code} and no word why"
     name = signal.Signals(-exit_code).name
-    cause = "; the kernel does so when memory runs out" if name == "SIGKILL" else ""
+    cause = f"; {LIKELY[name]}" if name in LIKELY else ""
     return f"the worker was killed by {name}{cause}"

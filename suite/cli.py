@@ -11,15 +11,17 @@ from typing import Annotated
 
 import typer
 
-from suite import app
+from suite import app, app_docker
+from suite.engines.choice import Wanted
 from suite.report import table
 
 cli = typer.Typer(
     name="dlsuite",
     help=(
         "The same deep-learning work in every framework, proven to be the same, and measured.\n\n"
-        "Exit codes: 0 done; 1 a bug; 2 usage; 3 manifest; 4 data; 5 no environment; "
-        "6 results; 7 a run failed; 8 parity failed; 9 conformance failed; 130 interrupted."
+        "Exit codes: 0 done; 1 a bug; 2 usage; 3 manifest; 4 data; 5 no engine, image or "
+        "environment; 6 results; 7 a run failed; 8 parity failed; 9 conformance failed; "
+        "10 another dlsuite is at work; 130 interrupted."
     ),
     no_args_is_help=True,
     add_completion=False,
@@ -27,11 +29,24 @@ cli = typer.Typer(
 )
 data = typer.Typer(help="Obtain and check datasets.", no_args_is_help=True)
 cli.add_typer(data, name="data")
+images = typer.Typer(help="Build and check the container images.", no_args_is_help=True)
+cli.add_typer(images, name="images")
 
 
 class Format(StrEnum):
     table = "table"
     json = "json"
+
+
+class Engine(StrEnum):
+    auto = "auto"
+    docker = "docker"
+    venv = "venv"
+
+
+class IfBusy(StrEnum):
+    wait = "wait"
+    refuse = "refuse"
 
 
 Frameworks = Annotated[
@@ -43,6 +58,24 @@ Frameworks = Annotated[
     ),
 ]
 Results = Annotated[Path, typer.Option("--results", help="The folder that holds all runs.")]
+RunName = Annotated[
+    Path, typer.Argument(metavar="RUN", help="A run's folder, or its id under --results.")
+]
+EngineName = Annotated[
+    Engine,
+    typer.Option("--engine", envvar="DLSUITE_ENGINE", help="auto: docker where it can, else venv."),
+]
+GpuChoice = Annotated[
+    str, typer.Option("--gpus", help="GPUs a container gets: 0, a number, all, or ids (0,2).")
+]
+MemoryLimit = Annotated[
+    str | None, typer.Option("--memory", help="A container's limit (8GiB); default: 90 %.")
+]
+Keep = Annotated[bool, typer.Option("--keep", help="Keep the containers, to look into them.")]
+Busy = Annotated[
+    IfBusy, typer.Option(help="What to do while another dlsuite measures on this machine.")
+]
+Device = Annotated[str, typer.Option(help="cpu or cuda.")]
 
 
 @cli.callback()
@@ -60,6 +93,11 @@ def run(
     batch_size: Annotated[int | None, typer.Option(help="In place of the suite's.")] = None,
     repeats: Annotated[int | None, typer.Option(help="Runs of each trial.")] = None,
     results: Results = Path("results"),
+    engine: EngineName = Engine.auto,
+    gpus: GpuChoice = "0",
+    memory: MemoryLimit = None,
+    keep: Keep = False,
+    if_busy: Busy = IfBusy.wait,
 ) -> None:
     """Run a suite: prove the frameworks do the same work, time them, show the table.
 
@@ -72,7 +110,22 @@ def run(
         batch_size=batch_size,
         repeats=repeats,
         results=results,
+        wanted=Wanted(engine=engine.value, gpus=gpus, memory=memory, keep=keep),
+        if_busy=if_busy.value,
     )
+
+
+@cli.command()
+def resume(
+    run: RunName = Path("latest"),
+    results: Results = Path("results"),
+    if_busy: Busy = IfBusy.wait,
+) -> None:
+    """Finish a run that was interrupted or killed; nothing complete is done again.
+
+    Example: dlsuite resume results/20261121-120000-quick
+    """
+    app.resume(run, results=results, if_busy=if_busy.value)
 
 
 @cli.command()
@@ -81,19 +134,28 @@ def parity(
     framework: Frameworks = None,
     suite: Annotated[str, typer.Option(help="The suite whose workloads are proven.")] = "quick",
     fresh: Annotated[bool, typer.Option(help="Compare again, whatever is cached.")] = False,
+    engine: EngineName = Engine.auto,
+    gpus: GpuChoice = "0",
+    memory: MemoryLimit = None,
+    if_busy: Busy = IfBusy.wait,
 ) -> None:
     """Compare each framework with a float64 reference over ten training steps.
 
     Example: dlsuite parity --model lenet
     """
-    app.parity(suite, frameworks=framework or [], model=model, fresh=fresh)
+    app.parity(
+        suite,
+        frameworks=framework or [],
+        model=model,
+        fresh=fresh,
+        wanted=Wanted(engine=engine.value, gpus=gpus, memory=memory),
+        if_busy=if_busy.value,
+    )
 
 
 @cli.command()
 def report(
-    run_folder: Annotated[
-        Path, typer.Argument(metavar="RUN", help="A run's folder, or its id under --results.")
-    ] = Path("latest"),
+    run: RunName = Path("latest"),
     format: Annotated[Format, typer.Option(help="table, or json and nothing else.")] = Format.table,
     results: Results = Path("results"),
 ) -> None:
@@ -101,7 +163,7 @@ def report(
 
     Example: dlsuite report results/latest --format json
     """
-    app.report(run_folder, results=results, as_json=format is Format.json)
+    app.report(run, results=results, as_json=format is Format.json)
 
 
 @data.command()
@@ -141,6 +203,67 @@ def conformance(
     Example: dlsuite conformance -- ./my-worker --fast
     """
     app.conformance(command)
+
+
+@images.command("build")
+def build_images(
+    framework: Frameworks = None,
+    device: Device = "cpu",
+    fresh: Annotated[bool, typer.Option(help="Build even what is current.")] = False,
+) -> None:
+    """Build the images that are missing or stale.
+
+    Example: dlsuite images build --framework pytorch --device cuda
+    """
+    app_docker.build(framework or [], device, fresh=fresh)
+
+
+@images.command("list")
+def list_images(framework: Frameworks = None) -> None:
+    """Show each image: current with its size, stale, or not built."""
+    app_docker.list_images(framework or [])
+
+
+@images.command("verify")
+def verify_images(framework: Frameworks = None, device: Device = "cpu") -> None:
+    """Check each image: current, with this very worker in it, its framework imports."""
+    app_docker.verify(framework or [], device)
+
+
+@images.command("prune")
+def prune_images() -> None:
+    """Remove images that are no longer current, and the leftovers of builds."""
+    app_docker.prune()
+
+
+@cli.command()
+def shell(
+    framework: Annotated[str, typer.Argument(help="The framework (dlsuite list).")],
+    command: Annotated[list[str] | None, typer.Argument(help="In place of a shell.")] = None,
+    dataset: Annotated[str, typer.Option(help="What lies in /data.")] = "mnist",
+    gpus: GpuChoice = "0",
+    memory: MemoryLimit = None,
+) -> None:
+    """Open a framework's container as a trial sees it: data in /data, the worker on its path.
+
+    Example: dlsuite shell pytorch
+    """
+    wanted = Wanted(gpus=gpus, memory=memory)
+    raise typer.Exit(app_docker.shell(framework, command or [], dataset=dataset, wanted=wanted))
+
+
+@cli.command()
+def clean(
+    data: Annotated[bool, typer.Option("--data", help="Data volumes too.")] = False,
+    others: Annotated[
+        bool, typer.Option("--others", help="Also what other machines or caches left.")
+    ] = False,
+) -> None:
+    """Remove what killed or kept runs left on the engine and in the cache.
+
+    A run that is to be resumed should be resumed first: its finished containers go too.
+    """
+    app_docker.clean(data=data, others=others)
 
 
 def main() -> None:

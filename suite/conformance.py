@@ -23,6 +23,7 @@ from suite.events import ProtocolError
 from suite.inputs import Inputs, Mode
 from suite.manifest import Measure
 from suite.plan import Trial, expand
+from suite.worker import host
 
 SAMPLES = {"train": 200, "test": 50}  # no multiple of the batch size: the last batch is filled
 STEPS = 2
@@ -45,7 +46,14 @@ def check(command: list[str], *, framework: str = "pytorch", variant: str = "eag
         for mode in ("train", "parity"):
             folder = Path(work) / mode
             inputs.write_trial(
-                folder, trial, given, mode=mode, measure=MEASURE, epochs=1, steps=STEPS
+                folder,
+                trial,
+                given,
+                mode=mode,
+                measure=MEASURE,
+                cpus=host.cpus(),
+                epochs=1,
+                steps=STEPS,
             )
             problems += [f"{mode}: {problem}" for problem in _try(command, folder, mode, given)]
         problems += [f"broken trial: {each}" for each in _broken(command, Path(work))]
@@ -59,7 +67,7 @@ def trial_problems(trial: dict[str, Any]) -> list[str]:
 
 def _workload(work: Path, framework: str, variant: str) -> tuple[Trial, Inputs]:
     suite = manifest.suite("quick")
-    known = {name: manifest.framework(name) for name in manifest.names("framework")}
+    known = manifest.frameworks()
     trial = replace(expand(suite, known).trials[0], framework=framework, variant=variant)
     dataset = manifest.dataset("mnist").model_copy(update={"samples": SAMPLES})
     generator = np.random.default_rng(0)

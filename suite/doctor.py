@@ -7,10 +7,15 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from suite import datasets, environment, manifest
+from suite import datasets, manifest
 from suite.engines import environments, interpreters
+from suite.engines.base import EngineLost
+from suite.engines.docker import Daemon
+from suite.engines.gpus import gives_gpus
+from suite.images import Images, Kind
 from suite.manifest import FrameworkManifest
 from suite.paths import LOCKS, home
+from suite.worker import host
 
 MIN_FREE_BYTES = 6 * 2**30  # the four environments and MNIST take about 4 GiB
 
@@ -28,17 +33,53 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    """Look at the host, the frameworks, the datasets and the tools; changes nothing."""
-    findings = [_host(), _space(), *map(_framework, manifest.names("framework"))]
+    """Look at the host, the engine, the frameworks, the data and the tools; changes nothing."""
+    findings = [_host(), _space(), *_docker(), *map(_framework, manifest.names("framework"))]
     findings += map(_dataset, manifest.names("dataset"))
     return [*findings, *_tools()]
 
 
 def _host() -> Finding:
-    host = environment.describe()
-    memory = (host["memory_bytes"] or 0) / 2**30
-    text = f"{host['os']}, {host['cpu']}, {len(host['cpus'])} cores, {memory:.0f} GiB memory"
-    return Finding(good=True, text=text)
+    facts = host.describe()
+    memory = (facts["memory_bytes"] or 0) / 2**30
+    text = f"{facts['os']}, {facts['cpu']}, {len(facts['cpus'])} cores, {memory:.0f} GiB memory"
+    return Finding(good=True, text="".join([text, *(f", {gpu['name']}" for gpu in facts["gpus"])]))
+
+
+def _docker() -> Iterator[Finding]:
+    """The engine, its GPUs and the images; where there is none, the venv engine does."""
+    try:
+        daemon = Daemon()
+    except EngineLost as error:
+        step = f"{error.hint}; without one, each worker is a process on this machine"
+        yield Finding(good=False, text=str(error), next_step=step)
+        return
+    info = daemon.info
+    yield Finding(good=True, text=f"Docker engine {info['ServerVersion']} on {info['Name']}")
+    gpus = gives_gpus(info)
+    kinds: tuple[Kind, ...] = ("cpu", "cuda") if gpus else ("cpu",)
+    yield Finding(
+        good=gpus,
+        text="the engine gives GPUs to containers" if gpus else "the engine shows no GPUs",
+        next_step=None if gpus else "NVIDIA's container toolkit, if this machine has an NVIDIA GPU",
+    )
+    images = Images(daemon)
+    for kind in kinds:
+        yield from (_image(images, each, kind) for each in manifest.frameworks().values())
+    daemon.close()
+
+
+def _image(images: Images, framework: FrameworkManifest, kind: Kind) -> Finding:
+    recipe = images.recipe(framework, kind)
+    image = images.current(recipe)
+    state = "current" if image else ("stale" if images.stale(recipe) else "not built")
+    note = f"; {framework.cuda_note}" if kind == "cuda" and framework.cuda_note else ""
+    device = "" if kind == "cpu" else " --device cuda"
+    return Finding(
+        good=image is not None,
+        text=f"image {recipe.tag}: {state}{note}",
+        next_step=None if image else f"dlsuite images build --framework {framework.name}{device}",
+    )
 
 
 def _space() -> Finding:

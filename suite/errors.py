@@ -35,7 +35,7 @@ class DataError(DlsuiteError):
 
 
 class EngineError(DlsuiteError):
-    """A framework whose environment cannot be made here."""
+    """A framework whose environment or image cannot be made here, or an engine out of reach."""
 
     exit_code = 5
 
@@ -62,6 +62,12 @@ class ConformanceFailed(DlsuiteError):
     """A worker that does not speak the protocol."""
 
     exit_code = 9
+
+
+class BusyError(DlsuiteError):
+    """Another dlsuite is at work where this one wants to be."""
+
+    exit_code = 10
 
 
 class Interrupted(DlsuiteError):

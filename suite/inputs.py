@@ -9,7 +9,6 @@ from typing import Literal
 
 import numpy as np
 
-from suite import environment
 from suite.manifest import DatasetManifest, Measure, Workload
 from suite.models import MODELS
 from suite.models.architecture import Architecture
@@ -62,6 +61,7 @@ def write_trial(
     *,
     mode: Mode,
     measure: Measure,
+    cpus: list[int],
     precision: str | None = None,
     repeat: int = 0,
     epochs: int = 0,
@@ -86,7 +86,7 @@ def write_trial(
         "precision": precision or work.precision,
         "optimizer": work.optimizer.model_dump(),
         "device": trial.device,
-        "cpus": environment.cpus(),
+        "cpus": cpus,
         "seed": trial.seed,
         "rank": 0,
         "world_size": 1,

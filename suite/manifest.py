@@ -54,6 +54,7 @@ class FrameworkManifest(Closed):
     python: Annotated[str, After(_python_range)]
     locks: tuple[str, ...]  # in docker/<name>/, the first that can be installed is used
     cpu_index: str | None = None  # an extra package index for the CPU, used where it answers
+    cuda_note: str | None = None  # what to know before it runs on a GPU; doctor says it
     variants: dict[Name, str]  # name -> what it is; the first is the default
 
 
@@ -140,6 +141,11 @@ M = TypeVar("M", bound=Closed)
 
 def framework(name: str) -> FrameworkManifest:
     return _named("framework", name, FrameworkManifest)
+
+
+def frameworks() -> dict[str, FrameworkManifest]:
+    """All of them, by name."""
+    return {name: framework(name) for name in names("framework")}
 
 
 def dataset(name: str) -> DatasetManifest:

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from suite import environment
 from suite.attempt import attempt
 from suite.engines.base import Engine, Prepared, Say
 from suite.inputs import Inputs, write_trial
@@ -68,13 +67,14 @@ def certify(
     prepared: dict[str, Prepared],
     inputs: Inputs,
     *,
+    work: Path,
     say: Say,
     fresh: bool = False,
 ) -> dict[str, Certificate]:
     """A certificate for each trial (of one workload) by trial id, from the cache or made now.
 
-    `prepared` must hold the reference's frameworks too. Raise ProofFailed where the reference
-    cannot be had or its two lowerings disagree.
+    `prepared` must hold the reference's frameworks too; `work` is a folder for the tensors.
+    Raise ProofFailed where the reference cannot be had or its two lowerings disagree.
     """
     certificates = {}
     open_trials = []
@@ -87,8 +87,8 @@ def certify(
         else:
             open_trials.append((trial, described, path))
     if open_trials:
-        with tempfile.TemporaryDirectory(prefix="dlsuite-parity-") as work:
-            proof = _Proof(engine, prepared, inputs, Path(work), say)
+        with tempfile.TemporaryDirectory(prefix="parity-", dir=work) as place:
+            proof = _Proof(engine, prepared, inputs, Path(place), say)
             reference = proof.reference(open_trials[0][0])
             for trial, described, path in open_trials:
                 certificate = proof.certify(trial, described, path.stem, reference)
@@ -163,6 +163,7 @@ class _Proof:
             self._inputs,
             mode="parity",
             measure=Measure(),
+            cpus=self._engine.host["cpus"],
             precision=precision,
             steps=STEPS,
         )
@@ -172,6 +173,7 @@ class _Proof:
             self._engine,
             self._prepared[trial.framework],
             folder,
+            name=f"{self._work.name}-{name}",
             log=log,
             deadline_s=DEADLINE_S,
             on_event=lambda event: None,
@@ -261,8 +263,8 @@ def _described(engine: Engine, trial: Trial, prepared: Prepared, inputs: Inputs)
         "lock": prepared.lock_sha256,
         "image": prepared.image_id,
         "worker": engine.worker_sha256,
-        "cpu": environment.cpu_model(),
-        "cpus": len(environment.cpus()),
+        "cpu": engine.host["cpu"],
+        "cpus": len(engine.host["cpus"]),
     }
     return {key: str(value) for key, value in described.items()}
 

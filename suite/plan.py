@@ -68,6 +68,7 @@ def expand(
     *,
     only: Iterable[str] = (),
     repeats: int | None = None,
+    device: str | None = None,
 ) -> Plan:
     """All the runs of `suite`; `only` (framework or framework:variant) takes its frameworks' place.
 
@@ -80,7 +81,7 @@ def expand(
             framework=framework,
             variant=variant,
             track=suite.track,
-            device=suite.device,
+            device=device or suite.device,
             workload=workload,
             seed=suite.seed,
         )

@@ -55,12 +55,13 @@ def record(
         environment={**host, "worker": worker, "lock_sha256": lock_sha256},
         parity=mark,
         log=f"logs/{run.name}.log" if prepared else None,
-        **_measured(done.events, work.batch_size),
+        **_measured(done, work.batch_size),
     )
 
 
-def _measured(said: list[Event], batch_size: int) -> dict[str, Any]:
+def _measured(done: Attempt, batch_size: int) -> dict[str, Any]:
     """The figures in a worker's events, as the record's fields."""
+    said = done.events
     blocks = tuple(
         Block(warmup=event["event"] == "warmup", **_fields(event, Block, "warmup"))
         for event in said
@@ -76,6 +77,7 @@ def _measured(said: list[Event], batch_size: int) -> dict[str, Any]:
         first_step_s=events.one(said, "compiled").get("first_step_s"),
         warmup_s=warmup_s if blocks else None,
         measured_s=measured_s if steady else None,
+        engine_s=done.engine_s,
     )
     return {
         "times": times,

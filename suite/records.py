@@ -39,6 +39,7 @@ class Times(Strict):
     first_step_s: float | None = None
     warmup_s: float | None = None
     measured_s: float | None = None
+    engine_s: float | None = None  # what the engine took beyond the worker's own life
 
 
 class Block(Strict):
@@ -109,6 +110,11 @@ class Record(Strict):
     parity: Parity
     log: str | None = None
 
+    @property
+    def name(self) -> str:
+        """That of the run it is the record of (plan.Run.name)."""
+        return f"{self.trial_id}-r{self.repeat}"
+
 
 class RunFolder:
     """results/<run-id>/: the records, and the workers' logs and events in logs/."""
@@ -119,10 +125,16 @@ class RunFolder:
         self.logs = path / "logs"
 
     def append(self, record: Record) -> None:
-        """Write one record; with the first, `results/latest` points at this folder."""
-        name = f"{record.trial_id}-r{record.repeat}.json"
-        try:
+        """Write one record."""
+        name = f"{record.name}.json"
+        with self.writing(name):
             write_atomically(self.path / name, record.model_dump_json(indent=1) + "\n")
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[None]:
+        """Write a file of this run in the block; then `results/latest` points at its folder."""
+        try:
+            yield
             latest = self.path.parent / "latest"
             if not latest.is_symlink() or latest.readlink() != Path(self.run_id):
                 link = self.path.parent / f".latest-{os.getpid()}"
@@ -137,7 +149,7 @@ class RunFolder:
 
 @contextmanager
 def run_folder(results: Path, suite: str) -> Iterator[RunFolder]:
-    """A new run's folder in `results`; it goes again where no record came to it.
+    """A new run's folder in `results`; it goes again where not even a plan came to it.
 
     Raise ResultsError where it cannot be written.
     """
@@ -154,7 +166,7 @@ def run_folder(results: Path, suite: str) -> Iterator[RunFolder]:
     try:
         yield folder
     finally:
-        if not list(folder.path.glob("*.json")):
+        if not any(path.is_file() for path in folder.path.iterdir()):
             shutil.rmtree(folder.path, ignore_errors=True)
 
 
@@ -170,11 +182,16 @@ def _fresh(results: Path, name: str) -> Path:
 
 
 def read(path: Path) -> list[Record]:
-    """All the records in one run's folder, by name; ResultsError where it is none."""
-    files = sorted(path.glob("*.json")) if path.is_dir() else []
-    if not files:
+    """All the records in one run's folder, by name; ResultsError where there are none."""
+    found = so_far(path)
+    if not found:
         raise ResultsError(f"{path} has no records", hint="dlsuite run quick")
-    return [_read(file) for file in files]
+    return found
+
+
+def so_far(path: Path) -> list[Record]:
+    """As `read`, and none where there are none."""
+    return [_read(file) for file in sorted(path.glob("*.json"))]
 
 
 def _read(file: Path) -> Record:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +11,7 @@ from pathlib import Path
 
 from suite import datasets, environment, inputs, manifest, parity, recording
 from suite.attempt import Attempt, attempt
-from suite.engines.base import Engine, FrameworkUnavailable, Prepared
+from suite.engines.base import Engine, EngineLost, FrameworkUnavailable, Prepared
 from suite.errors import EngineError
 from suite.inputs import Inputs
 from suite.manifest import Workload
@@ -30,29 +29,50 @@ class Refusal:
 
 
 class Runner:
-    """Runs plans on one engine; `prepared` is filled as frameworks are asked for."""
+    """Runs plans on one engine; `work` is a folder for what only the runs need."""
 
-    def __init__(self, engine: Engine, progress: Progress) -> None:
+    def __init__(self, engine: Engine, progress: Progress, work: Path) -> None:
         self._engine = engine
         self._progress = progress
+        self._work = work
         self._ready: dict[str, Prepared | Refusal] = {}
-        self._host = environment.describe()
 
-    def run(self, plan: Plan, folder: RunFolder) -> list[Record]:
-        """Do all runs of the plan; each ends as a record, appended at once, and is returned."""
-        with tempfile.TemporaryDirectory(prefix="dlsuite-") as work:
-            prepared_inputs = self.inputs(plan, Path(work))
-            self.prepare(plan.frameworks)
-            marks = self._marks(plan, prepared_inputs)
-            self._progress.planned(plan)
-            records = []
-            for run in plan.runs:
-                given = prepared_inputs[run.trial.workload]
-                record = self._run(plan, run, given, marks[run.trial.trial_id], folder, Path(work))
-                folder.append(record)
-                self._progress.done(run, record)
-                records.append(record)
+    def run(
+        self,
+        plan: Plan,
+        folder: RunFolder,
+        *,
+        done: Iterable[Record] = (),
+        begin: Callable[[dict[str, str]], None] = lambda locks: None,
+    ) -> list[Record]:
+        """Do the runs of the plan that are not `done`; return the records of all.
+
+        Each ends as a record, appended at once. `begin` is told the lock of each framework before
+        the first run. Raise EngineLost where the engine went away: what is left can be resumed.
+        """
+        records = list(done)
+        complete = {record.name for record in records}
+        prepared_inputs = self.inputs(plan)
+        self.prepare(plan.frameworks)
+        begin(self._locks())
+        marks = self._marks(plan, prepared_inputs)
+        self._progress.planned(plan)
+        for run in plan.runs:
+            if run.name in complete:
+                continue
+            given = prepared_inputs[run.trial.workload]
+            record = self._run(plan, run, given, marks[run.trial.trial_id], folder)
+            folder.append(record)
+            self._progress.done(run, record)
+            records.append(record)
         return records
+
+    def _locks(self) -> dict[str, str]:
+        return {
+            name: ready.lock_sha256
+            for name, ready in self._ready.items()
+            if isinstance(ready, Prepared)
+        }
 
     def prepare(self, frameworks: Iterable[str]) -> None:
         """Make the frameworks ready, two at a time: downloading and unpacking go together."""
@@ -63,7 +83,7 @@ class Runner:
                 self._engine.stop()
                 raise
 
-    def inputs(self, plan: Plan, work: Path) -> dict[Workload, Inputs]:
+    def inputs(self, plan: Plan) -> dict[Workload, Inputs]:
         """The neutral files of each workload; DataError where a dataset cannot be had."""
         made: dict[Workload, Inputs] = {}
         for trial in plan.trials:
@@ -71,7 +91,7 @@ class Runner:
             if workload not in made:
                 dataset = manifest.dataset(workload.dataset)
                 data = datasets.ready(dataset, self._progress.say)
-                place = work / f"inputs-{len(made)}"
+                place = self._work / f"inputs-{len(made)}"
                 made[workload] = inputs.make(
                     workload, dataset, data=data, seed=trial.seed, place=place
                 )
@@ -94,7 +114,9 @@ class Runner:
         }
         open_trials = [trial for trial in trials if trial.framework in prepared]
         say = self._progress.say
-        return parity.certify(self._engine, open_trials, prepared, given, say=say, fresh=fresh)
+        return parity.certify(
+            self._engine, open_trials, prepared, given, work=self._work, say=say, fresh=fresh
+        )
 
     def refusal(self, framework: str) -> Refusal | None:
         """Why the framework cannot be run here, None where it can."""
@@ -125,20 +147,20 @@ class Runner:
     def _try_prepare(self, framework: str) -> Prepared | Refusal:
         try:
             return self._engine.prepare(manifest.framework(framework), self._progress.say)
+        except EngineLost:
+            raise
         except (FrameworkUnavailable, EngineError) as error:
             status: Status = "skipped" if isinstance(error, FrameworkUnavailable) else "failed"
             name = type(error).__name__
             reason = Error(error_class=name, message=str(error), hint=error.hint)
             return Refusal(status, reason)
 
-    def _run(
-        self, plan: Plan, run: Run, given: Inputs, mark: Parity, folder: RunFolder, work: Path
-    ) -> Record:
+    def _run(self, plan: Plan, run: Run, given: Inputs, mark: Parity, folder: RunFolder) -> Record:
         ready = self._prepare(run.trial.framework)
         if isinstance(ready, Refusal):
             done = Attempt(status=ready.status, error=ready.error, events=[])
         else:
-            done = self._attempt(plan, run, given, ready, folder, work)
+            done = self._attempt(plan, run, given, ready, folder)
         return recording.record(
             run,
             done,
@@ -148,19 +170,20 @@ class Runner:
             prepared=ready if isinstance(ready, Prepared) else None,
             given=given,
             mark=mark,
-            host=self._host,
+            host=environment.describe(self._engine.host),
         )
 
     def _attempt(
-        self, plan: Plan, run: Run, given: Inputs, ready: Prepared, folder: RunFolder, work: Path
+        self, plan: Plan, run: Run, given: Inputs, ready: Prepared, folder: RunFolder
     ) -> Attempt:
-        trial_folder = work / run.name
+        trial_folder = self._work / run.name
         inputs.write_trial(
             trial_folder,
             run.trial,
             given,
             mode="train",
             measure=plan.measure,
+            cpus=self._engine.host["cpus"],
             repeat=run.repeat,
             epochs=run.epochs,
         )
@@ -168,6 +191,7 @@ class Runner:
             self._engine,
             ready,
             trial_folder,
+            name=f"{folder.run_id}-{run.name}",
             log=folder.logs / f"{run.name}.log",
             deadline_s=plan.deadline_s,
             on_event=partial(self._progress.event, run),

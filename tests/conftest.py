@@ -9,11 +9,14 @@ from __future__ import annotations
 import functools
 import hashlib
 import http.server
+import os
 import sys
 import textwrap
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +24,13 @@ import pytest
 
 from suite import manifest
 from suite.engines.base import Event, Prepared, Say
+from suite.engines.containers import DockerEngine, Settings
+from suite.engines.docker import Daemon
 from suite.engines.venv import VenvEngine
+from suite.errors import EngineError
+from suite.images import base_image
 from suite.manifest import DatasetManifest, FrameworkManifest
+from suite.paths import digest
 from suite.plan import Plan, Run, expand
 from suite.records import Record
 
@@ -32,6 +40,30 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     place = tmp_path / "home"
     monkeypatch.setenv("DLSUITE_HOME", str(place))
     return place
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Tests marked `docker` are skipped where no engine is; where one must be, they fail."""
+    if item.get_closest_marker("docker") is None:
+        return
+    lacking = no_engine()
+    if lacking and os.environ.get("DLSUITE_REQUIRE_DOCKER"):
+        pytest.fail(f"DLSUITE_REQUIRE_DOCKER is set, and {lacking}")
+    if lacking:
+        pytest.skip(lacking)
+
+
+@functools.cache
+def no_engine() -> str | None:
+    """Why no container can be run here; None where one can."""
+    try:
+        daemon = Daemon()
+    except EngineError as error:
+        return str(error)
+    base = base_image()
+    there = daemon.image(base) or daemon.pullable(base)
+    daemon.close()
+    return None if there else f"the base image {base} is not here and cannot be pulled"
 
 
 @contextmanager
@@ -70,32 +102,76 @@ class ScriptEngine(VenvEngine):
         return Prepared(framework=manifest.name, python=Path(sys.executable), lock_sha256="0" * 64)
 
 
+PROLOGUE = """
+import json, os, pathlib, signal, subprocess, sys, time
+trial = json.loads((pathlib.Path(sys.argv[1]) / "trial.json").read_text())
+results = pathlib.Path(trial["paths"]["results"])
+def emit(event, **values):
+    values = {"event": event, "monotonic_ns": time.monotonic_ns(), **values}
+    line = json.dumps(values)
+    print(line, flush=True)
+    with (results / "events.jsonl").open("a") as file:
+        file.write(line + "\\n")
+def started():
+    emit("started", import_s=0.1, framework_version="1", versions={})
+"""
+
+
+def script_worker(place: Path, text: str) -> Path:
+    """A worker that does what the Python `text` says; `results` and `emit` are defined for it."""
+    place.mkdir()
+    (place / "__main__.py").write_text(PROLOGUE + textwrap.dedent(text), encoding="utf-8")
+    (place / "__init__.py").touch()
+    return place
+
+
+TINY = FrameworkManifest(
+    name="tiny", title="Tiny", python=">=3.11", locks=("cpu.txt",), variants={"plain": "plain"}
+)
+
+
+TINY_DATA = digest([f"train_images.npy {hashlib.sha256(b'pixels').hexdigest()}"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tiny:
+    """What the small image is made of; its worker does what trial.json's "script" says."""
+
+    worker: Path
+    locks: Path
+
+    def engine(self, owner: str | None = None, **settings: object) -> DockerEngine:
+        return DockerEngine(
+            owner or uuid.uuid4().hex[:12],
+            Settings(**settings),  # type: ignore[arg-type]
+            worker=self.worker,
+            locks=self.locks,
+        )
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tiny]:
+    place = tmp_path_factory.mktemp("tiny")
+    worker = script_worker(place / "worker", 'exec(trial["script"])')
+    locks = place / "locks"
+    (locks / "tiny").mkdir(parents=True)
+    (locks / "tiny" / "cpu.txt").write_text("# empty\n")
+    (locks / "tiny" / "apt.txt").write_text("# empty\n")
+    made = Tiny(worker=worker, locks=locks)
+    yield made
+    with made.engine() as engine:
+        image = engine.images.current(engine.images.recipe(TINY, "cpu"))
+        if image:
+            engine.daemon.remove_image(image.image_id)
+        for volume, labels in engine.daemon.volumes({"dlsuite": "data"}).items():
+            if labels["dlsuite.content"] == TINY_DATA:
+                engine.daemon.remove_volume(volume)
+
+
 @pytest.fixture
 def script_engine(tmp_path: Path, home: Path) -> Callable[[str], ScriptEngine]:
-    """Makes an engine whose worker is the given Python text; `results` and `emit` are defined."""
-
-    def make(text: str) -> ScriptEngine:
-        worker = tmp_path / "script"
-        worker.mkdir()
-        prologue = """
-            import json, os, pathlib, signal, subprocess, sys, time
-            trial = json.loads((pathlib.Path(sys.argv[1]) / "trial.json").read_text())
-            results = pathlib.Path(trial["paths"]["results"])
-            def emit(event, **values):
-                values = {"event": event, "monotonic_ns": time.monotonic_ns(), **values}
-                line = json.dumps(values)
-                print(line, flush=True)
-                with (results / "events.jsonl").open("a") as file:
-                    file.write(line + "\\n")
-            def started():
-                emit("started", import_s=0.1, framework_version="1", versions={})
-        """
-        body = textwrap.dedent(prologue) + textwrap.dedent(text)
-        (worker / "__main__.py").write_text(body, encoding="utf-8")
-        (worker / "__init__.py").touch()
-        return ScriptEngine(worker)
-
-    return make
+    """Makes an engine whose worker is the given Python text."""
+    return lambda text: ScriptEngine(script_worker(tmp_path / "script", text))
 
 
 @pytest.fixture
@@ -103,8 +179,8 @@ def quick() -> Callable[..., Plan]:
     """Plans the quick suite, for some frameworks and as many repeats as wanted."""
 
     def plan(*frameworks: str, repeats: int = 1) -> Plan:
-        known = {name: manifest.framework(name) for name in manifest.names("framework")}
-        return expand(manifest.suite("quick"), known, only=frameworks, repeats=repeats)
+        suite = manifest.suite("quick")
+        return expand(suite, manifest.frameworks(), only=frameworks, repeats=repeats)
 
     return plan
 

@@ -16,14 +16,18 @@ from suite.errors import DlsuiteError
 from suite.paths import MANIFESTS, REPOSITORY
 
 DLSUITE = Path(sys.executable).with_name("dlsuite")
-COMMANDS = ("run", "parity", "report", "data", "list", "doctor", "conformance")
+COMMANDS = (
+    *("run", "resume", "parity", "report", "data", "images", "shell", "clean"),
+    *("list", "doctor", "conformance"),
+)
 
 
 def dlsuite(*arguments: str, folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    """Run it, with the venv engine where neither `arguments` nor `environ` say otherwise."""
     return subprocess.run(
         [DLSUITE, *arguments],
         cwd=folder,
-        env={**os.environ, **environ},
+        env={**os.environ, "DLSUITE_ENGINE": "venv", **environ},
         capture_output=True,
         text=True,
         check=False,
@@ -143,10 +147,12 @@ def test_every_exit_code_stands_in_the_readme() -> None:
         assert f"| {code} |" in readme
 
 
-def test_ctrl_c_stops_the_worker_keeps_finished_records_and_exits_130(tmp_path: Path) -> None:
+def test_ctrl_c_stops_the_worker_keeps_finished_records_and_resume_finishes(
+    tmp_path: Path,
+) -> None:
     """A real run of MXNet, interrupted in its second run."""
     with subprocess.Popen(
-        [DLSUITE, "run", "quick", "--framework", "mxnet"],
+        [DLSUITE, "run", "quick", "--framework", "mxnet", "--repeats", "2", "--engine", "venv"],
         cwd=tmp_path,
         stderr=subprocess.PIPE,
         text=True,
@@ -166,6 +172,29 @@ def test_ctrl_c_stops_the_worker_keeps_finished_records_and_exits_130(tmp_path: 
     records = [json.loads(path.read_text()) for path in latest.glob("*.json")]
     assert [(record["repeat"], record["status"]) for record in records] == [(0, "ok")]
     assert workers and not any(Path(f"/proc/{pid}").exists() for pid in workers)
+    reply = dlsuite("report", "--format", "json", folder=tmp_path)
+    assert len(json.loads(reply.stdout)["missing"]) == 1
+    assert "1 planned runs have no record yet" in dlsuite("report", folder=tmp_path).stdout
+    before = (next(latest.glob("*.json"))).read_bytes()
+    reply = dlsuite("resume", folder=tmp_path)
+    assert reply.returncode == 0, reply.stderr
+    first, second = sorted(latest.glob("*.json"))
+    assert first.read_bytes() == before and json.loads(second.read_text())["repeat"] == 1
+    again = dlsuite("resume", folder=tmp_path)
+    assert again.returncode == 0 and again.stdout == reply.stdout and again.stderr == ""
+
+
+def test_a_resume_of_what_has_changed_is_refused(quick_run: Path) -> None:
+    latest = (quick_run / "results" / "latest").resolve()
+    begun = latest.with_name("begun")
+    begun.mkdir()
+    (begun / "logs").mkdir()
+    text = (latest / "plan.yaml").read_text()
+    worker = json.dumps("f" * 64)
+    line = next(line for line in text.splitlines() if line.startswith("worker_sha256"))
+    (begun / "plan.yaml").write_text(text.replace(line, f"worker_sha256: {worker}"))
+    refused(6, "begun cannot be resumed: the worker changed", "resume", "begun", folder=quick_run)
+    refused(6, "none has no plan to resume", "resume", "none", folder=quick_run)
 
 
 def workers_of(parent: int) -> list[int]:

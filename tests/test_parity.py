@@ -23,11 +23,10 @@ from tests.conftest import Silent
 
 def certify(*frameworks: str, worker: Path = WORKER) -> dict[str, Certificate]:
     """Certificates by framework:variant, made with the environments of `make bench`."""
-    known = {name: manifest.framework(name) for name in manifest.names("framework")}
-    plan = expand(manifest.suite("quick"), known, only=frameworks)
-    runner = Runner(VenvEngine(worker), Silent())
+    plan = expand(manifest.suite("quick"), manifest.frameworks(), only=frameworks)
     with tempfile.TemporaryDirectory() as work:
-        given = next(iter(runner.inputs(plan, Path(work)).values()))
+        runner = Runner(VenvEngine(worker), Silent(), Path(work))
+        given = next(iter(runner.inputs(plan).values()))
         runner.prepare(plan.frameworks)
         found = runner.certify(list(plan.trials), given)
     return {f"{each.framework}:{each.variant}": each for each in found.values()}

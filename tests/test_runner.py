@@ -39,9 +39,11 @@ def run(
     datasets.prepare(dataset, say=lambda text: None, source=raw)
     monkeypatch.setattr(manifest, "dataset", lambda name: dataset)
 
+    (tmp_path / "work").mkdir()
+
     def done(plan: Plan, engine: ScriptEngine) -> list[Record]:
         with records.run_folder(tmp_path / "results", plan.suite) as folder:
-            returned = Runner(engine, Silent()).run(plan, folder)
+            returned = Runner(engine, Silent(), tmp_path / "work").run(plan, folder)
         by_id = {(each.trial_id, each.repeat): each for each in records.read(folder.path)}
         assert by_id == {(each.trial_id, each.repeat): each for each in returned}
         assert len(by_id) == len(plan.runs)

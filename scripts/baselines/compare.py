@@ -59,7 +59,7 @@ class Contender:
 
 def main(turns: int, only: list[str]) -> None:
     suite, dataset = manifest.suite("quick"), manifest.dataset("mnist")
-    known = {name: manifest.framework(name) for name in manifest.names("framework")}
+    known = manifest.frameworks()
     engine = VenvEngine()
     data = datasets.ready(dataset, print)
     for trial in expand(suite, known, only=only).trials:
@@ -68,7 +68,14 @@ def main(turns: int, only: list[str]) -> None:
             folder = Path(work) / "trial"
             place = Path(work) / "inputs"
             given = inputs.make(trial.workload, dataset, data=data, seed=1, place=place)
-            inputs.write_trial(folder, trial, given, mode="train", measure=suite.measure)
+            inputs.write_trial(
+                folder,
+                trial,
+                given,
+                mode="train",
+                measure=suite.measure,
+                cpus=engine.host["cpus"],
+            )
             report(trial, ratios(engine, where, trial, folder, data, turns))
 
 

@@ -14,6 +14,7 @@ from typing import TextIO
 
 from suite.engines import interpreters
 from suite.engines.base import FrameworkUnavailable, Prepared, Say
+from suite.engines.pip_output import PipOutput
 from suite.errors import EngineError
 from suite.manifest import FrameworkManifest
 from suite.paths import LOCKS, digest, home, sha256
@@ -121,7 +122,7 @@ def _pip(manifest: FrameworkManifest, lock: Path, place: Path) -> list[str]:
 
 def _install(command: list[str], log: TextIO, say: Say, title: str) -> str | None:
     """Run pip, say what it is at, and return its last error, or None where all went well."""
-    errors = []
+    heard = PipOutput(title, say)
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -134,15 +135,9 @@ def _install(command: list[str], log: TextIO, say: Say, title: str) -> str | Non
         _installers.add(pip)
         for line in pip.stdout:
             log.write(line)
-            verb, _, rest = line.partition(" ")
-            if verb in ("Collecting", "Downloading"):
-                say(f"{title}: {verb.lower()} {rest.split()[0].rsplit('/', 1)[-1]}")
-            elif line.startswith("Installing collected packages"):
-                say(f"{title}: installing {rest.count(',') + 1} packages")
-            if line.startswith("ERROR:"):
-                errors.append(line.removeprefix("ERROR:").strip())
+            heard.line(line)
     _installers.discard(pip)
-    return (errors[-1] if errors else "pip failed") if pip.returncode else None
+    return (heard.error or "pip failed") if pip.returncode else None
 
 
 def answers(url: str) -> bool:

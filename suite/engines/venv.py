@@ -10,11 +10,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
 
 from suite.engines import environments
 from suite.engines.base import OnLine, Outcome, Prepared, Say
 from suite.manifest import FrameworkManifest
 from suite.paths import WORKER, home, tree_sha256
+from suite.worker import host
 
 TERM_GRACE_S = 3.0
 # What a worker inherits: enough to find a compiler, a home and a language; no PYTHON* settings.
@@ -22,11 +25,22 @@ INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CC", "C
 
 
 class VenvEngine:
-    name = "venv"
+    name: Final = "venv"
 
     def __init__(self, worker: Path = WORKER) -> None:
         self._worker = worker
         self.worker_sha256 = tree_sha256(worker)
+        self.host = host.describe()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
 
     def prepare(self, manifest: FrameworkManifest, say: Say) -> Prepared:
         return environments.ready(manifest, say)
@@ -35,7 +49,14 @@ class VenvEngine:
         environments.stop()
 
     def run(
-        self, prepared: Prepared, folder: Path, *, log: Path, deadline_s: float, on_line: OnLine
+        self,
+        prepared: Prepared,
+        folder: Path,
+        *,
+        name: str,
+        log: Path,
+        deadline_s: float,
+        on_line: OnLine,
     ) -> Outcome:
         command = [str(prepared.python), "-m", "suite.worker", str(folder)]
         with log.open("wb") as stderr, self._process(command, folder, stderr.fileno()) as process:
@@ -54,7 +75,7 @@ class VenvEngine:
                 exit_code = process.wait()
             finally:
                 deadline.cancel()
-        return Outcome(exit_code=exit_code, timed_out=expired.is_set())
+        return Outcome(exit_code=exit_code, end="timeout" if expired.is_set() else "exited")
 
     @contextmanager
     def _process(

@@ -22,9 +22,10 @@ IDENTITY = (
 )
 
 
-def render(run_id: str, summaries: list[TrialSummary]) -> str:
-    """One object: run_id and its trials, fastest first."""
-    return json.dumps({"run_id": run_id, "trials": [_trial(each) for each in summaries]}, indent=1)
+def render(run_id: str, summaries: list[TrialSummary], missing: list[str]) -> str:
+    """One object: run_id, its trials, fastest first, and the planned runs without a record."""
+    trials = [_trial(each) for each in summaries]
+    return json.dumps({"run_id": run_id, "trials": trials, "missing": missing}, indent=1)
 
 
 def _trial(summary: TrialSummary) -> dict[str, Any]:

@@ -106,10 +106,13 @@ class Events:
         os.dup2(2, 1)
 
     def emit(self, event: str, **values: Any) -> None:
-        """Write one event at once; raise BrokenPipeError where nobody listens any more."""
+        """Write one event at once; raise BrokenPipeError where nobody listens any more.
+
+        The mirror comes first: it hears even of a disk that is full.
+        """
         values = {"event": event, "monotonic_ns": time.monotonic_ns(), **values}
         line = json.dumps(values, allow_nan=False) + "\n"
-        for stream in (self._file, self._mirror):
+        for stream in (self._mirror, self._file):
             stream.write(line)
             stream.flush()
 

@@ -28,6 +28,7 @@ def run(script_engine: Script, tmp_path: Path) -> Callable[..., Attempt]:
             engine,
             engine.prepare(manifest.framework("pytorch"), print),
             folder,
+            name="trial",
             log=tmp_path / "log",
             deadline_s=deadline_s,
             on_event=on_event,

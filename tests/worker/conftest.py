@@ -6,6 +6,7 @@ import pytest
 from suite import datasets, inputs
 from suite.manifest import DatasetManifest, Measure
 from suite.plan import Plan
+from suite.worker import host
 from suite.worker.protocol import Trial
 
 
@@ -20,5 +21,13 @@ def trial(
     work = planned.trials[0].workload
     given = inputs.make(work, dataset, data=data, seed=3, place=tmp_path / "inputs")
     folder = tmp_path / "trial"
-    inputs.write_trial(folder, planned.trials[0], given, mode="train", measure=Measure(), epochs=1)
+    inputs.write_trial(
+        folder,
+        planned.trials[0],
+        given,
+        mode="train",
+        measure=Measure(),
+        cpus=host.cpus(),
+        epochs=1,
+    )
     return Trial.read(folder)

@@ -1,0 +1,387 @@
+"""The Docker engine's API as far as the suite needs it: the only file that imports the SDK.
+
+It knows nothing of frameworks or trials. Every call raises EngineLost where the engine does not
+answer (any more), EngineError where it refuses.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import queue
+import tarfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import IO, Any, TypeVar
+
+import requests
+from docker.context import ContextAPI
+from docker.errors import APIError, DockerException, ImageNotFound, NotFound
+from docker.models.containers import Container as SdkContainer
+
+import docker
+from suite.engines.base import EngineLost
+from suite.errors import EngineError
+
+NO_ENGINE = "start Docker, or set DOCKER_HOST; --engine venv needs neither"
+NO_ENGINE = "start Docker, or set DOCKER_HOST; --engine venv needs neither"
+TIMEOUT_S = 60  # of one request; streams have none
+Labels = dict[str, str]
+Chunk = tuple[bytes | None, bytes | None]  # of standard output and standard error
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Image:
+    image_id: str
+    tags: tuple[str, ...]
+    labels: Labels
+    size_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """What the engine says of a container that is there."""
+
+    status: str  # created, running, exited ...
+    exit_code: int
+    oom_killed: bool
+    started_at: float  # seconds since the epoch, by the engine's clock; 0 where it never was
+    finished_at: float
+
+    @property
+    def started(self) -> bool:
+        """Whether it ever ran; engines have several words for one that did not."""
+        return self.started_at > 0
+
+    @property
+    def over(self) -> bool:
+        # Podman calls a container that ended "created" again when somebody attaches to it.
+        ended = self.status != "running" and self.finished_at > self.started_at > 0
+        return ended or self.status in ("exited", "dead")
+
+
+@contextmanager
+def _speaking() -> Iterator[None]:
+    """The SDK's failures as the suite's."""
+    try:
+        yield
+    except APIError as error:
+        reason = str(error.explanation or error).strip()
+        raise EngineError(f"the engine refused: {reason}", hint="dlsuite doctor") from None
+    except (requests.RequestException, DockerException, OSError) as error:
+        reason, hint = _cause(error)
+        raise EngineLost(f"no Docker engine answers: {reason}", hint=hint) from None
+
+
+def _cause(error: BaseException) -> tuple[str, str]:
+    """The system's own word for a failed connection, which the SDK wraps four deep; and a hint."""
+    where = os.environ.get("DOCKER_HOST", "its usual socket")
+    inner: BaseException | None = error
+    while inner is not None:
+        if isinstance(inner, PermissionError):
+            return f"no permission for {where}", "join the group docker and log in again, or sudo"
+        if isinstance(inner, FileNotFoundError):
+            return f"there is no socket at {where}", NO_ENGINE
+        wrapped = next((each for each in inner.args if isinstance(each, BaseException)), None)
+        inner = wrapped or inner.__cause__ or inner.__context__
+    return str(error), NO_ENGINE
+
+
+class Container:
+    """One container, which may vanish at any time: then `state` is None."""
+
+    def __init__(self, sdk: SdkContainer) -> None:
+        self._sdk = sdk
+        self.container_id: str = sdk.id
+        self.name: str = sdk.name
+        self.labels: Labels = sdk.labels
+
+    def state(self) -> State | None:
+        with _speaking():
+            try:
+                self._sdk.reload()
+            except NotFound:
+                return None
+        state: dict[str, Any] = self._sdk.attrs["State"]
+        return State(
+            status=state["Status"],
+            exit_code=state["ExitCode"],
+            oom_killed=state["OOMKilled"],
+            started_at=_seconds(state["StartedAt"]),
+            finished_at=_seconds(state["FinishedAt"]),
+        )
+
+    def inspect(self) -> dict[str, Any]:
+        """All that the engine knows of it."""
+        with _speaking():
+            self._sdk.reload()
+        attrs: dict[str, Any] = self._sdk.attrs
+        return attrs
+
+    def start(self) -> None:
+        with _speaking():
+            self._sdk.start()
+
+    def attach(self) -> Iterator[Chunk]:
+        """What it has said and says until it ends. Of one that is over: nothing."""
+        with _speaking():
+            chunks: Iterator[Chunk] = self._sdk.attach(
+                stdout=True, stderr=True, stream=True, demux=True, logs=True
+            )
+        return chunks
+
+    def output(self) -> tuple[bytes, bytes]:
+        """All it has written to standard output and to standard error."""
+        with _speaking():
+            out: bytes = self._sdk.logs(stdout=True, stderr=False)
+            err: bytes = self._sdk.logs(stdout=False, stderr=True)
+        return out, err
+
+    def put(self, folder: str, archive: IO[bytes]) -> None:
+        """Unpack a tar archive into a folder of it that is on a volume; it need not run."""
+        with _speaking():
+            self._sdk.put_archive(folder, archive)
+
+    def fetch(self, path: str, into: IO[bytes]) -> bool:
+        """Write a tar archive of a file or folder to `into`; False where there is none."""
+        with _speaking():
+            try:
+                chunks, _ = self._sdk.get_archive(path)
+            except NotFound:
+                return False
+            into.writelines(chunks)
+        return True
+
+    def kill(self) -> None:
+        """End it at once; no error where it is over or gone."""
+        with _speaking():
+            try:
+                self._sdk.kill()
+            except APIError as error:
+                if error.status_code not in (404, 409):
+                    raise
+
+    def remove(self) -> None:
+        with _speaking():
+            try:
+                self._sdk.remove(force=True)
+            except NotFound:
+                return
+            except APIError as error:
+                if error.status_code != 409:  # another client is removing it
+                    raise
+
+
+class Daemon:
+    """One connection to one engine, as DOCKER_HOST or the current context of Docker's CLI says."""
+
+    def __init__(self) -> None:
+        with _speaking():
+            context = None if os.environ.get("DOCKER_HOST") else ContextAPI.get_current_context()
+            if context is None or context.name == "default":
+                self._client = docker.from_env(timeout=TIMEOUT_S, use_ssh_client=True)
+            else:
+                self._client = docker.DockerClient(
+                    base_url=context.Host,
+                    tls=context.TLSConfig,
+                    timeout=TIMEOUT_S,
+                    use_ssh_client=True,
+                )
+            self.info: dict[str, Any] = self._client.info()
+
+    def close(self) -> None:
+        self._client.close()
+
+    def answers(self) -> bool:
+        with _speaking():
+            try:
+                return bool(self._client.ping())
+            except (requests.RequestException, DockerException):
+                return False
+
+    def now(self) -> float:
+        """Seconds since the epoch by the engine's clock."""
+        with _speaking():
+            system_time = self._client.info().get("SystemTime")
+        return _seconds(system_time) if system_time else time.time()
+
+    def create(self, image: str, *, name: str, labels: Labels, **options: Any) -> Container:
+        with _speaking():
+            return Container(
+                self._client.containers.create(image, name=name, labels=labels, **options)
+            )
+
+    def containers(self, labels: Mapping[str, str]) -> list[Container]:
+        """All that carry these labels, running or not; an empty value stands for any."""
+        with _speaking():
+            found = self._client.containers.list(
+                all=True, filters={"label": _filter(labels)}, ignore_removed=True
+            )
+        return [Container(each) for each in found]
+
+    def make_volume(self, name: str, labels: Labels) -> None:
+        """Make the volume, or find it made."""
+        with _speaking():
+            self._client.volumes.create(name, labels=labels)
+
+    def volumes(self, labels: Mapping[str, str]) -> dict[str, Labels]:
+        with _speaking():
+            found = self._client.volumes.list(filters={"label": _filter(labels)})
+        return {each.name: each.attrs.get("Labels") or {} for each in found}
+
+    def remove_volume(self, name: str) -> None:
+        """No error where it is gone."""
+        with _speaking():
+            try:
+                self._client.api.remove_volume(name, force=True)
+            except NotFound:
+                return
+
+    def image(self, reference: str) -> Image | None:
+        with _speaking():
+            try:
+                return _image(self._client.images.get(reference).attrs)
+            except ImageNotFound:
+                return None
+
+    def images(self, labels: Mapping[str, str]) -> list[Image]:
+        """All with these labels, newest first."""
+        with _speaking():
+            found = self._client.images.list(filters={"label": _filter(labels)})
+        return [_image(each.attrs) for each in sorted(found, key=_created, reverse=True)]
+
+    def pull(self, reference: str) -> None:
+        with _speaking():
+            self._client.images.pull(reference)
+
+    def pullable(self, reference: str) -> bool:
+        """Whether the registry says that it has it; nothing is downloaded."""
+        with _speaking():
+            try:
+                self._client.images.get_registry_data(reference)
+            except APIError:
+                return False
+        return True
+
+    def build(
+        self,
+        context: IO[bytes],
+        *,
+        tag: str,
+        labels: Labels,
+        arguments: dict[str, str],
+        network: str | None,
+        on_line: Callable[[str], None],
+        stopped: threading.Event,
+    ) -> str | None:
+        """Build docker/Dockerfile of a tar archive; return the engine's error, None if it went.
+
+        Return at once when `stopped` is set; the engine gives up when this process ends.
+        """
+        with _speaking():
+            steps = self._client.api.build(
+                fileobj=context,
+                custom_context=True,
+                dockerfile="docker/Dockerfile",
+                tag=tag,
+                labels=labels,
+                buildargs=arguments,
+                network_mode=network,
+                rm=True,
+                forcerm=True,
+                decode=True,
+                timeout=None,
+            )
+        said = pumped(steps)
+        while not stopped.is_set():
+            try:
+                step = said.get(timeout=0.2)
+            except queue.Empty:
+                continue
+            if step is None:
+                return None
+            for line in str(step.get("stream", "")).splitlines():
+                on_line(line)
+            if "error" in step:
+                return str(step["error"]).strip()
+        return "stopped"
+
+    def tag(self, image_id: str, reference: str) -> None:
+        with _speaking():
+            self._client.api.tag(image_id, *reference.split(":"), force=True)
+
+    def remove_image(self, image_id: str) -> None:
+        """With all its names; no error where it is gone, EngineError where a container uses it."""
+        with _speaking():
+            try:
+                self._client.images.remove(image_id, force=True)
+            except ImageNotFound:
+                return
+
+    def prune_dangling(self, label: str) -> int:
+        """Remove nameless images that carry `label`; return the bytes freed."""
+        with _speaking():
+            reply = self._client.images.prune(filters={"dangling": True, "label": label})
+        return int(reply.get("SpaceReclaimed") or 0)
+
+
+def pumped(stream: Iterable[T]) -> queue.Queue[T | None]:
+    """A queue of what comes from a stream that cannot be waited for with a limit; None ends it.
+
+    A stream that breaks ends too: what became of its source is for the reader to ask.
+    """
+    items: queue.Queue[T | None] = queue.Queue()
+
+    def pump() -> None:
+        try:
+            for item in stream:
+                items.put(item)
+        except Exception:
+            pass
+        finally:
+            items.put(None)
+
+    threading.Thread(target=pump, daemon=True).start()
+    return items
+
+
+def archive(entries: Mapping[str, bytes], *, uid: int) -> IO[bytes]:
+    """A tar archive of small files, and of folders where the name ends in a slash."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        for name, content in entries.items():
+            entry = tarfile.TarInfo(name.rstrip("/"))
+            entry.type = tarfile.DIRTYPE if name.endswith("/") else tarfile.REGTYPE
+            entry.mode = 0o755 if name.endswith("/") else 0o644
+            entry.uid = entry.gid = uid
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+    packed.seek(0)
+    return packed
+
+
+def _filter(labels: Mapping[str, str]) -> list[str]:
+    return [f"{key}={value}" if value else key for key, value in labels.items()]
+
+
+def _image(attrs: dict[str, Any]) -> Image:
+    return Image(
+        image_id=attrs["Id"],
+        tags=tuple(attrs.get("RepoTags") or ()),
+        labels=(attrs.get("Config") or {}).get("Labels") or {},
+        size_bytes=attrs["Size"],
+    )
+
+
+def _created(image: Any) -> str:
+    return str(image.attrs["Created"])
+
+
+def _seconds(stamp: str) -> float:
+    """An RFC 3339 time with nanoseconds; the year 1 stands for never."""
+    return 0.0 if stamp.startswith("0001") else datetime.fromisoformat(stamp).timestamp()

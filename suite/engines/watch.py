@@ -1,0 +1,156 @@
+"""One worker's life in its container: lines passed on, the deadline kept, the end told."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable, Iterator
+from typing import IO
+
+from suite.engines.base import EngineLost, OnLine, Outcome
+from suite.engines.docker import Chunk, Container, Daemon, State, pumped
+from suite.errors import EngineError
+
+ENGINE_RETURN_S = 60.0  # how long to wait for an engine that went away
+KILL_GRACE_S = 30.0
+POLL_S = 0.2
+SILENCE_S = 2.0
+
+
+class Watch:
+    """One worker's life from its start: its lines passed on, its deadline kept, its end told."""
+
+    def __init__(
+        self,
+        daemon: Daemon,
+        container: Container,
+        deadline_s: float,
+        on_line: OnLine,
+        stderr: IO[bytes],
+    ) -> None:
+        self._daemon = daemon
+        self._container = container
+        self._on_line = on_line
+        self._stderr = stderr
+        self._rest = b""
+        self._lines: set[bytes] = set()
+        self._timed_out = False
+        self._engine_stopped = False
+        self.worker_s: float | None = None
+        state = container.state()
+        self._adopted = state is not None and state.started
+        passed_s = daemon.now() - state.started_at if state and self._adopted else 0.0
+        self._deadline = time.monotonic() + max(0.0, deadline_s - passed_s)
+
+    def until_over(self) -> Outcome:
+        """Start it where it has not started; return when it is over, killed or gone."""
+        if not self._adopted:
+            self._container.start()
+        while True:
+            whole = self._hear(self._attached())
+            try:
+                state = self._container.state()
+                if state is None:
+                    return Outcome(exit_code=-9, end="removed")
+                if not state.over and time.monotonic() >= self._deadline:
+                    return self._kill()
+                if state.over:
+                    if not whole:
+                        self._hear(iter([self._container.output()]))
+                    return self._outcome(state.exit_code, state.oom_killed, state)
+            except EngineLost:
+                await_return(self._daemon)
+                self._engine_stopped = True
+            time.sleep(POLL_S)  # it closed its output, or the engine came back without it
+
+    def _attached(self) -> Iterator[Chunk]:
+        """What it says and has said; nothing where it is over or gone, or the engine is."""
+        try:
+            return self._container.attach()
+        except EngineError:
+            return iter(())
+
+    def _hear(self, chunks: Iterator[Chunk]) -> bool:
+        """Pass on what it says, from its first word, until it says no more or its time is over.
+
+        Return whether that was all. Of one that ended before the engine attached nothing comes,
+        not even an end; so whoever is silent is asked whether it still runs.
+        """
+        said, heard = pumped(chunks), False
+        self._rest = b""
+        self._stderr.seek(0)
+        self._stderr.truncate()
+        while True:
+            left_s = self._deadline - time.monotonic()
+            try:
+                chunk = said.get(timeout=max(0.0, min(left_s, SILENCE_S)))
+            except queue.Empty:
+                if left_s <= 0 or not self._runs():
+                    return False
+                continue
+            if chunk is None:
+                return heard
+            heard = True
+            out, err = chunk
+            self._stderr.write(err or b"")
+            self._stderr.flush()
+            self._pass_on(out or b"")
+
+    def _pass_on(self, out: bytes) -> None:
+        """Whole lines, each once: an engine that joins past and present may say some twice."""
+        *lines, self._rest = (self._rest + out).split(b"\n")
+        for line in lines:
+            if line not in self._lines:
+                self._lines.add(line)
+                self._on_line(line.decode(errors="replace"))
+
+    def _runs(self) -> bool:
+        try:
+            state = self._container.state()
+        except EngineLost:
+            return False
+        return state is not None and not state.over
+
+    def _kill(self) -> Outcome:
+        self._timed_out = True
+        self._container.kill()
+        end = time.monotonic() + KILL_GRACE_S
+        while (state := self._container.state()) and not state.over and time.monotonic() < end:
+            time.sleep(POLL_S)
+        return self._outcome(137, False, state)
+
+    def _outcome(self, exit_code: int, oom_killed: bool, state: State | None) -> Outcome:
+        if state is not None and state.finished_at > state.started_at:
+            self.worker_s = state.finished_at - state.started_at
+        code = 128 - exit_code if exit_code > 128 else exit_code
+        if self._timed_out:
+            return Outcome(exit_code=code, end="timeout")
+        if oom_killed and exit_code:
+            return Outcome(exit_code=code, end="oom")
+        if self._engine_stopped and exit_code:
+            return Outcome(exit_code=code, end="engine stopped")
+        return Outcome(exit_code=code)
+
+
+def persist(daemon: Daemon, action: Callable[[], None]) -> bool:
+    """Do `action`, again where the engine goes away meanwhile; return whether it did."""
+    went_away = False
+    while True:
+        try:
+            action()
+            return went_away
+        except EngineLost:
+            went_away = True
+            await_return(daemon)
+
+
+def await_return(daemon: Daemon) -> None:
+    """Wait for an engine that went away; EngineLost where it stays away."""
+    end = time.monotonic() + ENGINE_RETURN_S
+    while not daemon.answers():
+        if time.monotonic() >= end:
+            raise EngineLost(
+                f"the engine went away and was not back after {ENGINE_RETURN_S:g} s",
+                hint="start it again, then: dlsuite resume",
+            )
+        time.sleep(POLL_S)

@@ -1,0 +1,66 @@
+"""Trials of a small image on a real engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from suite.attempt import Attempt, OnEvent, attempt
+from suite.engines.containers import DockerEngine
+from tests.conftest import TINY, Tiny
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Callable[[str], Path]:
+    """Makes a trial's folder with its script and all the files that a trial refers to."""
+
+    def make(script: str) -> Path:
+        place = tmp_path / "trial"
+        (place / "results").mkdir(parents=True)
+        data = tmp_path / "data"
+        data.mkdir()
+        (data / "train_images.npy").write_bytes(b"pixels")
+        for name in ("weights", "order"):
+            np.save(tmp_path / f"{name}.npy", np.arange(3))
+        paths = {
+            "data": str(data),
+            "weights": str(tmp_path / "weights.npy"),
+            "order": str(tmp_path / "order.npy"),
+            "results": str(place / "results"),
+        }
+        (place / "trial.json").write_text(json.dumps({"paths": paths, "script": script}))
+        return place
+
+    return make
+
+
+@pytest.fixture
+def run(
+    tiny: Tiny, folder: Callable[[str], Path], tmp_path: Path, home: Path
+) -> Callable[..., Attempt]:
+    """Runs a script in a container of the small image, on an engine that is entered already."""
+
+    def attempted(
+        engine: DockerEngine,
+        script: str,
+        deadline_s: float = 60,
+        on_event: OnEvent = lambda event: None,
+        name: str | None = None,
+    ) -> Attempt:
+        return attempt(
+            engine,
+            engine.prepare(TINY, lambda text: None),
+            folder(script) if not (tmp_path / "trial").exists() else tmp_path / "trial",
+            name=name or f"test-{os.getpid()}-{uuid.uuid4().hex[:6]}",
+            log=tmp_path / "log",
+            deadline_s=deadline_s,
+            on_event=on_event,
+        )
+
+    return attempted
