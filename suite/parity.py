@@ -114,7 +114,9 @@ class _Proof:
     def reference(self, trial: Trial) -> list[Tensors]:
         """The float64 tensors of each step, believed because two lowerings agree on them."""
         first, second = (
-            self._tensors(replace(trial, framework=framework, variant=variant), "float64")
+            self._tensors(
+                replace(trial, framework=framework, variant=variant, device="cpu"), "float64"
+            )
             for framework, variant in REFERENCES
         )
         self._reference_error = max(max(step.values()) for step in compare(second, first))
@@ -265,6 +267,7 @@ def _described(engine: Engine, trial: Trial, prepared: Prepared, inputs: Inputs)
         "worker": engine.worker_sha256,
         "cpu": engine.host["cpu"],
         "cpus": len(engine.host["cpus"]),
+        "gpus": [gpu["name"] for gpu in engine.host["gpus"]] if trial.device != "cpu" else [],
     }
     return {key: str(value) for key, value in described.items()}
 

@@ -91,6 +91,8 @@ class DockerEngine:
             "os": info.get("OperatingSystem"),
             "kernel": info.get("KernelVersion"),
             "machine": info.get("Architecture"),
+            "cpu": None,
+            "gpus": [],
             "cpus": list(range(info["NCPU"])),
             "logical_cpus": info["NCPU"],
             "memory_bytes": info["MemTotal"],

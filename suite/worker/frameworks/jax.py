@@ -45,6 +45,11 @@ class Model(nnx.Module):
 class Session:
     def __init__(self, trial: Trial, weights: Weights) -> None:
         jax.config.update("jax_enable_x64", trial.precision == "float64")
+        if trial.device == "cpu":
+            jax.config.update("jax_platforms", "cpu")  # even where it sees a GPU
+        else:
+            jax.devices("cuda")  # raises where there is none; where there is one it computes there
+            jax.config.update("jax_default_matmul_precision", "highest")  # no TF32
         self._trial = trial
         # Shapes only: the initial weights come from the file, none need be drawn. The object graph
         # is walked here, once: nnx.jit would walk it in Python at every step.

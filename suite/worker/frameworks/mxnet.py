@@ -19,18 +19,19 @@ def version() -> str:
 
 def device(trial: Trial) -> dict[str, Any]:
     # OpenMP takes as many threads as it finds CPUs, and MXNet does not tell: null.
-    return {"name": trial.device, "threads": None}
+    return {"name": trial.device, "threads": None, "kind": None}
 
 
 class Session:
     def __init__(self, trial: Trial, weights: Weights) -> None:
         self._trial = trial
+        self._context = mx.cpu() if trial.device == "cpu" else mx.gpu()
         self._model = nn.HybridSequential(prefix="")
         for layer in trial.layers:
             self._model.add(_lower(layer))
         self._parameters = self._model.collect_params()
         self._model.cast(trial.precision)
-        self._model.initialize()
+        self._model.initialize(ctx=self._context)
         for name, values in weights.items():
             self._parameters[_name(name)].set_data(mx.nd.array(values, dtype=trial.precision))
         self._model.hybridize(static_alloc=True, static_shape=True)
@@ -50,7 +51,7 @@ class Session:
         return float(loss.mean().asscalar())
 
     def logits(self, images: Array) -> Array:
-        logits: Array = self._model(mx.nd.from_numpy(images)).asnumpy()
+        logits: Array = self._model(self._input(images)).asnumpy()
         return logits
 
     def gradients(self, images: Array, labels: Array) -> Weights:
@@ -63,9 +64,12 @@ class Session:
         names = [parameter["name"] for parameter in self._trial.parameters]
         return {n: self._parameters[_name(n)].data().asnumpy() for n in names}
 
-    def _forward_backward(self, images: Array, labels: Array) -> Any:
+    def _input(self, values: Array) -> Any:
         # from_numpy takes the batch over as it is; nd.array would copy it.
-        inputs, targets = mx.nd.from_numpy(images), mx.nd.from_numpy(labels)
+        return mx.nd.from_numpy(values).as_in_context(self._context)
+
+    def _forward_backward(self, images: Array, labels: Array) -> Any:
+        inputs, targets = self._input(images), self._input(labels)
         with autograd.record():
             losses = self._loss(self._model(inputs), targets)
         losses.backward()

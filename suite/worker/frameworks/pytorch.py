@@ -17,19 +17,22 @@ def version() -> str:
 
 
 def device(trial: Trial) -> dict[str, Any]:
-    return {"name": trial.device, "threads": torch.get_num_threads()}
+    kind = None if trial.device == "cpu" else torch.cuda.get_device_name(trial.device)
+    return {"name": trial.device, "threads": torch.get_num_threads(), "kind": kind}
 
 
 class Session:
     def __init__(self, trial: Trial, weights: Weights) -> None:
         torch.set_num_threads(len(trial.cpus))
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
         dtype = getattr(torch, trial.precision)
+        self._device = torch.device(trial.device)
         self._model = nn.Sequential()
         for layer in trial.layers:
             self._model.add_module(layer["name"], _lower(layer))
         channels_last = trial.variant == "channels_last"
         self._memory = torch.channels_last if channels_last else torch.contiguous_format
-        self._model.to(dtype=dtype, memory_format=self._memory)
+        self._model.to(self._device, dtype, memory_format=self._memory)
         self._model.load_state_dict({name: torch.tensor(w) for name, w in weights.items()})
         self._parameters = dict(self._model.named_parameters())
         self._optimizer = _optimizer(trial, self._model)
@@ -43,7 +46,9 @@ class Session:
         return loss
 
     def synchronize(self) -> None:
-        """On the CPU every step is done when it returns."""
+        """Wait for the device; on the CPU every step is done when it returns."""
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
 
     def read(self, loss: torch.Tensor) -> float:
         return loss.item()
@@ -51,24 +56,25 @@ class Session:
     def logits(self, images: Array) -> Array:
         self._model.eval()
         with torch.inference_mode():
-            logits: Array = self._run(self._input(images)).numpy()
+            logits: Array = self._run(self._input(images)).cpu().numpy()
         self._model.train()
         return logits
 
     def gradients(self, images: Array, labels: Array) -> Weights:
         self._optimizer.zero_grad(set_to_none=True)
         self._forward_backward(images, labels)
-        return {name: p.grad.numpy().copy() for name, p in self._parameters.items()}
+        return {name: p.grad.cpu().numpy().copy() for name, p in self._parameters.items()}
 
     def weights(self) -> Weights:
-        return {name: p.detach().numpy().copy() for name, p in self._parameters.items()}
+        return {name: p.detach().cpu().numpy().copy() for name, p in self._parameters.items()}
 
     def _input(self, images: Array) -> torch.Tensor:
-        return torch.from_numpy(images).contiguous(memory_format=self._memory)
+        return torch.from_numpy(images).to(self._device).contiguous(memory_format=self._memory)
 
     def _forward_backward(self, images: Array, labels: Array) -> torch.Tensor:
         logits = self._run(self._input(images))
-        loss: torch.Tensor = self._loss(logits, torch.from_numpy(labels).long())
+        targets = torch.from_numpy(labels).to(self._device).long()
+        loss: torch.Tensor = self._loss(logits, targets)
         loss.backward()
         return loss.detach()
 

@@ -20,13 +20,21 @@ def version() -> str:
 
 
 def device(trial: Trial) -> dict[str, Any]:
-    return {"name": trial.device, "threads": tf.config.threading.get_intra_op_parallelism_threads()}
+    threads = tf.config.threading.get_intra_op_parallelism_threads()
+    gpus = tf.config.list_physical_devices("GPU") if trial.device != "cpu" else []
+    kinds = [tf.config.experimental.get_device_details(gpu).get("device_name") for gpu in gpus]
+    return {"name": trial.device, "threads": threads, "kind": kinds[0] if kinds else None}
 
 
 class Session:
     def __init__(self, trial: Trial, weights: Weights) -> None:
         tf.config.threading.set_intra_op_parallelism_threads(len(trial.cpus))
         tf.config.threading.set_inter_op_parallelism_threads(len(trial.cpus))
+        if trial.device == "cpu":
+            tf.config.set_visible_devices([], "GPU")  # else it would compute there
+        elif not tf.config.list_physical_devices("GPU"):
+            raise RuntimeError("TensorFlow sees no GPU")
+        tf.config.experimental.enable_tensor_float_32_execution(False)
         self._trial = trial
         self._variables = {
             name: tf.Variable(values, dtype=trial.precision, name=name)
