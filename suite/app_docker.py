@@ -9,20 +9,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from suite import datasets, manifest, owners
+from suite.app_run import progress
 from suite.engines.base import EngineLost, FrameworkUnavailable
 from suite.engines.choice import Wanted
-from suite.engines.containers import OWNER, DockerEngine, remove_all
+from suite.engines.containers import DockerEngine, remove_all
 from suite.engines.docker import Daemon
+from suite.engines.spec import OWNER
 from suite.errors import EngineError, RunsFailed
 from suite.images import OURS, STAGE, Images, Recipe, kind
 from suite.plan import resolve
 from suite.report import table
-from suite.report.live import Live
 
 
 def build(frameworks: list[str], device: str, *, fresh: bool) -> None:
     """Build the images that are missing or stale, or all of them where `fresh`."""
-    with _images() as images, Live() as live:
+    with _images() as images, progress() as live:
         for recipe in _recipes(images, frameworks, device):
             built = (images.build if fresh else images.ready)(recipe, live.say)
             size = f"{built.size_bytes / 1e6:,.0f} MB"
@@ -89,7 +90,7 @@ def shell(framework: str, command: list[str], *, dataset: str, wanted: Wanted) -
         )
     owner = owners.new_id()
     with owners.owning(owner), DockerEngine(owner, wanted.settings()) as engine:
-        with Live() as live:
+        with progress() as live:
             prepared = engine.prepare(manifest.framework(name), live.say)
             data = datasets.ready(manifest.dataset(dataset), live.say)
         tty = sys.stdin.isatty()

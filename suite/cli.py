@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from suite import app, app_docker
+from suite import app, app_docker, app_run
 from suite.engines.choice import Wanted
 from suite.report import table
 
@@ -103,7 +103,7 @@ def run(
 
     Example: dlsuite run quick --framework pytorch --framework pytorch:compiled
     """
-    app.run(
+    app_run.run(
         suite,
         frameworks=framework or [],
         model=model,
@@ -125,7 +125,7 @@ def resume(
 
     Example: dlsuite resume results/20261121-120000-quick
     """
-    app.resume(run, results=results, if_busy=if_busy.value)
+    app_run.resume(run, results=results, if_busy=if_busy.value)
 
 
 @cli.command()

@@ -24,6 +24,7 @@ from suite.paths import home
 IfBusy = Literal["wait", "refuse"]
 Life = Literal["alive", "dead", "unknown"]
 POLL_S = 0.5
+BUSY_HINT = "wait for it, or leave out --if-busy refuse to queue behind it"
 
 
 def new_id() -> str:
@@ -84,7 +85,7 @@ def turn(if_busy: IfBusy, say: Callable[[str], None]) -> Iterator[None]:
             if if_busy == "refuse":
                 raise BusyError(
                     "another dlsuite is measuring on this machine",
-                    hint="wait for it, or leave out --if-busy refuse to queue behind it",
+                    hint=BUSY_HINT,
                 )
             say("another dlsuite is measuring on this machine; waiting for it to end")
             while not _try_lock(descriptor):

@@ -24,8 +24,9 @@ import pytest
 
 from suite import manifest
 from suite.engines.base import Event, Prepared, Say
-from suite.engines.containers import DockerEngine, Settings
+from suite.engines.containers import DockerEngine
 from suite.engines.docker import Daemon
+from suite.engines.spec import Settings
 from suite.engines.venv import VenvEngine
 from suite.errors import EngineError
 from suite.images import base_image

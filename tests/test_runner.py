@@ -66,6 +66,7 @@ def test_what_the_worker_measured_is_in_the_record(
         "first_step_s": 0.5,
         "warmup_s": 0.5,
         "measured_s": 4.0,
+        "engine_s": None,
     }
     assert [block.warmup for block in record.blocks] == [True, False, False]
     assert record.samples_per_s == pytest.approx(20 * 64 / 4, rel=1e-3)

@@ -11,10 +11,12 @@ from pydantic import ByteSize, TypeAdapter, ValidationError
 
 from suite import manifest
 from suite.engines.base import Engine, FrameworkUnavailable, Say
-from suite.engines.containers import DockerEngine, Settings
+from suite.engines.containers import DockerEngine
 from suite.engines.gpus import parse
+from suite.engines.spec import Settings
 from suite.engines.venv import VenvEngine
 from suite.errors import EngineError, UsageError
+from suite.owners import IfBusy
 
 Name = Literal["auto", "docker", "venv"]
 
@@ -39,10 +41,23 @@ class Wanted:
 
 
 @contextmanager
-def engine(wanted: Wanted, frameworks: Iterable[str], owner: str, say: Say) -> Iterator[Engine]:
-    """The engine, entered; says which it is and why. EngineError where it cannot be had."""
+def engine(
+    wanted: Wanted,
+    frameworks: Iterable[str],
+    owner: str,
+    say: Say,
+    *,
+    if_busy: IfBusy = "wait",
+) -> Iterator[Engine]:
+    """The engine, entered; says which it is and why.
+
+    Raise EngineError where it cannot be had, BusyError where others use it.
+    """
     with ExitStack() as stack:
-        yield _entered(wanted, frameworks, owner, say, stack)
+        entered = _entered(wanted, frameworks, owner, say, stack)
+        if isinstance(entered, DockerEngine):
+            entered.wait_for_others(if_busy, say)
+        yield entered
 
 
 def _entered(

@@ -3,43 +3,28 @@
 from __future__ import annotations
 
 import json
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from suite import owners
+from suite.engines import spec
 from suite.engines.base import EngineLost, OnLine, Outcome, Prepared, Say
-from suite.engines.docker import Container, Daemon, Image, State, archive
-from suite.engines.gpus import Gpus, request
-from suite.engines.volumes import UID, Volumes, fetch
+from suite.engines.docker import Container, Daemon, Image
+from suite.engines.probe import Probe
+from suite.engines.spec import OWNER, TRIAL, Settings
+from suite.engines.volumes import UID, Volumes, archive, fetch
 from suite.engines.watch import Watch, persist
-from suite.errors import EngineError
-from suite.images import IMAGE_WORKER, OURS, Images, Kind, Recipe, base_image
+from suite.errors import BusyError
+from suite.images import Images, Kind, Recipe
 from suite.manifest import FrameworkManifest
+from suite.owners import IfBusy
 from suite.paths import LOCKS, WORKER, sha256, tree_sha256
-from suite.worker.frameworks import MODULES
-
-MEMORY_SHARE = 0.9  # of the machine's, where the user sets no limit: the rest keeps it alive
-PIDS = 4096
-SHM_BYTES = 2**30
-LOG_BYTES = 2**26  # of what the engine keeps of a worker's output
-LOOK_S = 60.0
-CHECK_S = 300.0  # TensorFlow takes a while to import from a cold disk
-OWNER, TRIAL = "dlsuite.owner", "dlsuite.trial"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """What the user chooses of a container."""
-
-    gpus: Gpus | None = None
-    memory_bytes: int | None = None
-    keep: bool = False  # containers and volumes, to look into them
 
 
 class DockerEngine:
@@ -63,10 +48,12 @@ class DockerEngine:
     def __enter__(self) -> Self:
         """Raise EngineError where no engine answers, or it has not the GPUs asked for."""
         self.daemon = Daemon()
-        self._volumes = Volumes(self.daemon, self._owner, {OWNER: self._owner})
+        labels = {OWNER: self._owner}
+        self._volumes = Volumes(self.daemon, self._owner, labels)
+        self._probe = Probe(self.daemon, self._owner, labels)
         self.images = Images(self.daemon, locks=self._locks, worker=self._worker)
         if self.settings.gpus:
-            self._need_gpus()
+            self._probe.need_gpus(self._gpus)
         return self
 
     def __exit__(
@@ -98,9 +85,36 @@ class DockerEngine:
             "memory_bytes": info["MemTotal"],
         }
         if self._image_id:
-            known = {**self._look(self._image_id), "os": known["os"]}
+            known = {**self._probe.machine(self._image_id, self._gpus), "os": known["os"]}
         engine = {"name": info.get("Name"), "version": info.get("ServerVersion")}
-        return {**known, "engine": engine, "limits": self._limits(known)}
+        return {**known, "engine": engine, "limits": spec.limits(self.settings, known)}
+
+    def wait_for_others(self, if_busy: IfBusy, say: Say) -> None:
+        """See that no other trial runs on this engine, whoever started it from wherever.
+
+        Raise BusyError where its orchestrator is dead, or where the user does not want to wait.
+        """
+        waiting = False
+        while (other := self._other_trial()) is not None:
+            if owners.life(other.labels[OWNER]) == "dead":
+                raise BusyError(
+                    f"{other.name}, of a dlsuite that ended, still runs on this engine",
+                    hint="dlsuite resume finishes its run, dlsuite clean removes it",
+                )
+            if if_busy == "refuse":
+                raise BusyError(f"{other.name} runs on this engine", hint=owners.BUSY_HINT)
+            if not waiting:
+                say(f"{other.name} runs on this engine; waiting for it to end")
+            waiting = True
+            time.sleep(owners.POLL_S)
+
+    def _other_trial(self) -> Container | None:
+        for container in self.daemon.containers({"dlsuite": "trial"}):
+            state = container.state()
+            running = state is not None and state.status == "running"
+            if running and container.labels[OWNER] != self._owner:
+                return container
+        return None
 
     def prepare(self, manifest: FrameworkManifest, say: Say) -> Prepared:
         recipe = self.images.recipe(manifest, self.kind)
@@ -176,7 +190,7 @@ class DockerEngine:
             tty=tty,
             stdin_open=True,
             volumes={volume: {"bind": "/data", "mode": "ro"}},
-            **self.options(),
+            **self._options(),
         )
         try:
             yield container
@@ -184,106 +198,15 @@ class DockerEngine:
             container.remove()
 
     def check(self, recipe: Recipe, image: Image) -> str | None:
-        """What is wrong with an image: another worker, or a framework that does not import."""
-        module = f"suite.worker{MODULES[recipe.framework]}"
-        code = f"import importlib; print(importlib.import_module({module!r}).version())"
-        container = self.daemon.create(
-            image.image_id,
-            name=f"dlsuite-check-{self._owner}",
-            labels={"dlsuite": "helper", OWNER: self._owner},
-            entrypoint=["python", "-c", code],
-            command=[],
-            **self.options(),
-        )
-        try:
-            with tempfile.TemporaryDirectory() as place:
-                fetch(container, IMAGE_WORKER, Path(place))
-                if tree_sha256(Path(place) / "worker") != self.worker_sha256:
-                    return "holds another worker than its label says"
-            container.start()
-            state = _ended(container, CHECK_S)
-            if state is None or state.exit_code:
-                words = container.output()[1].decode(errors="replace").strip().splitlines()
-                return f"{recipe.manifest.title} does not import: {''.join(words[-1:])}"
-        finally:
-            container.remove()
-        return None
+        """What is wrong with an image, None where nothing is."""
+        return self._probe.image(recipe, image, self.worker_sha256, **self._options())
 
-    def options(self) -> dict[str, Any]:
-        """How every container of ours is created: what it may do and what it may use."""
-        limits = self.host["limits"]
-        return {
-            "network_mode": "none",
-            "cap_drop": ["ALL"],
-            "security_opt": ["no-new-privileges"],
-            "read_only": True,
-            # A fresh /tmp for each: no compiler finds there what another run has cached.
-            "tmpfs": {"/tmp": "rw,exec,nosuid,nodev,mode=1777"},
-            "user": f"{UID}:{UID}",
-            "init": True,
-            "pids_limit": limits["pids"],
-            "mem_limit": limits["memory_bytes"],
-            "memswap_limit": limits["memory_bytes"],
-            "shm_size": limits["shm_bytes"],
-            "cpuset_cpus": ",".join(map(str, limits["cpus"])),
-            "log_config": {"type": "json-file", "config": {"max-size": str(LOG_BYTES)}},
-            **self._gpu_options(),
-        }
+    def _options(self) -> dict[str, Any]:
+        return {**spec.options(self.host["limits"]), **self._gpus}
 
-    def _limits(self, known: dict[str, Any]) -> dict[str, Any]:
-        return {
-            "memory_bytes": self.settings.memory_bytes or int(known["memory_bytes"] * MEMORY_SHARE),
-            "pids": PIDS,
-            "shm_bytes": SHM_BYTES,
-            "cpus": known["cpus"],
-        }
-
-    def _gpu_options(self) -> dict[str, Any]:
-        if not self.settings.gpus:
-            return {}
-        return {"device_requests": [request(self.settings.gpus, self.daemon.info)]}
-
-    def _need_gpus(self) -> None:
-        """See that the engine gives what was asked for, on whatever image is there."""
-        image = next(iter(self.daemon.images(OURS)), None) or self.daemon.image(base_image())
-        if image is None:
-            self.daemon.pull(base_image())
-            image = self.daemon.image(base_image())
-            assert image is not None
-        try:
-            found = self._look(image.image_id)["gpus"]
-        except EngineLost:
-            raise
-        except EngineError as error:
-            raise EngineError(
-                f"GPUs were asked for and the engine has none to give: {error}",
-                hint="install NVIDIA's container toolkit beside the engine, or leave out --gpus",
-            ) from None
-        if not found:
-            raise EngineError(
-                "GPUs were asked for, and a container sees none",
-                hint="nvidia-smi on the engine's machine shows whether the driver works",
-            )
-
-    def _look(self, image_id: str) -> dict[str, Any]:
-        """What worker/host.py says in a container of an image, with the GPUs asked for."""
-        source = (WORKER / "host.py").read_text(encoding="utf-8")
-        container = self.daemon.create(
-            image_id,
-            name=f"dlsuite-look-{self._owner}",
-            labels={"dlsuite": "helper", OWNER: self._owner},
-            entrypoint=["python3", "-c", source],
-            command=[],
-            network_mode="none",
-            **self._gpu_options(),
-        )
-        try:
-            container.start()
-            _ended(container, LOOK_S)
-            facts: dict[str, Any] = json.loads(container.output()[0])
-        finally:
-            container.remove()
-        return facts
+    @property
+    def _gpus(self) -> dict[str, Any]:
+        return spec.gpu_options(self.settings, self.daemon.info)
 
     def _container(self, prepared: Prepared, folder: Path, name: str) -> tuple[Container, str]:
         """The container of a trial, created or adopted, and the name of its volume."""
@@ -327,21 +250,11 @@ class DockerEngine:
                 data: {"bind": "/data", "mode": "ro"},
                 inputs: {"bind": "/inputs", "mode": "ro"},
             },
-            **self.options(),
+            **self._options(),
         )
         text = json.dumps(trial, indent=1).encode()
         container.put("/trial", archive({"trial.json": text, "results/": b""}, uid=UID))
         return container
-
-
-def _ended(container: Container, limit_s: float) -> State | None:
-    """Its state once it is over; None where it is gone or still runs after the limit."""
-    end = time.monotonic() + limit_s
-    while (state := container.state()) and not state.over:
-        if time.monotonic() >= end:
-            return None
-        time.sleep(0.02)
-    return state
 
 
 def remove_all(daemon: Daemon, labels: dict[str, str]) -> int:

@@ -6,10 +6,8 @@ answer (any more), EngineError where it refuses.
 
 from __future__ import annotations
 
-import io
 import os
 import queue
-import tarfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -348,21 +346,6 @@ def pumped(stream: Iterable[T]) -> queue.Queue[T | None]:
 
     threading.Thread(target=pump, daemon=True).start()
     return items
-
-
-def archive(entries: Mapping[str, bytes], *, uid: int) -> IO[bytes]:
-    """A tar archive of small files, and of folders where the name ends in a slash."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as tar:
-        for name, content in entries.items():
-            entry = tarfile.TarInfo(name.rstrip("/"))
-            entry.type = tarfile.DIRTYPE if name.endswith("/") else tarfile.REGTYPE
-            entry.mode = 0o755 if name.endswith("/") else 0o644
-            entry.uid = entry.gid = uid
-            entry.size = len(content)
-            tar.addfile(entry, io.BytesIO(content))
-    packed.seek(0)
-    return packed
 
 
 def _filter(labels: Mapping[str, str]) -> list[str]:

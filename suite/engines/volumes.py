@@ -6,6 +6,7 @@ one, and no file of another user appears on the host.
 
 from __future__ import annotations
 
+import io
 import os
 import tarfile
 import tempfile
@@ -15,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from suite.engines.docker import Container, Daemon, Labels, archive
+from suite.engines.docker import Container, Daemon, Labels
 from suite.paths import digest, sha256
 
 UID = 10001  # of the user `worker` in the images, to whom all files in volumes belong
@@ -90,6 +91,21 @@ def fetch(container: Container, path: str, folder: Path) -> bool:
         with tarfile.open(fileobj=packed) as tar:
             tar.extractall(folder, filter="data")
     return True
+
+
+def archive(entries: Mapping[str, bytes], *, uid: int) -> IO[bytes]:
+    """A tar archive of small files, and of folders where the name ends in a slash."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        for name, content in entries.items():
+            entry = tarfile.TarInfo(name.rstrip("/"))
+            entry.type = tarfile.DIRTYPE if name.endswith("/") else tarfile.REGTYPE
+            entry.mode = 0o755 if name.endswith("/") else 0o644
+            entry.uid = entry.gid = uid
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+    packed.seek(0)
+    return packed
 
 
 def _send(container: Container, files: Files) -> None:

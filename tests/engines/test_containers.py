@@ -13,10 +13,11 @@ import pytest
 
 from suite.attempt import Attempt
 from suite.engines.base import EngineLost, Event
-from suite.engines.containers import OWNER, TRIAL, DockerEngine
+from suite.engines.containers import DockerEngine
 from suite.engines.docker import Daemon
 from suite.engines.gpus import Gpus
-from suite.errors import EngineError
+from suite.engines.spec import OWNER, TRIAL
+from suite.errors import BusyError, EngineError
 from tests.conftest import TINY, Tiny
 
 pytestmark = pytest.mark.docker
@@ -198,6 +199,33 @@ def test_a_running_container_of_a_killed_orchestrator_is_adopted(
             run(engine, script, name="test-adopt-running", on_event=lose)
         again = run(engine, script, name="test-adopt-running")
     assert again.status == "ok" and len(again.events) == 2
+
+
+def test_no_trial_runs_beside_another_on_one_engine(engine: DockerEngine, home: Path) -> None:
+    """Whoever started it: one whose orchestrator was killed, or one of another machine."""
+    image_id = str(engine.prepare(TINY, lambda text: None).image_id)
+    labels = {"dlsuite": "trial", OWNER: "other"}
+    sleeping = ["sh", "-c", "sleep 1.5"]
+    other = engine.daemon.create(
+        image_id, name=f"dlsuite-{os.getpid()}", labels=labels, entrypoint=sleeping, command=[]
+    )
+    said: list[str] = []
+    try:
+        engine.wait_for_others("refuse", said.append)
+        other.start()
+        with pytest.raises(BusyError, match="runs on this engine"):
+            engine.wait_for_others("refuse", said.append)
+        (home / "work").mkdir(parents=True)
+        (home / "work" / "other.lock").touch()
+        with pytest.raises(BusyError, match="of a dlsuite that ended, still runs"):
+            engine.wait_for_others("wait", said.append)
+        (home / "work" / "other.lock").unlink()
+        engine.wait_for_others("wait", said.append)
+        state = other.state()
+        assert state is not None and state.over
+        assert said == [f"{other.name} runs on this engine; waiting for it to end"]
+    finally:
+        other.remove()
 
 
 def test_an_image_that_vanished_fails_its_run(engine: DockerEngine, run: Run) -> None:

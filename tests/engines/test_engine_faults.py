@@ -16,8 +16,8 @@ import pytest
 from suite.attempt import Attempt
 from suite.engines import watch
 from suite.engines.base import EngineLost, Event
-from suite.engines.containers import OWNER
 from suite.engines.docker import Daemon
+from suite.engines.spec import OWNER
 from suite.errors import EngineError
 from suite.images import base_image
 from tests.conftest import Tiny

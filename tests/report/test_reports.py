@@ -84,7 +84,8 @@ def test_on_a_narrow_terminal_columns_go_and_none_is_cut() -> None:
 
 
 def test_json_gives_each_trial_its_identity_figures_and_parity() -> None:
-    values = json.loads(as_json.render("r", summarise(some_records())))
+    values = json.loads(as_json.render("r", summarise(some_records()), ["jax-r1"]))
+    assert values["missing"] == ["jax-r1"]
     first = values["trials"][0]
     assert values["run_id"] == "r"
     assert first["samples_per_s"] == {"median": 4200.0, "ci_low": 4000.0, "ci_high": 4400.0}

@@ -1,0 +1,105 @@
+"""Short looks through a container: at the machine, at its GPUs, at an image."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from suite.engines.base import EngineLost
+from suite.engines.docker import Container, Daemon, Image, Labels, State
+from suite.engines.volumes import fetch
+from suite.errors import EngineError
+from suite.images import IMAGE_WORKER, OURS, Recipe, base_image
+from suite.paths import WORKER, tree_sha256
+from suite.worker.frameworks import MODULES
+
+LOOK_S = 60.0
+CHECK_S = 300.0  # TensorFlow takes a while to import from a cold disk
+
+
+class Probe:
+    def __init__(self, daemon: Daemon, owner: str, labels: Labels) -> None:
+        self._daemon = daemon
+        self._owner = owner
+        self._labels = {**labels, "dlsuite": "helper"}
+
+    def machine(self, image_id: str, gpus: dict[str, Any]) -> dict[str, Any]:
+        """What worker/host.py says in a container that gets these `gpus` (spec.gpu_options)."""
+        source = (WORKER / "host.py").read_text(encoding="utf-8")
+        command = ["python3", "-c", source]
+        with self._container(image_id, command, network_mode="none", **gpus) as container:
+            container.start()
+            _ended(container, LOOK_S)
+            facts: dict[str, Any] = json.loads(container.output()[0])
+        return facts
+
+    def need_gpus(self, gpus: dict[str, Any]) -> None:
+        """See that the engine gives the `gpus` asked for, on whatever image is there.
+
+        Raise EngineError where it does not.
+        """
+        base = base_image()
+        image = next(iter(self._daemon.images(OURS)), None) or self._daemon.image(base)
+        if image is None:
+            self._daemon.pull(base)
+        try:
+            found = self.machine(image.image_id if image else base, gpus)["gpus"]
+        except EngineLost:
+            raise
+        except EngineError as error:
+            raise EngineError(
+                f"GPUs were asked for and the engine has none to give: {error}",
+                hint="install NVIDIA's container toolkit beside the engine, or leave out --gpus",
+            ) from None
+        if not found:
+            raise EngineError(
+                "GPUs were asked for, and a container sees none",
+                hint="nvidia-smi on the engine's machine shows whether the driver works",
+            )
+
+    def image(self, recipe: Recipe, image: Image, worker_sha256: str, **options: Any) -> str | None:
+        """What is wrong with an image: another worker, or a framework that does not import."""
+        module = f"suite.worker{MODULES[recipe.framework]}"
+        code = f"import importlib; print(importlib.import_module({module!r}).version())"
+        with self._container(image.image_id, ["python", "-c", code], **options) as container:
+            with tempfile.TemporaryDirectory() as place:
+                fetch(container, IMAGE_WORKER, Path(place))
+                if tree_sha256(Path(place) / "worker") != worker_sha256:
+                    return "holds another worker than its label says"
+            container.start()
+            state = _ended(container, CHECK_S)
+            if state is None or state.exit_code:
+                words = container.output()[1].decode(errors="replace").strip().splitlines()
+                return f"{recipe.manifest.title} does not import: {''.join(words[-1:])}"
+        return None
+
+    @contextmanager
+    def _container(self, image: str, command: list[str], **options: Any) -> Iterator[Container]:
+        """A container, not started, which goes at the end of the block."""
+        container = self._daemon.create(
+            image,
+            name=f"dlsuite-probe-{self._owner}-{time.monotonic_ns()}",
+            labels=self._labels,
+            entrypoint=command,
+            command=[],
+            **options,
+        )
+        try:
+            yield container
+        finally:
+            container.remove()
+
+
+def _ended(container: Container, limit_s: float) -> State | None:
+    """Its state once it is over; None where it is gone or still runs after the limit."""
+    end = time.monotonic() + limit_s
+    while (state := container.state()) and not state.over:
+        if time.monotonic() >= end:
+            return None
+        time.sleep(0.02)
+    return state
