@@ -9,6 +9,7 @@ import threading
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Literal
 
@@ -69,9 +70,12 @@ class Recipe:
         """The name by which the suite finds the image of just this content."""
         return f"{self.tag}-{self.content_sha256[:12]}"
 
-    @property
+    @cached_property
     def content_sha256(self) -> str:
-        """Of recipe, base, lock and worker: the label that tells a current image from a stale."""
+        """Of recipe, base, lock and worker: the label that tells a current image from a stale.
+
+        Read once: what is edited while the image is built makes it stale, not nameless.
+        """
         apt = self.lock.with_name("apt.txt")
         files = (LOCKS / "Dockerfile", self.lock, apt)
         return digest([self.base_id, *map(sha256, files), tree_sha256(self.worker)])
