@@ -109,7 +109,7 @@ def test_a_stale_image_is_never_taken_for_a_current_one(
         tagged = daemon.image(recipe.tag)
         assert tagged is not None and tagged.image_id == new.image_id
         again: list[str] = []
-        assert after.ready(recipe, again.append) == new and again == []
+        assert after.ready(recipe, again.append).image_id == new.image_id and again == []
     finally:
         daemon.remove_image(new.image_id)
 

@@ -1,0 +1,70 @@
+"""Run the quick suite's trials in virtual environments and in containers, in turns; print ratios.
+
+A pair is one run by each engine, in changing order; no run goes through an epoch.
+
+Usage: .venv/bin/python scripts/baselines/engines.py [PAIRS [FRAMEWORK ...]]
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+from suite import manifest, owners, records
+from suite.engines.base import Engine
+from suite.engines.containers import DockerEngine
+from suite.engines.venv import VenvEngine
+from suite.plan import Plan, expand
+from suite.records import Record
+from suite.report.live import Live
+from suite.runner import Runner
+
+
+def main(pairs: int, only: list[str]) -> None:
+    suite = manifest.suite("quick")
+    plan = expand(suite, manifest.frameworks(), only=only, repeats=2)
+    owner = owners.new_id()
+    with ExitStack() as stack:
+        work = stack.enter_context(owners.owning(owner))
+        results = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        docker: Engine = stack.enter_context(DockerEngine(owner))
+        runners = {}
+        for engine in (VenvEngine(), docker):
+            place = work / engine.name
+            place.mkdir()
+            runners[engine.name] = Runner(engine, Live(), place)
+        for trial in plan.trials:
+            short = [run for run in plan.runs if run.trial == trial and run.repeat == 1]
+            one = replace(plan, trials=(trial,), runs=tuple(short))
+            found = [pair(runners, one, results, turn) for turn in range(pairs)]
+            report(trial.framework, found)
+
+
+def pair(runners: dict[str, Runner], plan: Plan, results: Path, turn: int) -> dict[str, Record]:
+    """One record by each engine."""
+    found = {}
+    for name in sorted(runners, reverse=bool(turn % 2)):
+        with records.run_folder(results, plan.suite) as folder:
+            (found[name],) = runners[name].run(plan, folder)
+    return found
+
+
+def report(framework: str, found: list[dict[str, Record]]) -> None:
+    ratios = [
+        (each["docker"].samples_per_s or 0) / (each["venv"].samples_per_s or 1) for each in found
+    ]
+    engine_s = [each["docker"].times.engine_s or 0 for each in found]
+    print(
+        f"{framework:12} docker / venv: median {statistics.median(ratios):.3f} of {len(ratios)}"
+        f" pairs, range {min(ratios):.3f} to {max(ratios):.3f};"
+        f" engine {statistics.median(engine_s):.2f} s a run, at most {max(engine_s):.2f} s",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if sys.argv[1:] else 5, sys.argv[2:])
