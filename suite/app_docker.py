@@ -16,7 +16,7 @@ from suite.engines.containers import DockerEngine, remove_all
 from suite.engines.docker import Daemon
 from suite.engines.spec import OWNER
 from suite.errors import EngineError, RunsFailed
-from suite.images import OURS, STAGE, Images, Recipe, kind
+from suite.images import KINDS, OURS, STAGE, Images, Recipe, kind
 from suite.plan import resolve
 from suite.report import table
 
@@ -34,13 +34,13 @@ def list_images(frameworks: list[str]) -> None:
     """Print every image that can be, and whether it is there and current."""
     shown = table.console()
     with _images() as images:
-        for device in ("cpu", "cuda"):
+        for device in KINDS:
             for recipe in _recipes(images, frameworks, device):
                 image = images.current(recipe)
                 state = (
                     f"{image.image_id[7:19]}, {image.size_bytes / 1e6:,.0f} MB"
                     if image
-                    else ("stale" if images.stale(recipe) else "not built")
+                    else images.absence(recipe)
                 )
                 shown.print(f"{recipe.tag}: {state}", soft_wrap=True)
 
@@ -49,7 +49,8 @@ def verify(frameworks: list[str], device: str) -> None:
     """Check that each image is current, holds this worker, and imports its framework."""
     failed = 0
     shown = table.console()
-    with DockerEngine(owners.new_id()) as engine:
+    owner = owners.new_id()
+    with owners.owning(owner), DockerEngine(owner) as engine:
         for recipe in _recipes(engine.images, frameworks, device):
             image = engine.images.current(recipe)
             if image is None:
@@ -68,7 +69,7 @@ def prune() -> None:
     with _images() as images:
         current = {
             image.image_id
-            for device in ("cpu", "cuda")
+            for device in KINDS
             for recipe in _recipes(images, [], device)
             if (image := images.current(recipe))
         }

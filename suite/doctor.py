@@ -12,7 +12,7 @@ from suite.engines import environments, interpreters
 from suite.engines.base import EngineLost
 from suite.engines.docker import Daemon
 from suite.engines.gpus import gives_gpus
-from suite.images import Images, Kind
+from suite.images import KINDS, Images, Kind
 from suite.manifest import FrameworkManifest
 from suite.paths import LOCKS, home
 from suite.worker import host
@@ -57,7 +57,7 @@ def _docker() -> Iterator[Finding]:
     info = daemon.info
     yield Finding(good=True, text=f"Docker engine {info['ServerVersion']} on {info['Name']}")
     gpus = gives_gpus(info)
-    kinds: tuple[Kind, ...] = ("cpu", "cuda") if gpus else ("cpu",)
+    kinds: tuple[Kind, ...] = KINDS if gpus else ("cpu",)
     yield Finding(
         good=gpus,
         text="the engine gives GPUs to containers" if gpus else "the engine shows no GPUs",
@@ -72,7 +72,7 @@ def _docker() -> Iterator[Finding]:
 def _image(images: Images, framework: FrameworkManifest, kind: Kind) -> Finding:
     recipe = images.recipe(framework, kind)
     image = images.current(recipe)
-    state = "current" if image else ("stale" if images.stale(recipe) else "not built")
+    state = "current" if image else images.absence(recipe)
     note = f"; {framework.cuda_note}" if kind == "cuda" and framework.cuda_note else ""
     device = "" if kind == "cpu" else " --device cuda"
     return Finding(

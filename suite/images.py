@@ -157,6 +157,10 @@ class Images:
         found = self.daemon.images(labels)
         return next((i for i in found if i.labels.get(CONTENT) != recipe.content_sha256), None)
 
+    def absence(self, recipe: Recipe) -> str:
+        """In a word, how an image that is not current is missing."""
+        return "stale" if self.stale(recipe) else "not built"
+
     def ready(self, recipe: Recipe, say: Say) -> Image:
         """The current image, built now if there is none; EngineError where it cannot be built."""
         return self.current(recipe) or self.build(recipe, say)

@@ -27,6 +27,7 @@ from suite.errors import EngineError
 
 NO_ENGINE = "start Docker, or set DOCKER_HOST; --engine venv needs neither"
 NO_ENGINE = "start Docker, or set DOCKER_HOST; --engine venv needs neither"
+POLL_S = 0.02
 TIMEOUT_S = 60  # of one request; streams have none
 Labels = dict[str, str]
 Chunk = tuple[bytes | None, bytes | None]  # of standard output and standard error
@@ -113,6 +114,15 @@ class Container:
             started_at=_seconds(state["StartedAt"]),
             finished_at=_seconds(state["FinishedAt"]),
         )
+
+    def ended(self, limit_s: float) -> State | None:
+        """Its state once it is over; None where it is gone or still runs after the limit."""
+        end = time.monotonic() + limit_s
+        while (state := self.state()) and not state.over:
+            if time.monotonic() >= end:
+                return None
+            time.sleep(POLL_S)
+        return state
 
     def inspect(self) -> dict[str, Any]:
         """All that the engine knows of it."""

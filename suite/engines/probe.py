@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.engines.base import EngineLost
-from suite.engines.docker import Container, Daemon, Image, Labels, State
+from suite.engines.docker import Container, Daemon, Image, Labels
 from suite.engines.volumes import fetch
 from suite.errors import EngineError
 from suite.images import IMAGE_WORKER, OURS, Recipe, base_image
@@ -34,7 +34,7 @@ class Probe:
         command = ["python3", "-c", source]
         with self._container(image_id, command, network_mode="none", **gpus) as container:
             container.start()
-            _ended(container, LOOK_S)
+            container.ended(LOOK_S)
             facts: dict[str, Any] = json.loads(container.output()[0])
         return facts
 
@@ -72,7 +72,7 @@ class Probe:
                 if tree_sha256(Path(place) / "worker") != worker_sha256:
                     return "holds another worker than its label says"
             container.start()
-            state = _ended(container, CHECK_S)
+            state = container.ended(CHECK_S)
             if state is None or state.exit_code:
                 words = container.output()[1].decode(errors="replace").strip().splitlines()
                 return f"{recipe.manifest.title} does not import: {''.join(words[-1:])}"
@@ -93,13 +93,3 @@ class Probe:
             yield container
         finally:
             container.remove()
-
-
-def _ended(container: Container, limit_s: float) -> State | None:
-    """Its state once it is over; None where it is gone or still runs after the limit."""
-    end = time.monotonic() + limit_s
-    while (state := container.state()) and not state.over:
-        if time.monotonic() >= end:
-            return None
-        time.sleep(0.02)
-    return state

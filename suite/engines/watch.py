@@ -114,9 +114,7 @@ class Watch:
     def _kill(self) -> Outcome:
         self._timed_out = True
         self._container.kill()
-        end = time.monotonic() + KILL_GRACE_S
-        while (state := self._container.state()) and not state.over and time.monotonic() < end:
-            time.sleep(POLL_S)
+        state = self._container.ended(KILL_GRACE_S)
         return self._outcome(137, False, state)
 
     def _outcome(self, exit_code: int, oom_killed: bool, state: State | None) -> Outcome:
