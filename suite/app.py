@@ -8,7 +8,6 @@ from pathlib import Path
 from suite import conformance as conformance_test
 from suite import datasets, manifest, owners, planfile, records
 from suite import doctor as diagnosis
-from suite import parity as proof
 from suite.app_run import folder_of, plan_of, progress, show, working
 from suite.engines.choice import Wanted
 from suite.errors import (
@@ -23,6 +22,7 @@ from suite.paths import home
 from suite.report import as_json as json_report
 from suite.report import parity_table, table
 from suite.report.summary import summarise
+from suite.tensors import ProofFailed
 
 
 @dataclass
@@ -70,7 +70,7 @@ def parity(
             trials = [trial for trial in plan.trials if trial.workload == workload]
             try:
                 certificates = runner.certify(trials, inputs, fresh=fresh)
-            except proof.ProofFailed as error:
+            except ProofFailed as error:
                 raise ParityFailed(str(error), hint="dlsuite doctor") from None
             for trial in trials:
                 certificate = certificates.get(trial.trial_id)

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from suite import manifest, owners, planfile, records
-from suite import parity as proof
+from suite import manifest, owners, planfile, records, reference
 from suite.engines import choice
 from suite.engines.base import Engine
 from suite.engines.choice import Wanted
@@ -48,7 +47,7 @@ def working(
     wanted: Wanted, frameworks: Iterable[str], live: Live, *, owner: str, if_busy: IfBusy
 ) -> Iterator[tuple[Engine, Runner]]:
     """The machine to oneself, an engine, and a runner on it."""
-    used = dict.fromkeys((*frameworks, *(framework for framework, _ in proof.REFERENCES)))
+    used = dict.fromkeys((*frameworks, *(framework for framework, _ in reference.LOWERINGS)))
     with (
         owners.turn(if_busy, live.say),
         owners.owning(owner, keep=wanted.keep) as work,

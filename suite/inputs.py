@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from suite.manifest import DatasetManifest, Measure, Workload
 from suite.models import MODELS
 from suite.models.architecture import Architecture
+from suite.models.layers import Parameter
 from suite.paths import digest, sha256
 from suite.plan import Trial
 from suite.worker.protocol import SCHEMA_VERSION
@@ -54,6 +55,10 @@ def make(
     )
 
 
+def _named(parameters: tuple[Parameter, ...]) -> list[dict[str, Any]]:
+    return [{"name": each.name, "shape": each.shape} for each in parameters]
+
+
 def write_trial(
     folder: Path,
     trial: Trial,
@@ -79,9 +84,9 @@ def write_trial(
         "variant": trial.variant,
         "mode": mode,
         "architecture": architecture.to_json(),
-        "parameters": [
-            {"name": each.name, "shape": each.shape} for each in architecture.parameters()
-        ],
+        "parameters": _named(architecture.parameters()),
+        "statistics": _named(architecture.statistics()),
+        "input": work.input,
         "batch_size": work.batch_size,
         "precision": precision or work.precision,
         "optimizer": work.optimizer.model_dump(),

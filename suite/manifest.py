@@ -96,9 +96,37 @@ class DatasetManifest(Closed):
     sources: tuple[Annotated[HttpsSource | NpmSource, Field(discriminator="kind")], ...]
 
 
-class Optimizer(Closed):
+Share = Annotated[float, Field(ge=0, lt=1)]
+
+
+class Sgd(Closed):
     name: Literal["sgd"]
     learning_rate: PositiveFloat
+
+
+class Momentum(Closed):
+    name: Literal["momentum"]
+    learning_rate: PositiveFloat
+    momentum: Share = 0.9
+
+
+class Adam(Closed):
+    name: Literal["adam"]
+    learning_rate: PositiveFloat
+    beta1: Share = 0.9
+    beta2: Share = 0.999
+    epsilon: PositiveFloat = 1e-7
+
+
+class RmsProp(Closed):
+    name: Literal["rmsprop"]
+    learning_rate: PositiveFloat
+    decay: Share = 0.9
+    epsilon: PositiveFloat = 1e-7
+
+
+# What each computes: docs/method.md.
+Optimizer = Annotated[Sgd | Momentum | Adam | RmsProp, Field(discriminator="name")]
 
 
 class Measure(Closed):
@@ -117,6 +145,7 @@ class Workload(Closed):
     mode: Literal["train"] = "train"
     batch_size: PositiveInt
     precision: Literal["float32"] = "float32"
+    input: Literal["host", "disk", "device"] = "host"  # where each batch comes from
     optimizer: Optimizer
     epochs: PositiveInt = 1  # of the first run of each trial; the others stop when steady
 

@@ -1,43 +1,26 @@
-"""The proof of sameness: each framework's tensors beside a float64 reference, step by step.
-
-The reference is computed twice, by PyTorch and by JAX in float64, two independent lowerings of
-the same architecture; they must agree with each other before either is believed.
-"""
+"""The proof of sameness: each framework's tensors beside the reference, step by step."""
 
 from __future__ import annotations
 
 import json
 import tempfile
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from suite.attempt import attempt
 from suite.engines.base import Engine, Prepared, Say
-from suite.inputs import Inputs, write_trial
-from suite.manifest import Measure
+from suite.inputs import Inputs
 from suite.paths import digest, home, write_atomically
 from suite.plan import Trial
 from suite.records import Parity
+from suite.reference import LOWERINGS, Errors, Reference, compare
+from suite.tensors import ProofFailed, Prover
 
 STEPS = 10
 TOLERANCE = 1e-4  # relative L2 error of float32 tensors
-REFERENCE_TOLERANCE = 1e-9  # between the two float64 lowerings
-REFERENCES = (("pytorch", "eager"), ("jax", "jit"))
-DEADLINE_S = 300.0
-CERTIFICATE_VERSION = 2  # 1: without the updates
-
-# "logits", "loss", and for each parameter "gradients ...", "weights ..." and "updates ...":
-# the change since the initial weights, in which a wrong optimiser shows first.
-Tensors = dict[str, NDArray[np.float64]]
-
-
-class ProofFailed(Exception):
-    """No tensors to compare: why."""
+MARGIN = 10  # times what float32 itself loses, where that is more
+CERTIFICATE_VERSION = 3  # 2: whole tensors, one tolerance; 1: without the updates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +36,9 @@ class Certificate:
     reason: str | None
     tolerance: float
     worst: dict[str, float]  # quantity (logits, loss, ...) -> largest relative L2 error
-    errors: list[dict[str, float]]  # for each step: tensor -> relative L2 error
+    share: float  # the largest error as a share of its tolerance
+    errors: Errors
+    raised: Errors  # for each step: tensors whose tolerance is more, since float32 loses more
     reference_error: float  # largest between the two float64 lowerings
     of: dict[str, str]  # what was hashed: model, inputs, workload, lock, worker, cpu
 
@@ -69,6 +54,7 @@ def certify(
     *,
     work: Path,
     say: Say,
+    steps: int = STEPS,
     fresh: bool = False,
 ) -> dict[str, Certificate]:
     """A certificate for each trial (of one workload) by trial id, from the cache or made now.
@@ -79,7 +65,7 @@ def certify(
     certificates = {}
     open_trials = []
     for trial in trials:
-        described = _described(engine, trial, prepared[trial.framework], inputs)
+        described = _described(engine, trial, prepared[trial.framework], inputs, steps)
         path = _path(digest(f"{key}={value}" for key, value in described.items()))
         cached = None if fresh else _cached(path)
         if cached:
@@ -88,10 +74,17 @@ def certify(
             open_trials.append((trial, described, path))
     if open_trials:
         with tempfile.TemporaryDirectory(prefix="parity-", dir=work) as place:
-            proof = _Proof(engine, prepared, inputs, Path(place), say)
-            reference = proof.reference(open_trials[0][0])
+            prover = Prover(
+                engine=engine,
+                prepared=prepared,
+                inputs=inputs,
+                steps=steps,
+                work=Path(place),
+                say=say,
+            )
+            reference = _reference(prover, open_trials[0][0], fresh=fresh)
             for trial, described, path in open_trials:
-                certificate = proof.certify(trial, described, path.stem, reference)
+                certificate = _certify(prover, trial, described, path.stem, reference)
                 if certificate.errors:  # a worker that died has proven nothing, either way
                     path.parent.mkdir(parents=True, exist_ok=True)
                     write_atomically(path, json.dumps(asdict(certificate), indent=1))
@@ -99,169 +92,114 @@ def certify(
     return certificates
 
 
-class _Proof:
-    def __init__(
-        self, engine: Engine, prepared: dict[str, Prepared], inputs: Inputs, work: Path, say: Say
-    ) -> None:
-        self._engine = engine
-        self._prepared = prepared
-        self._inputs = inputs
-        self._work = work
-        self._say = say
-        self._reference_error = 0.0
-        self._initial = np.load(inputs.weights).astype(np.float64)
-
-    def reference(self, trial: Trial) -> list[Tensors]:
-        """The float64 tensors of each step, believed because two lowerings agree on them."""
-        first, second = (
-            self._tensors(
-                replace(trial, framework=framework, variant=variant, device="cpu"), "float64"
-            )
-            for framework, variant in REFERENCES
-        )
-        self._reference_error = max(max(step.values()) for step in compare(second, first))
-        if self._reference_error > REFERENCE_TOLERANCE:
-            raise ProofFailed(
-                f"the two float64 references differ by {self._reference_error:.1e}, more than"
-                f" {REFERENCE_TOLERANCE:.0e}"
-            )
-        return first
-
-    def certify(
-        self, trial: Trial, described: dict[str, str], key: str, reference: list[Tensors]
-    ) -> Certificate:
-        self._say(f"proving {trial.framework} {trial.variant} on {trial.workload.model}")
-        reason = None
-        errors: list[dict[str, float]] = []
-        try:
-            errors = compare(self._tensors(trial, trial.workload.precision), reference)
-            reason = verdict(errors)
-        except ProofFailed as error:
-            reason = str(error)
-        return Certificate(
-            version=CERTIFICATE_VERSION,
-            key=key,
-            framework=trial.framework,
-            variant=trial.variant,
-            model=trial.workload.model,
-            proven=reason is None,
-            reason=reason,
-            tolerance=TOLERANCE,
-            worst=worst(errors),
-            errors=errors,
-            reference_error=self._reference_error,
-            of=described,
-        )
-
-    def _tensors(self, trial: Trial, precision: str) -> list[Tensors]:
-        """What the worker of `trial` computes in each of the steps."""
-        name = f"{trial.framework}-{trial.variant}-{precision}"
-        if precision == "float64":
-            self._say(f"computing the reference in {trial.framework}, float64")
-        folder = self._work / name
-        write_trial(
-            folder,
-            trial,
-            self._inputs,
-            mode="parity",
-            measure=Measure(),
-            cpus=self._engine.host["cpus"],
-            precision=precision,
-            steps=STEPS,
-        )
-        log = home() / "logs" / f"parity-{name}.log"
-        log.parent.mkdir(parents=True, exist_ok=True)
-        done = attempt(
-            self._engine,
-            self._prepared[trial.framework],
-            folder,
-            name=f"{self._work.name}-{name}",
-            log=log,
-            deadline_s=DEADLINE_S,
-            on_event=lambda event: None,
-        )
-        if done.error is not None:
-            raise ProofFailed(f"{trial.framework} {trial.variant}: {done.error.message}")
-        return [self._step(folder / "results", step) for step in range(STEPS)]
-
-    def _step(self, results: Path, step: int) -> Tensors:
-        tensors: Tensors = {}
-        for name in ("logits", "loss", "gradients", "weights"):
-            path = results / f"step{step:02d}_{name}.npy"
-            try:
-                values = np.load(path).astype(np.float64)
-            except (OSError, ValueError) as error:
-                raise ProofFailed(f"{path.name}: {error}") from None
-            if name in ("logits", "loss"):
-                tensors[name] = values
-            else:
-                tensors.update(self._named(name, values))
-            if name == "weights":
-                tensors.update(self._named("updates", values - self._initial))
-        return tensors
-
-    def _named(self, quantity: str, flat: NDArray[np.float64]) -> Tensors:
-        parameters = self._inputs.architecture.parameters()
-        stops = np.cumsum([parameter.size for parameter in parameters])
-        if flat.shape != (stops[-1],):
-            raise ProofFailed(f"{quantity} have shape {flat.shape}, not ({stops[-1]},)")
-        parts = np.split(flat, stops[:-1])
-        return {
-            f"{quantity} {each.name}": part for each, part in zip(parameters, parts, strict=True)
-        }
+def _certify(
+    prover: Prover, trial: Trial, described: dict[str, str], key: str, reference: Reference
+) -> Certificate:
+    expected = reference.tensors
+    prover.say(f"proving {trial.framework} {trial.variant} on {trial.workload.model}")
+    errors: Errors = []
+    raised: Errors = []
+    try:
+        found = prover.tensors(trial, trial.workload.precision, role="parity")
+        errors = compare(found, expected)
+        if verdict(errors, []):
+            raised = raised_tolerances(reference.float32_errors)
+        reason = verdict(errors, raised)
+    except ProofFailed as error:
+        reason = str(error)
+    return Certificate(
+        version=CERTIFICATE_VERSION,
+        key=key,
+        framework=trial.framework,
+        variant=trial.variant,
+        model=trial.workload.model,
+        proven=reason is None,
+        reason=reason,
+        tolerance=TOLERANCE,
+        worst=worst(errors),
+        share=share(errors, raised),
+        errors=errors,
+        raised=raised,
+        reference_error=reference.disagreement,
+        of=described,
+    )
 
 
-def compare(found: list[Tensors], reference: list[Tensors]) -> list[dict[str, float]]:
-    """For each step, the relative L2 error of each tensor."""
+def raised_tolerances(float32_errors: Errors) -> Errors:
+    """For each step, the tensors of which float32 loses more than the tolerance allows for."""
     return [
-        {name: relative_error(step[name], expected[name]) for name in expected}
-        for step, expected in zip(found, reference, strict=True)
+        {name: MARGIN * error for name, error in step.items() if MARGIN * error > TOLERANCE}
+        for step in float32_errors
     ]
 
 
-def relative_error(found: NDArray[np.float64], expected: NDArray[np.float64]) -> float:
-    """||found - expected|| / ||expected||, infinite where the shapes differ or a value is NaN."""
-    if found.shape != expected.shape or not np.isfinite(found).all():
-        return float("inf")
-    difference, scale = np.linalg.norm(found - expected), np.linalg.norm(expected)
-    return float(difference / scale) if scale else float(difference)
-
-
-def verdict(errors: list[dict[str, float]]) -> str | None:
-    """Which tensor first goes beyond the tolerance, and by how much; None where none does."""
+def verdict(errors: Errors, raised: Errors) -> str | None:
+    """Which tensor first goes beyond its tolerance, and by how much; None where none does."""
     for step, tensors in enumerate(errors):
         for name, error in tensors.items():
-            if not error <= TOLERANCE:
-                return f"step {step}: {name} is off by {error:.1e}, more than {TOLERANCE:.0e}"
+            tolerance = _tolerance(raised, step, name)
+            if not error <= tolerance:
+                return f"step {step}: {name} is off by {error:.1e}, more than {tolerance:.0e}"
     return None
 
 
-def worst(errors: list[dict[str, float]]) -> dict[str, float]:
+def share(errors: Errors, raised: Errors) -> float:
+    """The largest error as a share of its tolerance: at most 1 where all is proven."""
+    shares = [
+        error / _tolerance(raised, step, name)
+        for step, tensors in enumerate(errors)
+        for name, error in tensors.items()
+    ]
+    return max(shares, default=0.0)
+
+
+def _tolerance(raised: Errors, step: int, name: str) -> float:
+    return raised[step].get(name, TOLERANCE) if raised else TOLERANCE
+
+
+def worst(errors: Errors) -> dict[str, float]:
     """The largest error over all steps of each quantity: logits, loss, gradients, ..."""
-    largest: dict[str, float] = {}
+    found: dict[str, float] = {}
     for tensors in errors:
         for name, error in tensors.items():
             quantity = name.split()[0]
-            largest[quantity] = max(error, largest.get(quantity, 0.0))
-    return largest
+            found[quantity] = max(error, found.get(quantity, 0.0))
+    return found
 
 
-def _described(engine: Engine, trial: Trial, prepared: Prepared, inputs: Inputs) -> dict[str, str]:
-    """All that a certificate holds for; a change of any of it voids the certificate."""
-    work = trial.workload
-    described: dict[str, Any] = {
+def _reference(prover: Prover, trial: Trial, *, fresh: bool) -> Reference:
+    """The reference of the trial's workload, whoever is compared with it."""
+    described = _workload(trial, prover.inputs, prover.steps)
+    locks = [prover.prepared[framework].lock_sha256 for framework, _ in LOWERINGS]
+    parts = [f"{key}={value}" for key, value in described.items()]
+    key = digest([*parts, *locks, prover.engine.worker_sha256, prover.engine.host["cpu"] or ""])
+    return Reference(prover=prover, trial=trial, key=key, fresh=fresh)
+
+
+def _workload(trial: Trial, inputs: Inputs, steps: int) -> dict[str, Any]:
+    """What is to be computed."""
+    return {
         "certificate": CERTIFICATE_VERSION,
-        "framework": trial.framework,
-        "variant": trial.variant,
-        "device": trial.device,
         "model": json.dumps(inputs.architecture.to_json()),
         "inputs": inputs.sha256,
         "normalize": inputs.dataset.normalize.model_dump_json(),
-        "batch_size": work.batch_size,
-        "precision": work.precision,
-        "optimizer": work.optimizer.model_dump_json(),
+        "batch_size": trial.workload.batch_size,
+        "optimizer": trial.workload.optimizer.model_dump_json(),
+        "steps": steps,
+    }
+
+
+def _described(
+    engine: Engine, trial: Trial, prepared: Prepared, inputs: Inputs, steps: int
+) -> dict[str, str]:
+    """All that a certificate holds for; a change of any of it voids the certificate."""
+    described: dict[str, Any] = {
+        **_workload(trial, inputs, steps),
+        "framework": trial.framework,
+        "variant": trial.variant,
+        "device": trial.device,
+        "precision": trial.workload.precision,
         "tolerance": TOLERANCE,
-        "steps": STEPS,
         "lock": prepared.lock_sha256,
         "image": prepared.image_id,
         "worker": engine.worker_sha256,

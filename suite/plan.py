@@ -23,11 +23,12 @@ class Trial:
 
     @property
     def trial_id(self) -> str:
-        work, optimizer = self.workload, self.workload.optimizer
+        work = self.workload
+        name, *numbers = work.optimizer.model_dump().values()
+        optimizer = name + "-".join(f"{number:g}" for number in numbers)
         return (
             f"{self.framework}-{self.variant}-{work.model}-{work.dataset}-{work.mode}"
-            f"-b{work.batch_size}-{work.precision}-{optimizer.name}{optimizer.learning_rate:g}"
-            f"-{self.device}"
+            f"-b{work.batch_size}-{work.precision}-{optimizer}-{work.input}-{self.device}"
         )
 
 

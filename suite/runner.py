@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from suite import datasets, environment, inputs, manifest, parity, recording
+from suite import (
+    datasets,
+    environment,
+    inputs,
+    manifest,
+    parity,
+    recording,
+    reference,
+    tensors,
+)
 from suite.attempt import Attempt, attempt
 from suite.engines.base import Engine, EngineLost, FrameworkUnavailable, Prepared
 from suite.errors import EngineError
@@ -98,24 +107,30 @@ class Runner:
         return made
 
     def certify(
-        self, trials: list[Trial], given: Inputs, *, fresh: bool = False
+        self, trials: list[Trial], given: Inputs, *, steps: int = parity.STEPS, fresh: bool = False
     ) -> dict[str, parity.Certificate]:
         """Certificates of the trials (of one workload) whose framework can be had here.
 
         Raise ProofFailed where there is no trusted reference.
         """
-        self.prepare(framework for framework, _ in parity.REFERENCES)
-        for framework, _ in parity.REFERENCES:
+        self.prepare(framework for framework, _ in reference.LOWERINGS)
+        for framework, _ in reference.LOWERINGS:
             ready = self._prepare(framework)
             if isinstance(ready, Refusal):
-                raise parity.ProofFailed(f"no reference: {ready.error.message}")
+                raise tensors.ProofFailed(f"no reference: {ready.error.message}")
         prepared = {
             name: ready for name, ready in self._ready.items() if isinstance(ready, Prepared)
         }
         open_trials = [trial for trial in trials if trial.framework in prepared]
-        say = self._progress.say
         return parity.certify(
-            self._engine, open_trials, prepared, given, work=self._work, say=say, fresh=fresh
+            self._engine,
+            open_trials,
+            prepared,
+            given,
+            work=self._work,
+            say=self._progress.say,
+            steps=steps,
+            fresh=fresh,
         )
 
     def refusal(self, framework: str) -> Refusal | None:
@@ -132,7 +147,7 @@ class Runner:
             trials = [trial for trial in plan.trials if trial.workload == workload]
             try:
                 proofs = self.certify(trials, files)
-            except parity.ProofFailed as error:
+            except tensors.ProofFailed as error:
                 mark = Parity(proven=False, reason=str(error))
                 marks.update({trial.trial_id: mark for trial in trials})
                 continue

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.models.layers import Layer, Parameter, Shape
+from suite.models.layers import Layer, Parameter, Shape, series_macs, series_shapes, series_to_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,47 +19,54 @@ class Architecture:
     classes: int
     layers: tuple[Layer, ...]
 
-    def shapes(self) -> tuple[Shape, ...]:
-        """The input's shape, then the shape after each layer; ValueError where two do not fit."""
-        shapes = [self.input_shape]
+    def leaves(self) -> Iterator[Layer]:
+        """All layers in order, those inside of branches too."""
         for layer in self.layers:
-            shapes.append(layer.output_shape(shapes[-1]))
+            yield from layer.leaves()
+
+    def shapes(self) -> list[Shape]:
+        """The input's shape, then the shape after each layer; ValueError where two do not fit."""
+        shapes = series_shapes(self.layers, self.input_shape)
         if shapes[-1] != (self.classes,):
             raise ValueError(f"{self.name} ends in shape {shapes[-1]}, not ({self.classes},)")
-        return tuple(shapes)
+        return shapes
 
     def parameters(self) -> tuple[Parameter, ...]:
-        return tuple(parameter for layer in self.layers for parameter in layer.parameters())
+        return tuple(each for layer in self.layers for each in layer.parameters())
+
+    def statistics(self) -> tuple[Parameter, ...]:
+        """The running means and variances of the batch norms."""
+        return tuple(each for layer in self.layers for each in layer.statistics())
 
     @property
     def parameter_count(self) -> int:
         return sum(parameter.size for parameter in self.parameters())
 
     def flops_per_sample(self, mode: str) -> int:
-        """Floating-point operations of the convolutions and dense layers, two for each
+        """Floating-point operations of convolutions, dense, attention and LSTM layers, two for each
         multiply-accumulate. Training adds the gradients of weights and of inputs, as many again
         each, save the gradient of the first such layer's input, which nobody needs.
         """
-        macs = [layer.macs(shape) for layer, shape in zip(self.layers, self.shapes(), strict=False)]
-        forward = 2 * sum(macs)
+        forward = 2 * series_macs(self.layers, self.input_shape)
         if mode == "infer":
             return forward
-        first = next(each for each in macs if each)
+        each = zip(self.layers, self.shapes(), strict=False)
+        first = next(macs for layer, shape in each if (macs := layer.macs(shape)))
         return 3 * forward - 2 * first
 
     def initial_weights(self, seed: int) -> NDArray[np.float32]:
-        """One flat vector: weights normal with variance 2 / fan-in (He et al. 2015), biases 0."""
+        """One flat vector, in the order of `parameters`."""
         generator = np.random.default_rng(seed)
-        parts = []
-        for parameter in self.parameters():
-            std = math.sqrt(2 / parameter.fan_in) if parameter.fan_in else 0.0
-            parts.append(std * generator.standard_normal(parameter.size))
-        return np.concatenate(parts).astype(np.float32)
+        parts = [
+            (each.mean + each.std * generator.standard_normal(each.size)).astype(np.float32)
+            for each in self.parameters()
+        ]
+        return np.concatenate(parts)
 
     def to_json(self) -> dict[str, Any]:
         return {
             "name": self.name,
             "input_shape": self.input_shape,
             "classes": self.classes,
-            "layers": [layer.to_json() for layer in self.layers],
+            "layers": series_to_json(self.layers, self.input_shape),
         }

@@ -17,7 +17,7 @@ def lenet() -> Architecture:
             MaxPool2d(name="pool1", kernel=(2, 2), stride=(2, 2)),  # 20 x 12 x 12
             Conv2d(name="conv2", in_channels=20, out_channels=50, kernel=(5, 5)),  # 50 x 8 x 8
             MaxPool2d(name="pool2", kernel=(2, 2), stride=(2, 2)),  # 50 x 4 x 4
-            Flatten(name="flatten", input_shape=(50, 4, 4)),  # 800
+            Flatten(name="flatten"),
             Dense(name="dense1", in_features=800, out_features=500),
             Relu(name="relu1"),
             Dense(name="dense2", in_features=500, out_features=10),

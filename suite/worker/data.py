@@ -1,31 +1,56 @@
-"""Batches of the shared data format, in host memory, in one fixed order for every framework."""
+"""Batches of the shared data format, in one fixed order for every framework.
+
+On disk: `<split>_inputs.npy`, images (N, C, H, W) uint8 or rows (N, features) float32, and
+`<split>_labels.npy` (N,) int32.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
-from .protocol import Array, Trial
+from .protocol import Array, Session, Trial
+
+DEVICE_BATCHES = 8  # what lies on the device where the trial says so: these, over and over
 
 
-def load_split(trial: Trial, split: str, layout: str) -> tuple[Array, Array]:
-    """Images normalised to the trial's precision in `layout`, labels int32, both in host memory.
+class Split:
+    """A split as its file holds it, mapped into memory; `take` makes the inputs of a batch."""
 
-    On disk: `<split>_images.npy` (N, C, H, W) uint8 and `<split>_labels.npy` (N,) int32.
-    """
-    folder = Path(trial.paths["data"])
-    raw = np.load(folder / f"{split}_images.npy", mmap_mode="r")
-    labels = np.load(folder / f"{split}_labels.npy")
-    images = np.empty(raw.shape, dtype=trial.precision)
-    normalize = trial.normalize
-    for channel, (mean, std) in enumerate(zip(normalize["mean"], normalize["std"])):
-        # One value for each possible byte: the same float for the same pixel, and no second pass.
-        values = ((np.arange(256) / 255 - mean) / std).astype(trial.precision)
-        images[:, channel] = values[raw[:, channel]]
-    if layout == "NHWC":
-        images = np.ascontiguousarray(images.transpose(0, 2, 3, 1))
-    return images, labels
+    def __init__(self, trial: Trial, split: str, layout: str) -> None:
+        folder = Path(trial.paths["data"])
+        self._raw = np.load(folder / f"{split}_inputs.npy", mmap_mode="r")
+        self.labels = np.load(folder / f"{split}_labels.npy")
+        self._channels_last = layout == "NHWC" and self._raw.ndim == 4
+        self._precision = trial.precision
+        self._whole: Array | None = None
+        # One value for each possible byte: the same float for the same pixel in every framework.
+        scale = zip(trial.normalize["mean"], trial.normalize["std"])
+        self._values = np.array(
+            [((np.arange(256) / 255 - mean) / std) for mean, std in scale], trial.precision
+        )
+
+    def into_memory(self) -> None:
+        """Make all the inputs now, so that `take` need only gather them."""
+        self._whole = self._make(self._raw)
+
+    def take(self, chosen: Array, mode: Literal["raise", "clip"] = "raise") -> tuple[Array, Array]:
+        """Inputs in the trial's precision and layout, labels int32, of these samples."""
+        labels = self.labels.take(chosen, mode=mode)
+        if self._whole is not None:
+            return self._whole.take(chosen, axis=0, mode=mode), labels
+        return self._make(self._raw.take(chosen, axis=0, mode=mode)), labels
+
+    def _make(self, raw: Array) -> Array:
+        if raw.dtype != np.uint8:
+            return raw.astype(self._precision)
+        inputs = np.empty(raw.shape, self._precision)
+        for channel, values in enumerate(self._values):
+            inputs[:, channel] = values[raw[:, channel]]
+        return np.ascontiguousarray(inputs.transpose(0, 2, 3, 1)) if self._channels_last else inputs
 
 
 class Batches:
@@ -37,20 +62,31 @@ class Batches:
     """
 
     def __init__(self, trial: Trial, layout: str) -> None:
-        self._images, self._labels = load_split(trial, "train", layout)
+        self.split = Split(trial, "train", layout)
         self._order = np.load(trial.paths["order"])
         self._batch_size = trial.batch_size
         self.steps_per_epoch = -(-self._order.shape[1] // trial.batch_size)
 
     def at(self, step: int) -> tuple[Array, Array]:
-        """Images and labels of the batch that `step` (from 0) trains on."""
+        """Inputs and labels of the batch that `step` (from 0) trains on."""
         epoch, position = divmod(step, self.steps_per_epoch)
         start = position * self._batch_size
         chosen = self._order[epoch % len(self._order)].take(
             range(start, start + self._batch_size), mode="wrap"
         )
-        return self._images.take(chosen, axis=0), self._labels.take(chosen)
+        return self.split.take(chosen)
 
-    def first(self, samples: int) -> tuple[Array, Array]:
-        """The first `samples` images and labels of the split, for the training accuracy."""
-        return self._images[:samples], self._labels[:samples]
+
+def feed(trial: Trial, session: Session, batches: Batches) -> Callable[[int], Any]:
+    """What gives the batch of a step, on its way to the device, from where the trial wants it.
+
+    `disk`: made from the mapped file at each step; `host`: gathered from memory, where all was
+    made before; `device`: lying there already, the first batches over and over.
+    """
+    if trial.input == "device":
+        count = min(DEVICE_BATCHES, batches.steps_per_epoch)
+        resident = [session.put(*batches.at(step)) for step in range(count)]
+        return lambda step: resident[step % count]
+    if trial.input == "host":
+        batches.split.into_memory()
+    return lambda step: session.put(*batches.at(step))

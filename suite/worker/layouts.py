@@ -1,13 +1,23 @@
-"""Canonical weights (channels first) to and from the layout of channels-last frameworks.
+"""What channels-last frameworks share: weights to and from their layout, paddings as pairs.
 
-Convolutions: (out, in, height, width) <-> (height, width, in, out). Dense: (out, in) <-> (in, out).
-The dense layer after a flatten sees its inputs in another order, since channels-last flattens
-(height, width, channel): its rows are permuted once, here, so that no step pays for it.
+Convolutions: (out, in, height, width) <-> (height, width, in, out). Dense and all other matrices
+that multiply: (out, in) <-> (in, out). The dense layer after a flatten sees its inputs in another
+order, since channels-last flattens (height, width, channel): its rows are permuted once, here, so
+that no step pays for it.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from .protocol import Array, Trial, Weights
+
+# Parameters that multiply by a matrix, by the kind of their layer.
+MATRICES = {
+    "dense": ("weight",),
+    "lstm": ("input_weight", "hidden_weight"),
+    "self_attention": ("in_weight", "out_weight"),
+}
 
 
 def to_channels_last(trial: Trial, weights: Weights) -> Weights:
@@ -46,10 +56,28 @@ def _kernels(trial: Trial) -> list[tuple[str, tuple[int, int, int] | None]]:
     """Each kernel's name, with the (channels, height, width) that were flattened before it."""
     kernels: list[tuple[str, tuple[int, int, int] | None]] = []
     flattened = None
-    for layer in trial.layers:
-        if layer["kind"] == "flatten":
+    for layer in trial.leaves():
+        name, kind = layer["name"], layer["kind"]
+        if kind == "flatten":
             flattened = tuple(layer["input_shape"])
-        elif layer["kind"] in ("conv2d", "dense"):
-            kernels.append((f"{layer['name']}.weight", flattened))
-            flattened = None
+        elif kind == "conv2d":
+            kernels.append((f"{name}.weight", None))
+        else:
+            kernels += [(f"{name}.{role}", flattened) for role in MATRICES.get(kind, ())]
+            flattened = None if kind in MATRICES else flattened
     return kernels
+
+
+def paddings(layer: dict[str, Any]) -> list[tuple[int, int]]:
+    """What to pad (top, bottom) and (left, right) before a window slides, in numbers.
+
+    Never SAME, which pads unevenly with stride 2. Where a pool counts an incomplete last window,
+    as much is added after the end as makes it complete.
+    """
+    pairs = []
+    sizes = zip(layer["input_shape"][1:], layer["kernel"], layer["stride"], layer["padding"])
+    for size, kernel, stride, pad in sizes:
+        left_over = (size + 2 * pad - kernel) % stride
+        more = stride - left_over if layer.get("ceil") and left_over else 0
+        pairs.append((pad, pad + more))
+    return pairs

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from .data import Batches, load_split
-from .protocol import Array, Session, Trial, flatten
+from .data import Batches, Split, feed
+from .protocol import Array, Session, Trial, Weights
+from .sketch import sketch
 
 Emit = Callable[..., None]
 
@@ -27,19 +28,19 @@ CALIBRATION_STEPS = 5
 class Stepper:
     """Does steps in data order and times them in blocks, from synchronised to synchronised."""
 
-    def __init__(self, session: Session, batches: Batches) -> None:
+    def __init__(self, session: Session, batch_of: Callable[[int], Any]) -> None:
         self._session = session
-        self._batches = batches
+        self._batch_of = batch_of
         self.step = 0
         self.loss: Any = None  # of the last step, unread
 
     def block(self, steps: int) -> float:
         """Do `steps` steps; return their duration in seconds. No loss is read meanwhile."""
-        session, batches = self._session, self._batches
+        session, batch_of = self._session, self._batch_of
         session.synchronize()
         started = time.perf_counter_ns()
         for step in range(self.step, self.step + steps):
-            self.loss = session.train_step(*batches.at(step))
+            self.loss = session.train_step(batch_of(step))
         session.synchronize()
         duration_s = (time.perf_counter_ns() - started) / 1e9
         self.step += steps
@@ -61,7 +62,7 @@ class Training:
     def __init__(self, trial: Trial, session: Session, layout: str, emit: Emit) -> None:
         self._trial, self._session, self._layout, self._emit = trial, session, layout, emit
         self._batches = Batches(trial, layout)
-        self._stepper = Stepper(session, self._batches)
+        self._stepper = Stepper(session, feed(trial, session, self._batches))
         self._block_steps = CALIBRATION_STEPS
         self._warmup: list[float] = []  # samples per second of each block
         self._rates: list[float] = []
@@ -147,23 +148,25 @@ def _steady(rates: list[float]) -> bool:
 
 
 def _accuracy(trial: Trial, session: Session, batches: Batches, layout: str) -> dict[str, float]:
-    """Loss and accuracy on the test split and on as many of the first training images."""
-    test = load_split(trial, "test", layout)
+    """Loss and accuracy on the test split and on as many of the first training samples."""
+    test = Split(trial, "test", layout)
+    samples = len(test.labels)
     results = {}
-    for split, (images, labels) in {"train": batches.first(len(test[1])), "test": test}.items():
-        logits = _predict(trial, session, images)
-        results[f"{split}_loss"] = float(cross_entropy(logits, labels))
-        results[f"{split}_accuracy"] = float(np.mean(logits.argmax(axis=1) == labels))
+    for name, split in {"train": batches.split, "test": test}.items():
+        labels = split.labels[:samples]
+        logits = _predict(trial, session, split, len(labels))
+        results[f"{name}_loss"] = cross_entropy(logits, labels)
+        results[f"{name}_accuracy"] = float(np.mean(logits.argmax(axis=1) == labels))
     return results
 
 
-def _predict(trial: Trial, session: Session, images: Array) -> Array:
-    """Logits (N, classes) float64; the last batch is padded, so that all have one shape."""
+def _predict(trial: Trial, session: Session, split: Split, samples: int) -> Array:
+    """Logits (samples, classes) float64; the last batch is padded, so that all have one shape."""
     parts = []
-    for start in range(0, len(images), trial.batch_size):
+    for start in range(0, samples, trial.batch_size):
         chosen = np.arange(start, start + trial.batch_size)
-        parts.append(session.logits(images.take(chosen, axis=0, mode="clip")))
-    return np.concatenate(parts)[: len(images)].astype(np.float64)
+        parts.append(session.logits(split.take(chosen, mode="clip")[0]))
+    return np.concatenate(parts)[:samples].astype(np.float64)
 
 
 def cross_entropy(logits: Array, labels: Array) -> float:
@@ -176,21 +179,39 @@ def cross_entropy(logits: Array, labels: Array) -> float:
 def parity(trial: Trial, session: Session, layout: str, emit: Emit) -> None:
     """Do `steps` training steps and write all that must agree, one set of files for each step.
 
-    `step<NN>_logits.npy` (N, classes) and `_gradients.npy` before the step, `_loss.npy` as the
-    step returned it, `_weights.npy` after it; gradients and weights as `flatten` lays them.
+    `step<NN>_inference.npy` (N, classes), `_logits.npy` (the same in training mode) and
+    `_gradients.npy` before the step, `_loss.npy` as the step returned it, `_weights.npy` and
+    `_statistics.npy` after it; the last three as sketches, one after the other.
     """
     batches = Batches(trial, layout)
     results = Path(trial.paths["results"])
     for step in range(trial.steps):
-        images, labels = batches.at(step)
-        logits = session.logits(images)
-        gradients = flatten(trial, session.gradients(images, labels))
-        loss = session.read(session.train_step(images, labels))
-        weights = flatten(trial, session.weights())
-        tensors = {"logits": logits, "gradients": gradients, "loss": loss, "weights": weights}
+        inputs, labels = batches.at(step)
+        inference = session.logits(inputs)
+        logits, gradients = session.gradients(inputs, labels)
+        loss = session.read(session.train_step(session.put(inputs, labels)))
+        tensors = {
+            "inference": inference,
+            "logits": logits,
+            "loss": loss,
+            "gradients": _sketches(trial.parameters, gradients),
+            "weights": _sketches(trial.parameters, session.weights()),
+            "statistics": _sketches(trial.statistics, session.statistics()),
+        }
         for name, values in tensors.items():
             np.save(results / f"step{step:02d}_{name}.npy", np.asarray(values))
         emit("parity", step=step, loss=loss)
+
+
+def _sketches(named: list[dict[str, Any]], tensors: Weights) -> Array:
+    """The sketches of the tensors that are `named`, in that order, one after the other."""
+    parts = []
+    for each in named:
+        tensor = tensors[each["name"]]
+        if list(tensor.shape) != each["shape"]:
+            raise ValueError(f"{each['name']} has shape {tensor.shape}, not {each['shape']}")
+        parts.append(sketch(tensor))
+    return np.concatenate(parts) if parts else np.zeros(0)
 
 
 MODES: dict[str, Callable[[Trial, Session, str, Emit], None]] = {"train": train, "parity": parity}

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 Array = NDArray[Any]
 Weights = dict[str, Array]
@@ -31,6 +32,8 @@ class Trial:
     mode: str
     architecture: dict[str, Any]
     parameters: list[dict[str, Any]]
+    statistics: list[dict[str, Any]]
+    input: str
     batch_size: int
     precision: str
     optimizer: dict[str, Any]
@@ -60,22 +63,51 @@ class Trial:
 
     @property
     def layers(self) -> list[dict[str, Any]]:
+        """The outer series; in parity, where chance would hide a fault, with no dropout in it."""
         layers: list[dict[str, Any]] = self.architecture["layers"]
+        if self.mode == "parity":
+            return _without_dropout(layers)
         return layers
+
+    def leaves(self) -> Iterator[dict[str, Any]]:
+        """All layers in order, those inside of branches in place of what holds them."""
+        return _leaves(self.layers)
+
+
+def _leaves(layers: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for layer in layers:
+        if "branches" not in layer:
+            yield layer
+        for branch in layer.get("branches", ()):
+            yield from _leaves(branch)
+
+
+def _without_dropout(layers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    kept = [dict(layer) for layer in layers if layer["kind"] != "dropout"]
+    for layer in kept:
+        if "branches" in layer:
+            layer["branches"] = [_without_dropout(branch) for branch in layer["branches"]]
+    return kept
 
 
 class Session(Protocol):
     """One model on one device: what each module in `frameworks/` provides.
 
-    Batches are numpy arrays in the module's `LAYOUT`: images (N, C, H, W) or (N, H, W, C) in the
-    trial's precision, labels (N,) int32. Weights and gradients are canonical: convolutions
-    (out, in, height, width), dense (out, in), flattened channel-first (`layouts.py`).
+    Batches are numpy arrays in the module's `LAYOUT`: inputs (N, C, H, W), (N, H, W, C) or
+    (N, features) in the trial's precision, labels (N,) int32. Weights, gradients and statistics
+    are canonical (docs/protocol.md): convolutions (out, in, height, width), dense (out, in).
     """
 
     def __init__(self, trial: Trial, weights: Weights) -> None: ...
 
-    def train_step(self, images: Array, labels: Array) -> Any:
-        """Do one optimiser step; return the loss before it, unread, wherever it lies."""
+    def put(self, inputs: Array, labels: Array) -> Any:
+        """The batch as `train_step` takes it, on its way to the device."""
+
+    def train_step(self, batch: Any) -> Any:
+        """Do one optimiser step; return the loss before it, unread, wherever it lies.
+
+        The batch is left as it was: it may come again.
+        """
 
     def synchronize(self) -> None:
         """Return when all the work asked for so far is done."""
@@ -83,14 +115,20 @@ class Session(Protocol):
     def read(self, loss: Any) -> float:
         """The value of a loss that `train_step` returned."""
 
-    def logits(self, images: Array) -> Array:
+    def logits(self, inputs: Array) -> Array:
         """(N, classes), in inference mode."""
 
-    def gradients(self, images: Array, labels: Array) -> Weights:
-        """Of the mean loss over the batch, in training mode; changes no weight."""
+    def gradients(self, inputs: Array, labels: Array) -> tuple[Array, Weights]:
+        """Logits (N, classes) and gradients of the mean loss over the batch, in training mode.
+
+        Changes neither weights nor statistics.
+        """
 
     def weights(self) -> Weights:
         """A copy of the weights as they are now."""
+
+    def statistics(self) -> Weights:
+        """A copy of the running means and variances of the batch norms, as they are now."""
 
 
 class Events:
@@ -128,8 +166,3 @@ def read_weights(trial: Trial) -> Weights:
         parameter["name"]: part.reshape(parameter["shape"])
         for parameter, part in zip(trial.parameters, np.split(flat, stops[:-1]))
     }
-
-
-def flatten(trial: Trial, weights: Weights) -> Array:
-    """The inverse of `read_weights`: one flat vector in the order of the parameters."""
-    return np.concatenate([weights[parameter["name"]].ravel() for parameter in trial.parameters])

@@ -12,12 +12,12 @@ import optax
 from flax import nnx
 from jax import numpy as jnp
 
-from ..layouts import to_canonical, to_channels_last
+from ..layouts import paddings, to_canonical, to_channels_last
 from ..protocol import Array, Trial, Weights
 
 LAYOUT = "NHWC"
 
-Params = dict[str, dict[str, Any]]  # layer -> "kernel" or "bias" -> array
+Tree = dict[str, Any]  # nested: layer -> part of it -> ... -> array
 
 
 def version() -> str:
@@ -30,16 +30,12 @@ def device(trial: Trial) -> dict[str, Any]:
 
 
 class Model(nnx.Module):
-    def __init__(self, trial: Trial) -> None:
-        self.names = tuple(layer["name"] for layer in trial.layers)
-        for layer in trial.layers:
-            setattr(self, layer["name"], _lower(layer, trial.precision))
+    """All the layers by name; their order and branches are the trial's."""
 
-    def __call__(self, images: Any) -> Any:
-        values = images
-        for name in self.names:
-            values = getattr(self, name)(values)
-        return values
+    def __init__(self, trial: Trial) -> None:
+        self.rngs = nnx.Rngs(trial.seed)
+        for layer in trial.leaves():
+            setattr(self, layer["name"], _lower(layer, trial.precision, self.rngs))
 
 
 class Session:
@@ -51,21 +47,31 @@ class Session:
             jax.devices("cuda")  # raises where there is none; where there is one it computes there
             jax.config.update("jax_default_matmul_precision", "highest")  # no TF32
         self._trial = trial
-        # Shapes only: the initial weights come from the file, none need be drawn. The object graph
-        # is walked here, once: nnx.jit would walk it in Python at every step.
-        model = nnx.eval_shape(lambda: Model(trial))
-        self._graph, self._template = nnx.split(model, nnx.Param)
+        self._kinds = {layer["name"]: layer["kind"] for layer in trial.leaves()}
+        # The object graph is walked here, once: nnx.jit would walk it in Python at every step.
+        model = Model(trial)
+        self._graph, self._template, rest = nnx.split(model, nnx.Param, ...)
+        self._rest_template = rest
+        model.eval()
+        self._inference_graph = nnx.split(model)[0]
         self._params = self._load(to_channels_last(trial, weights))
+        # Running statistics, which Flax makes in float32 whatever the rest is, and chance's state.
+        self._rest = jax.tree.map(self._in_precision, nnx.to_pure_dict(rest))
         self._optimizer = _optimizer(trial)
         self._state = self._optimizer.init(self._params)
         # Donation saves memory on an accelerator; on the CPU it only delays the dispatch (1 %).
-        donated = () if trial.device == "cpu" else (0, 1)
+        donated = () if trial.device == "cpu" else (0, 1, 2)
         self._update = jax.jit(self._step, donate_argnums=donated)
-        self._forward = jax.jit(self._apply)
-        self._gradients = jax.jit(jax.grad(self._loss))
+        self._forward = jax.jit(lambda *values: self._apply(self._inference_graph, *values)[0])
+        self._gradients = jax.jit(jax.grad(self._loss, has_aux=True))
 
-    def train_step(self, images: Array, labels: Array) -> Any:
-        self._params, self._state, loss = self._update(self._params, self._state, images, labels)
+    def put(self, inputs: Array, labels: Array) -> Any:
+        return jax.device_put((inputs, labels))
+
+    def train_step(self, batch: Any) -> Any:
+        self._params, self._rest, self._state, loss = self._update(
+            self._params, self._rest, self._state, *batch
+        )
         return loss
 
     def synchronize(self) -> None:
@@ -74,83 +80,213 @@ class Session:
     def read(self, loss: Any) -> float:
         return float(loss)
 
-    def logits(self, images: Array) -> Array:
-        return np.asarray(self._forward(self._params, images))
+    def logits(self, inputs: Array) -> Array:
+        return np.asarray(self._forward(self._params, self._rest, inputs))
 
-    def gradients(self, images: Array, labels: Array) -> Weights:
-        return self._canonical(self._gradients(self._params, images, labels))
+    def gradients(self, inputs: Array, labels: Array) -> tuple[Array, Weights]:
+        gradients, (logits, _) = self._gradients(self._params, self._rest, inputs, labels)
+        return np.asarray(logits), self._canonical(gradients)
 
     def weights(self) -> Weights:
         return self._canonical(self._params)
 
-    def _load(self, weights: Weights) -> Params:
-        params: Params = {}
-        for name, values in weights.items():
-            layer, role = name.split(".")
-            role = "kernel" if role == "weight" else role
-            params.setdefault(layer, {})[role] = jnp.array(values, self._trial.precision)
-        return params
+    def statistics(self) -> Weights:
+        found = {}
+        for each in self._trial.statistics:
+            layer, role = each["name"].split(".")
+            moment = self._rest[layer]["var" if role == "variance" else "mean"]
+            found[each["name"]] = np.array(moment)
+        return found
 
-    def _canonical(self, params: Params) -> Weights:
-        named = {
-            f"{layer}.{'weight' if role == 'kernel' else role}": np.array(values)
-            for layer, roles in params.items()
-            for role, values in roles.items()
-        }
+    def _in_precision(self, values: Any) -> Any:
+        is_float = jnp.issubdtype(values.dtype, jnp.floating)
+        return values.astype(self._trial.precision) if is_float else values
+
+    def _path(self, name: str) -> tuple[str, ...]:
+        """Where the model keeps a parameter."""
+        layer, role = name.split(".")
+        return (layer, *PATHS.get(self._kinds[layer], {}).get(role, (role,)))
+
+    def _load(self, weights: Weights) -> Tree:
+        tree: Tree = {}
+        for name, values in weights.items():
+            *path, last = self._path(name)
+            inner = tree
+            for part in path:
+                inner = inner.setdefault(part, {})
+            inner[last] = jnp.array(values, self._trial.precision)
+        return tree
+
+    def _canonical(self, tree: Tree) -> Weights:
+        named = {}
+        for each in self._trial.parameters:
+            values: Any = tree
+            for part in self._path(each["name"]):
+                values = values[part]
+            named[each["name"]] = np.array(values)
         return to_canonical(self._trial, named)
 
-    def _apply(self, params: Params, images: Any) -> Any:
-        state = jax.tree.map(lambda leaf: leaf, self._template)
-        nnx.replace_by_pure_dict(state, params)
-        return nnx.merge(self._graph, state)(images)
+    def _apply(self, graph: Any, params: Tree, rest: Tree, inputs: Any) -> tuple[Any, Tree]:
+        """Logits, and what is not a parameter after them."""
+        states = []
+        for template, tree in ((self._template, params), (self._rest_template, rest)):
+            state = jax.tree.map(lambda leaf: leaf, template)
+            nnx.replace_by_pure_dict(state, tree)
+            states.append(state)
+        model = nnx.merge(graph, *states)
+        logits = _series(model, self._trial.layers, inputs)
+        return logits, nnx.to_pure_dict(nnx.split(model, nnx.Param, ...)[2])
 
-    def _loss(self, params: Params, images: Any, labels: Any) -> Any:
-        logits = self._apply(params, images)
-        return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
+    def _loss(self, params: Tree, rest: Tree, inputs: Any, labels: Any) -> Any:
+        logits, rest = self._apply(self._graph, params, rest, inputs)
+        losses = optax.softmax_cross_entropy_with_integer_labels(logits, labels)
+        return losses.mean(), (logits, rest)
 
-    def _step(self, params: Params, state: Any, images: Any, labels: Any) -> Any:
-        loss, gradients = jax.value_and_grad(self._loss)(params, images, labels)
+    def _step(self, params: Tree, rest: Tree, state: Any, inputs: Any, labels: Any) -> Any:
+        to_differentiate = jax.value_and_grad(self._loss, has_aux=True)
+        (loss, (_, rest)), gradients = to_differentiate(params, rest, inputs, labels)
         updates, state = self._optimizer.update(gradients, state, params)
-        return optax.apply_updates(params, updates), state, loss
+        return optax.apply_updates(params, updates), rest, state, loss
 
 
-def _lower(layer: dict[str, Any], precision: str) -> Callable[[Any], Any]:
+def _series(model: Model, layers: list[dict[str, Any]], values: Any) -> Any:
+    for layer in layers:
+        if "branches" in layer:
+            results = [_series(model, branch, values) for branch in layer["branches"]]
+            concat = layer["kind"] == "concat"
+            values = jnp.concatenate(results, -1) if concat else sum(results[1:], results[0])
+        else:
+            values = getattr(model, layer["name"])(values)
+    return values
+
+
+class SelfAttention(nnx.Module):
+    def __init__(self, layer: dict[str, Any], **common: Any) -> None:
+        size = layer["features"]
+        self.heads = layer["heads"]
+        self.input = nnx.Linear(size, 3 * size, **common)
+        self.output = nnx.Linear(size, size, **common)
+
+    def __call__(self, sequence: Any) -> Any:
+        batch, length, features = sequence.shape
+        parts = self.input(sequence).reshape(batch, length, 3, self.heads, -1)
+        queries, keys, values = (parts[:, :, part] for part in range(3))
+        # Written out: jax.nn.dot_product_attention takes its softmax in float32, always.
+        scores = jnp.einsum("bqhd,bkhd->bhqk", queries, keys) / np.sqrt(queries.shape[-1])
+        mixed = jnp.einsum("bhqk,bkhd->bqhd", nnx.softmax(scores), values)
+        return self.output(mixed.reshape(batch, length, features))
+
+
+class ClassToken(nnx.Module):
+    def __init__(self, layer: dict[str, Any], precision: str) -> None:
+        self.weight = nnx.Param(jnp.zeros(layer["features"], precision))
+
+    def __call__(self, sequence: Any) -> Any:
+        token = jnp.broadcast_to(self.weight[...], (len(sequence), 1, sequence.shape[-1]))
+        return jnp.concatenate([token, sequence], 1)
+
+
+class PositionEmbedding(nnx.Module):
+    def __init__(self, layer: dict[str, Any], precision: str) -> None:
+        self.weight = nnx.Param(jnp.zeros((layer["length"], layer["features"]), precision))
+
+    def __call__(self, sequence: Any) -> Any:
+        return sequence + self.weight[...]
+
+
+class Lstm(nnx.Module):
+    def __init__(self, layer: dict[str, Any], **common: Any) -> None:
+        cell = nnx.OptimizedLSTMCell(layer["in_features"], layer["hidden"], **common)
+        self.layer = nnx.RNN(cell)
+
+    def __call__(self, sequence: Any) -> Any:
+        return self.layer(sequence)[:, -1]
+
+
+def _lower(layer: dict[str, Any], precision: str, rngs: nnx.Rngs) -> Callable[[Any], Any]:
     kind = layer["kind"]
-    dtypes = {"dtype": precision, "param_dtype": precision, "rngs": nnx.Rngs(0)}
+    # Zeros: the weights come from the file, none need be drawn.
+    dtypes = {"dtype": precision, "param_dtype": precision, "rngs": rngs}
+    common = {**dtypes, "kernel_init": nnx.initializers.zeros}
     if kind == "conv2d":
         return nnx.Conv(
             layer["in_channels"],
             layer["out_channels"],
             tuple(layer["kernel"]),
             tuple(layer["stride"]),
-            padding=_padding(layer["padding"]),
+            padding=paddings(layer),
             use_bias=layer["bias"],
-            **dtypes,
+            **common,
         )
-    if kind == "max_pool2d":
+    if kind in ("max_pool2d", "avg_pool2d"):
         return partial(
-            nnx.max_pool,
+            nnx.max_pool if kind == "max_pool2d" else nnx.avg_pool,
             window_shape=tuple(layer["kernel"]),
             strides=tuple(layer["stride"]),
-            padding=_padding(layer["padding"]),
+            padding=paddings(layer),
         )
-    if kind == "flatten":
-        return lambda x: x.reshape((x.shape[0], -1))
     if kind == "dense":
         features = layer["in_features"], layer["out_features"]
-        return nnx.Linear(*features, use_bias=layer["bias"], **dtypes)
-    if kind == "relu":
-        return nnx.relu
+        return nnx.Linear(*features, use_bias=layer["bias"], **common)
+    if kind == "batch_norm":
+        numbers = {"epsilon": layer["epsilon"], "momentum": 1 - layer["momentum"]}
+        return nnx.BatchNorm(layer["channels"], **numbers, **dtypes)
+    if kind == "layer_norm":
+        return nnx.LayerNorm(layer["features"], epsilon=layer["epsilon"], **dtypes)
+    if kind == "dropout":
+        return nnx.Dropout(layer["rate"], rngs=rngs)
+    if kind == "self_attention":
+        return SelfAttention(layer, **common)
+    if kind == "lstm":
+        return Lstm(layer, **common)
+    if kind == "class_token":
+        return ClassToken(layer, precision)
+    if kind == "position_embedding":
+        return PositionEmbedding(layer, precision)
+    if kind in SIMPLE:
+        return SIMPLE[kind]
     raise NotImplementedError(f"JAX module has no layer {kind!r}")
 
 
-def _padding(padding: list[int]) -> list[tuple[int, int]]:
-    """Explicit numbers, never SAME, which pads unevenly with stride 2."""
-    return [(each, each) for each in padding]
+SIMPLE: dict[str, Callable[[Any], Any]] = {
+    "relu": nnx.relu,
+    "tanh": nnx.tanh,
+    "gelu": partial(nnx.gelu, approximate=False),
+    "flatten": lambda images: images.reshape((images.shape[0], -1)),
+    "global_avg_pool2d": lambda images: images.mean((1, 2)),
+    "rows": lambda images: images[..., 0],
+    "tokens": lambda images: images.reshape((images.shape[0], -1, images.shape[-1])),
+    "first_token": lambda sequence: sequence[:, 0],
+}
+# Where a layer keeps a parameter, if not under its canonical role.
+PATHS: dict[str, dict[str, tuple[str, ...]]] = {
+    "conv2d": {"weight": ("kernel",)},
+    "dense": {"weight": ("kernel",)},
+    "batch_norm": {"weight": ("scale",)},
+    "layer_norm": {"weight": ("scale",)},
+    "lstm": {
+        "input_weight": ("layer", "cell", "dense_i", "kernel"),
+        "hidden_weight": ("layer", "cell", "dense_h", "kernel"),
+        "bias": ("layer", "cell", "dense_h", "bias"),
+    },
+    "self_attention": {
+        "in_weight": ("input", "kernel"),
+        "in_bias": ("input", "bias"),
+        "out_weight": ("output", "kernel"),
+        "out_bias": ("output", "bias"),
+    },
+}
 
 
 def _optimizer(trial: Trial) -> optax.GradientTransformation:
-    optimizer = trial.optimizer
-    if optimizer["name"] == "sgd":
-        return optax.sgd(optimizer["learning_rate"])
-    raise NotImplementedError(f"JAX module has no optimizer {optimizer['name']!r}")
+    how = trial.optimizer
+    name, rate = how["name"], how["learning_rate"]
+    if name == "sgd":
+        return optax.sgd(rate)
+    if name == "momentum":
+        return optax.sgd(rate, momentum=how["momentum"])
+    if name == "adam":
+        return optax.adam(rate, b1=how["beta1"], b2=how["beta2"], eps=how["epsilon"])
+    if name == "rmsprop":
+        return optax.rmsprop(rate, decay=how["decay"], eps=how["epsilon"], eps_in_sqrt=True)
+    raise NotImplementedError(f"JAX module has no optimizer {name!r}")

@@ -1,0 +1,94 @@
+"""One of each layer, small: what the self-test plants its faults in, and tests go through.
+
+It stands for no published network.
+"""
+
+from typing import Any
+
+from suite.models.architecture import Architecture
+from suite.models.layers import (
+    Add,
+    AvgPool2d,
+    BatchNorm,
+    ClassToken,
+    Concat,
+    Conv2d,
+    Dense,
+    Dropout,
+    FirstToken,
+    Flatten,
+    Gelu,
+    GlobalAvgPool2d,
+    Layer,
+    LayerNorm,
+    Lstm,
+    MaxPool2d,
+    PositionEmbedding,
+    Relu,
+    Rows,
+    SelfAttention,
+    Tanh,
+    Tokens,
+)
+
+
+def every_layer() -> Architecture:
+    """All that images go through, dropout and flatten included."""
+    same: dict[str, Any] = {"kernel": (3, 3), "padding": (1, 1)}
+    first: dict[str, Any] = {"stride": (2, 2), "bias": False}
+    layers: tuple[Layer, ...] = (
+        Conv2d(name="conv1", in_channels=1, out_channels=8, **same, **first),  # 8 x 14 x 14
+        BatchNorm(name="norm1", channels=8),
+        Relu(name="relu1"),
+        AvgPool2d(name="avg_pool", kernel=(3, 3), stride=(2, 2), padding=(1, 1)),  # 8 x 7 x 7
+        Add(
+            name="add",
+            branches=((Conv2d(name="conv2", in_channels=8, out_channels=8, **same),), ()),
+        ),
+        MaxPool2d(name="max_pool", kernel=(2, 2), stride=(2, 2), ceil=True),  # 8 x 4 x 4
+        Concat(
+            name="concat",
+            branches=(
+                (Conv2d(name="conv3", in_channels=8, out_channels=8, kernel=(1, 1)),),
+                (MaxPool2d(name="pool3", kernel=(3, 3), stride=(1, 1), padding=(1, 1)),),
+            ),
+        ),  # 16 x 4 x 4
+        Dropout(name="dropout", rate=0.5),
+        Flatten(name="flatten"),
+        Dense(name="dense1", in_features=256, out_features=32),
+        Tanh(name="tanh"),
+        Dense(name="classes", in_features=32, out_features=10),
+    )
+    return Architecture(name="every_layer", input_shape=(1, 28, 28), classes=10, layers=layers)
+
+
+def every_sequence_layer() -> Architecture:
+    """All that sequences go through: one LSTM, and one transformer's block, side by side."""
+    attention = (
+        LayerNorm(name="norm1", features=16),
+        SelfAttention(name="attention", features=16, heads=2),
+    )
+    window: dict[str, Any] = {"kernel": (7, 7), "stride": (7, 7)}
+    transformer = (
+        Conv2d(name="patches", in_channels=1, out_channels=16, **window, bias=False),
+        BatchNorm(name="patches_norm", channels=16),
+        Tokens(name="tokens"),  # 16 tokens of 16
+        ClassToken(name="class_token", features=16),
+        PositionEmbedding(name="positions", length=17, features=16),
+        Add(name="add1", branches=((), attention)),
+        LayerNorm(name="norm2", features=16),
+        Gelu(name="gelu"),
+        FirstToken(name="first_token"),
+    )
+    recurrent = (Rows(name="rows"), Lstm(name="lstm", in_features=28, hidden=16))
+    pooled = (
+        Conv2d(name="conv", in_channels=1, out_channels=16, kernel=(3, 3), bias=False),
+        GlobalAvgPool2d(name="global_pool"),
+    )
+    layers: tuple[Layer, ...] = (
+        Add(name="add2", branches=(transformer, recurrent, pooled)),
+        Dense(name="classes", in_features=16, out_features=10, bias=False),
+    )
+    return Architecture(
+        name="every_sequence_layer", input_shape=(1, 28, 28), classes=10, layers=layers
+    )

@@ -1,0 +1,65 @@
+"""ViT-Tiny (Dosovitskiy et al. 2020, in the size of DeiT-Ti by Touvron et al. 2020), no dropout.
+
+ImageNet form: patches of 16, as in timm's vit_tiny_patch16_224, 5,717,416 parameters. CIFAR-10
+form: the same on 32 x 32 with patches of 4, 5,362,762.
+"""
+
+from typing import Any
+
+from suite.models.architecture import Architecture
+from suite.models.layers import (
+    Add,
+    ClassToken,
+    Conv2d,
+    Dense,
+    FirstToken,
+    Gelu,
+    Layer,
+    LayerNorm,
+    PositionEmbedding,
+    SelfAttention,
+    Tokens,
+)
+
+SIZE, HEADS, BLOCKS = 192, 3, 12
+
+
+def vit_tiny() -> Architecture:
+    return _architecture("vit_tiny", image=224, patch=16, classes=1000)
+
+
+def vit_tiny_cifar10() -> Architecture:
+    return _architecture("vit_tiny_cifar10", image=32, patch=4, classes=10)
+
+
+def _architecture(name: str, *, image: int, patch: int, classes: int) -> Architecture:
+    window: dict[str, Any] = {"kernel": (patch, patch), "stride": (patch, patch)}
+    length = (image // patch) ** 2 + 1
+    layers = (
+        Conv2d(name="patches", in_channels=3, out_channels=SIZE, **window),
+        Tokens(name="tokens"),
+        ClassToken(name="class_token", features=SIZE),
+        PositionEmbedding(name="positions", length=length, features=SIZE),
+        *(layer for number in range(BLOCKS) for layer in _block(f"block{number}")),
+        LayerNorm(name="norm", features=SIZE),
+        FirstToken(name="first_token"),
+        Dense(name="classes", in_features=SIZE, out_features=classes),
+    )
+    return Architecture(name=name, input_shape=(3, image, image), classes=classes, layers=layers)
+
+
+def _block(name: str) -> tuple[Layer, ...]:
+    attention = (
+        LayerNorm(name=f"{name}_norm1", features=SIZE),
+        SelfAttention(name=f"{name}_attention", features=SIZE, heads=HEADS),
+    )
+    perceptron = (
+        LayerNorm(name=f"{name}_norm2", features=SIZE),
+        Dense(name=f"{name}_dense1", in_features=SIZE, out_features=4 * SIZE),
+        Gelu(name=f"{name}_gelu"),
+        Dense(name=f"{name}_dense2", in_features=4 * SIZE, out_features=SIZE),
+    )
+    return (
+        Add(name=f"{name}_add1", branches=((), attention)),
+        Add(name=f"{name}_add2", branches=((), perceptron)),
+    )
