@@ -23,6 +23,7 @@ from suite.report import as_json as json_report
 from suite.report import parity_table, table
 from suite.report.summary import summarise
 from suite.tensors import ProofFailed
+from suite.worker.protocol import SCHEMA_VERSION
 
 
 @dataclass
@@ -144,4 +145,4 @@ def conformance(command: list[str]) -> None:
         raise ConformanceFailed(
             f"{count} breaches of the protocol, the first: {first}", hint="docs/protocol.md"
         )
-    print("conforms to protocol version 1")
+    print(f"conforms to protocol version {SCHEMA_VERSION}")

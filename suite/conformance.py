@@ -23,6 +23,7 @@ from suite.events import ProtocolError
 from suite.inputs import Inputs, Mode
 from suite.manifest import Measure
 from suite.plan import Trial, expand
+from suite.tensors import sketch_sizes
 from suite.worker import host
 
 SAMPLES = {"train": 200, "test": 50}  # no multiple of the batch size: the last batch is filled
@@ -73,7 +74,7 @@ def _workload(work: Path, framework: str, variant: str) -> tuple[Trial, Inputs]:
     generator = np.random.default_rng(0)
     for split, samples in SAMPLES.items():
         images = generator.integers(0, 256, (samples, *dataset.shape), dtype=np.uint8)
-        np.save(work / f"{split}_images.npy", images)
+        np.save(work / f"{split}_inputs.npy", images)
         labels = generator.integers(0, dataset.classes, samples, dtype=np.int32)
         np.save(work / f"{split}_labels.npy", labels)
     given = inputs.make(trial.workload, dataset, data=work, seed=0, place=work / "inputs")
@@ -116,13 +117,16 @@ def _order(said: list[Event], mode: Mode) -> Iterator[str]:
 
 
 def _files(results: Path, given: Inputs) -> Iterator[str]:
-    count = given.architecture.parameter_count
+    model = given.architecture
+    parameters, statistics = sketch_sizes(model.parameters()), sketch_sizes(model.statistics())
     batch = manifest.suite("quick").workloads[0].batch_size
     shapes: dict[str, tuple[int, ...]] = {
-        "logits": (batch, given.architecture.classes),
+        "logits": (batch, model.classes),
+        "inference": (batch, model.classes),
         "loss": (),
-        "gradients": (count,),
-        "weights": (count,),
+        "gradients": (sum(parameters),),
+        "weights": (sum(parameters),),
+        "statistics": (sum(statistics),),
     }
     for step in range(STEPS):
         for name, shape in shapes.items():

@@ -82,7 +82,7 @@ def certify(
                 work=Path(place),
                 say=say,
             )
-            reference = _reference(prover, open_trials[0][0], fresh=fresh)
+            reference = reference_of(prover, open_trials[0][0], fresh=fresh)
             for trial, described, path in open_trials:
                 certificate = _certify(prover, trial, described, path.stem, reference)
                 if certificate.errors:  # a worker that died has proven nothing, either way
@@ -102,8 +102,7 @@ def _certify(
     try:
         found = prover.tensors(trial, trial.workload.precision, role="parity")
         errors = compare(found, expected)
-        if verdict(errors, []):
-            raised = raised_tolerances(reference.float32_errors)
+        raised = raised_tolerances(errors, reference)
         reason = verdict(errors, raised)
     except ProofFailed as error:
         reason = str(error)
@@ -125,11 +124,16 @@ def _certify(
     )
 
 
-def raised_tolerances(float32_errors: Errors) -> Errors:
-    """For each step, the tensors of which float32 loses more than the tolerance allows for."""
+def raised_tolerances(errors: Errors, reference: Reference) -> Errors:
+    """For each step, the tensors of which float32 itself loses more than the tolerance allows for.
+
+    Empty where all errors are within the tolerance: then float32's need not be known.
+    """
+    if verdict(errors, []) is None:
+        return []
     return [
         {name: MARGIN * error for name, error in step.items() if MARGIN * error > TOLERANCE}
-        for step in float32_errors
+        for step in reference.float32_errors
     ]
 
 
@@ -167,7 +171,7 @@ def worst(errors: Errors) -> dict[str, float]:
     return found
 
 
-def _reference(prover: Prover, trial: Trial, *, fresh: bool) -> Reference:
+def reference_of(prover: Prover, trial: Trial, *, fresh: bool = False) -> Reference:
     """The reference of the trial's workload, whoever is compared with it."""
     described = _workload(trial, prover.inputs, prover.steps)
     locks = [prover.prepared[framework].lock_sha256 for framework, _ in LOWERINGS]

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.models.layers import Layer, Parameter, Shape, series_macs, series_shapes, series_to_json
+from suite.models.branches import series_macs, series_shapes, series_to_json
+from suite.models.layers import Layer, Parameter, Shape
 
 
 @dataclass(frozen=True, kw_only=True)

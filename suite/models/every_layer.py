@@ -6,28 +6,29 @@ It stands for no published network.
 from typing import Any
 
 from suite.models.architecture import Architecture
+from suite.models.branches import Add, Concat
 from suite.models.layers import (
-    Add,
     AvgPool2d,
     BatchNorm,
-    ClassToken,
-    Concat,
     Conv2d,
     Dense,
     Dropout,
-    FirstToken,
     Flatten,
     Gelu,
     GlobalAvgPool2d,
     Layer,
     LayerNorm,
-    Lstm,
     MaxPool2d,
-    PositionEmbedding,
     Relu,
+    Tanh,
+)
+from suite.models.sequences import (
+    ClassToken,
+    FirstToken,
+    Lstm,
+    PositionEmbedding,
     Rows,
     SelfAttention,
-    Tanh,
     Tokens,
 )
 

@@ -9,9 +9,9 @@ convolutions, with no biases before the batch norms, where they change nothing: 
 from typing import Any
 
 from suite.models.architecture import Architecture
+from suite.models.branches import Concat
 from suite.models.layers import (
     BatchNorm,
-    Concat,
     Conv2d,
     Dense,
     Dropout,

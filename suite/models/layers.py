@@ -77,7 +77,7 @@ class Conv2d(Layer):
     bias: bool = True
 
     def output_shape(self, shape: Shape) -> Shape:
-        _expect(self, shape, len(shape) == 3 and shape[0] == self.in_channels)
+        expect(self, shape, len(shape) == 3 and shape[0] == self.in_channels)
         return (self.out_channels, *_window(shape, self.kernel, self.stride, self.padding))
 
     def parameters(self) -> tuple[Parameter, ...]:
@@ -99,7 +99,7 @@ class MaxPool2d(Layer):
     ceil: bool = False
 
     def output_shape(self, shape: Shape) -> Shape:
-        _expect(self, shape, len(shape) == 3)
+        expect(self, shape, len(shape) == 3)
         return (shape[0], *_window(shape, self.kernel, self.stride, self.padding, self.ceil))
 
 
@@ -113,7 +113,7 @@ class AvgPool2d(Layer):
     padding: Pair = (0, 0)
 
     def output_shape(self, shape: Shape) -> Shape:
-        _expect(self, shape, len(shape) == 3)
+        expect(self, shape, len(shape) == 3)
         return (shape[0], *_window(shape, self.kernel, self.stride, self.padding))
 
 
@@ -124,7 +124,7 @@ class GlobalAvgPool2d(Layer):
     kind = "global_avg_pool2d"
 
     def output_shape(self, shape: Shape) -> Shape:
-        _expect(self, shape, len(shape) == 3)
+        expect(self, shape, len(shape) == 3)
         return shape[:1]
 
 
@@ -139,13 +139,14 @@ class BatchNorm(Layer):
     channels: int
     epsilon: float = 1e-5
     momentum: float = 0.1
+    initial_scale: float = 1.0
 
     def output_shape(self, shape: Shape) -> Shape:
-        _expect(self, shape, len(shape) == 3 and shape[0] == self.channels)
+        expect(self, shape, len(shape) == 3 and shape[0] == self.channels)
         return shape
 
     def parameters(self) -> tuple[Parameter, ...]:
-        return _scale(self.name, self.channels)
+        return scale(self.name, self.channels, self.initial_scale)
 
     def statistics(self) -> tuple[Parameter, ...]:
         return (
@@ -163,11 +164,11 @@ class LayerNorm(Layer):
     epsilon: float = 1e-6
 
     def output_shape(self, shape: Shape) -> Shape:
-        _expect(self, shape, shape[-1] == self.features)
+        expect(self, shape, shape[-1] == self.features)
         return shape
 
     def parameters(self) -> tuple[Parameter, ...]:
-        return _scale(self.name, self.features)
+        return scale(self.name, self.features)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,7 +205,7 @@ class Flatten(Layer):
     kind = "flatten"
 
     def output_shape(self, shape: Shape) -> Shape:
-        _expect(self, shape, len(shape) == 3)
+        expect(self, shape, len(shape) == 3)
         return (math.prod(shape),)
 
 
@@ -218,7 +219,7 @@ class Dense(Layer):
     bias: bool = True
 
     def output_shape(self, shape: Shape) -> Shape:
-        _expect(self, shape, len(shape) <= 2 and shape[-1] == self.in_features)
+        expect(self, shape, len(shape) <= 2 and shape[-1] == self.in_features)
         return (*shape[:-1], self.out_features)
 
     def parameters(self) -> tuple[Parameter, ...]:
@@ -226,199 +227,6 @@ class Dense(Layer):
 
     def macs(self, shape: Shape) -> int:
         return math.prod(shape) * self.out_features
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rows(Layer):
-    """A grey image (1, height, width) to the sequence of its rows (height, width)."""
-
-    kind = "rows"
-
-    def output_shape(self, shape: Shape) -> Shape:
-        _expect(self, shape, len(shape) == 3 and shape[0] == 1)
-        return shape[1:]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tokens(Layer):
-    """(channels, height, width) to the sequence of its pixels, row by row: (height x width,
-    channels).
-    """
-
-    kind = "tokens"
-
-    def output_shape(self, shape: Shape) -> Shape:
-        _expect(self, shape, len(shape) == 3)
-        return (shape[1] * shape[2], shape[0])
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClassToken(Layer):
-    """Puts one learned vector before the sequence."""
-
-    kind = "class_token"
-    features: int
-
-    def output_shape(self, shape: Shape) -> Shape:
-        _expect(self, shape, len(shape) == 2 and shape[1] == self.features)
-        return (shape[0] + 1, shape[1])
-
-    def parameters(self) -> tuple[Parameter, ...]:
-        return (Parameter(name=f"{self.name}.weight", shape=(self.features,), std=0.02),)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PositionEmbedding(Layer):
-    """Adds one learned vector to each member of the sequence."""
-
-    kind = "position_embedding"
-    length: int
-    features: int
-
-    def output_shape(self, shape: Shape) -> Shape:
-        _expect(self, shape, shape == (self.length, self.features))
-        return shape
-
-    def parameters(self) -> tuple[Parameter, ...]:
-        shape = (self.length, self.features)
-        return (Parameter(name=f"{self.name}.weight", shape=shape, std=0.02),)
-
-
-@dataclass(frozen=True, kw_only=True)
-class FirstToken(Layer):
-    """(length, features) to (features,): the first of the sequence."""
-
-    kind = "first_token"
-
-    def output_shape(self, shape: Shape) -> Shape:
-        _expect(self, shape, len(shape) == 2)
-        return shape[1:]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SelfAttention(Layer):
-    """softmax(q k' / sqrt(features / heads)) v for each head (Vaswani et al. 2017), no mask.
-
-    `in_weight` (3 x features, features) holds queries, keys and values one after the other.
-    """
-
-    kind = "self_attention"
-    features: int
-    heads: int
-
-    def output_shape(self, shape: Shape) -> Shape:
-        _expect(self, shape, len(shape) == 2 and shape[1] == self.features)
-        return shape
-
-    def parameters(self) -> tuple[Parameter, ...]:
-        size, std = self.features, math.sqrt(1 / self.features)
-        return (
-            Parameter(name=f"{self.name}.in_weight", shape=(3 * size, size), std=std),
-            Parameter(name=f"{self.name}.in_bias", shape=(3 * size,)),
-            Parameter(name=f"{self.name}.out_weight", shape=(size, size), std=std),
-            Parameter(name=f"{self.name}.out_bias", shape=(size,)),
-        )
-
-    def macs(self, shape: Shape) -> int:
-        length, size = shape
-        return 4 * length * size * size + 2 * length * length * size
-
-
-@dataclass(frozen=True, kw_only=True)
-class Lstm(Layer):
-    """(length, in_features) to the last hidden state (hidden,), from states of zero.
-
-    Hochreiter and Schmidhuber 1997 with forget gates (Gers et al. 2000) and one bias;
-    `input_weight` (4 x hidden, in) and `hidden_weight` (4 x hidden, hidden) hold the gates in the
-    order input, forget, cell, output.
-    """
-
-    kind = "lstm"
-    in_features: int
-    hidden: int
-
-    def output_shape(self, shape: Shape) -> Shape:
-        _expect(self, shape, len(shape) == 2 and shape[1] == self.in_features)
-        return (self.hidden,)
-
-    def parameters(self) -> tuple[Parameter, ...]:
-        std = math.sqrt(1 / self.hidden)
-        gates = 4 * self.hidden
-        return (
-            Parameter(name=f"{self.name}.input_weight", shape=(gates, self.in_features), std=std),
-            Parameter(name=f"{self.name}.hidden_weight", shape=(gates, self.hidden), std=std),
-            Parameter(name=f"{self.name}.bias", shape=(gates,)),
-        )
-
-    def macs(self, shape: Shape) -> int:
-        return shape[0] * 4 * self.hidden * (self.in_features + self.hidden)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Branches(Layer):
-    """Several series of layers on one input; an empty one passes it on as it is."""
-
-    branches: tuple[tuple[Layer, ...], ...]
-
-    def parameters(self) -> tuple[Parameter, ...]:
-        return tuple(each for leaf in self.leaves() for each in leaf.parameters())
-
-    def statistics(self) -> tuple[Parameter, ...]:
-        return tuple(each for leaf in self.leaves() for each in leaf.statistics())
-
-    def macs(self, shape: Shape) -> int:
-        return sum(series_macs(branch, shape) for branch in self.branches)
-
-    def leaves(self) -> Iterator[Layer]:
-        for branch in self.branches:
-            for layer in branch:
-                yield from layer.leaves()
-
-    def to_json(self, shape: Shape) -> dict[str, Any]:
-        branches = [series_to_json(branch, shape) for branch in self.branches]
-        return {"kind": self.kind, "name": self.name, "input_shape": shape, "branches": branches}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Add(Branches):
-    """The sum of its branches."""
-
-    kind = "add"
-
-    def output_shape(self, shape: Shape) -> Shape:
-        ends = [series_shapes(branch, shape)[-1] for branch in self.branches]
-        _expect(self, shape, len(set(ends)) == 1)
-        return ends[0]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Concat(Branches):
-    """Its branches' channels one after the other."""
-
-    kind = "concat"
-
-    def output_shape(self, shape: Shape) -> Shape:
-        ends = [series_shapes(branch, shape)[-1] for branch in self.branches]
-        _expect(self, shape, len({end[1:] for end in ends}) == 1)
-        return (sum(end[0] for end in ends), *ends[0][1:])
-
-
-def series_shapes(layers: tuple[Layer, ...], shape: Shape) -> list[Shape]:
-    """`shape`, then the shape after each layer; ValueError where two do not fit."""
-    shapes = [shape]
-    for layer in layers:
-        shapes.append(layer.output_shape(shapes[-1]))
-    return shapes
-
-
-def series_to_json(layers: tuple[Layer, ...], shape: Shape) -> list[dict[str, Any]]:
-    shapes = series_shapes(layers, shape)
-    return [layer.to_json(before) for layer, before in zip(layers, shapes, strict=False)]
-
-
-def series_macs(layers: tuple[Layer, ...], shape: Shape) -> int:
-    shapes = series_shapes(layers, shape)
-    return sum(layer.macs(before) for layer, before in zip(layers, shapes, strict=False))
 
 
 def _affine(name: str, shape: Shape, *, bias: bool) -> tuple[Parameter, ...]:
@@ -430,8 +238,9 @@ def _affine(name: str, shape: Shape, *, bias: bool) -> tuple[Parameter, ...]:
     return (weight, Parameter(name=f"{name}.bias", shape=shape[:1]))
 
 
-def _scale(name: str, size: int) -> tuple[Parameter, ...]:
-    weight = Parameter(name=f"{name}.weight", shape=(size,), mean=1.0)
+def scale(name: str, size: int, initial: float = 1.0) -> tuple[Parameter, ...]:
+    """What a normalisation multiplies by, from `initial`, and adds, from 0."""
+    weight = Parameter(name=f"{name}.weight", shape=(size,), mean=initial)
     return (weight, Parameter(name=f"{name}.bias", shape=(size,)))
 
 
@@ -442,6 +251,7 @@ def _window(shape: Shape, kernel: Pair, stride: Pair, padding: Pair, ceil: bool 
     return tuple(rounded((size + 2 * pad - k) / step) + 1 for size, k, step, pad in sizes)
 
 
-def _expect(layer: Layer, shape: Shape, fits: bool) -> None:
+def expect(layer: Layer, shape: Shape, fits: bool) -> None:
+    """Raise ValueError where the layer cannot take an input of `shape`."""
     if not fits:
         raise ValueError(f"layer {layer.name!r} cannot take an input of shape {shape}")

@@ -4,7 +4,8 @@
 """
 
 from suite.models.architecture import Architecture
-from suite.models.layers import Dense, Lstm, Rows
+from suite.models.layers import Dense
+from suite.models.sequences import Lstm, Rows
 
 
 def lstm() -> Architecture:

@@ -5,8 +5,8 @@ kuangliu/pytorch-cifar, a 3 x 3 convolution of stride 1 and no pool at the start
 """
 
 from suite.models.architecture import Architecture
+from suite.models.branches import Add
 from suite.models.layers import (
-    Add,
     BatchNorm,
     Conv2d,
     Dense,
@@ -61,7 +61,7 @@ def _bottleneck(name: str, inputs: int, size: int, stride: int) -> tuple[Layer, 
         Relu(name=f"{name}_relu1"),
         *_conv(f"{name}_conv2", size, size, kernel=3, stride=stride),
         Relu(name=f"{name}_relu2"),
-        *_conv(f"{name}_conv3", size, outputs),
+        *_conv(f"{name}_conv3", size, outputs, initial_scale=0.0),
     )
     same = inputs == outputs and stride == 1
     shortcut = () if same else _conv(f"{name}_shortcut", inputs, outputs, stride=stride)
@@ -69,7 +69,13 @@ def _bottleneck(name: str, inputs: int, size: int, stride: int) -> tuple[Layer, 
 
 
 def _conv(
-    name: str, inputs: int, outputs: int, *, kernel: int = 1, stride: int = 1
+    name: str,
+    inputs: int,
+    outputs: int,
+    *,
+    kernel: int = 1,
+    stride: int = 1,
+    initial_scale: float = 1.0,
 ) -> tuple[Layer, ...]:
     """A convolution without bias and its batch norm."""
     return (
@@ -82,5 +88,5 @@ def _conv(
             padding=(kernel // 2, kernel // 2),
             bias=False,
         ),
-        BatchNorm(name=f"{name}_norm", channels=outputs),
+        BatchNorm(name=f"{name}_norm", channels=outputs, initial_scale=initial_scale),
     )

@@ -7,19 +7,9 @@ form: the same on 32 x 32 with patches of 4, 5,362,762.
 from typing import Any
 
 from suite.models.architecture import Architecture
-from suite.models.layers import (
-    Add,
-    ClassToken,
-    Conv2d,
-    Dense,
-    FirstToken,
-    Gelu,
-    Layer,
-    LayerNorm,
-    PositionEmbedding,
-    SelfAttention,
-    Tokens,
-)
+from suite.models.branches import Add
+from suite.models.layers import Conv2d, Dense, Gelu, Layer, LayerNorm
+from suite.models.sequences import ClassToken, FirstToken, PositionEmbedding, SelfAttention, Tokens
 
 SIZE, HEADS, BLOCKS = 192, 3, 12
 

@@ -27,10 +27,10 @@ class Split:
         self._channels_last = layout == "NHWC" and self._raw.ndim == 4
         self._precision = trial.precision
         self._whole: Array | None = None
+        self._scale = list(zip(trial.normalize["mean"], trial.normalize["std"]))
         # One value for each possible byte: the same float for the same pixel in every framework.
-        scale = zip(trial.normalize["mean"], trial.normalize["std"])
         self._values = np.array(
-            [((np.arange(256) / 255 - mean) / std) for mean, std in scale], trial.precision
+            [((np.arange(256) / 255 - mean) / std) for mean, std in self._scale], trial.precision
         )
 
     def into_memory(self) -> None:
@@ -46,7 +46,8 @@ class Split:
 
     def _make(self, raw: Array) -> Array:
         if raw.dtype != np.uint8:
-            return raw.astype(self._precision)
+            mean, std = self._scale[0]
+            return ((raw.astype(np.float64) - mean) / std).astype(self._precision)
         inputs = np.empty(raw.shape, self._precision)
         for channel, values in enumerate(self._values):
             inputs[:, channel] = values[raw[:, channel]]

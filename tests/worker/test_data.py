@@ -1,27 +1,48 @@
+import dataclasses
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from suite.worker.data import Batches, load_split
-from suite.worker.protocol import Trial, flatten, read_weights
+from suite.worker.data import DEVICE_BATCHES, Batches, Split, feed
+from suite.worker.protocol import Trial, read_weights
+
+ALL = np.arange(200)
 
 
 def test_images_are_normalised_alike_in_both_layouts(trial: Trial) -> None:
-    images, labels = load_split(trial, "train", "NCHW")
-    raw = np.load(Path(trial.paths["data"]) / "train_images.npy")
+    images, labels = Split(trial, "train", "NCHW").take(ALL)
+    raw = np.load(Path(trial.paths["data"]) / "train_inputs.npy")
     expected = (raw / 255 - 0.1307) / 0.3081
     assert images.dtype == np.float32 and labels.dtype == np.int32
     np.testing.assert_allclose(images, expected, rtol=1e-6, atol=1e-7)
-    channels_last, _ = load_split(trial, "train", "NHWC")
+    channels_last, _ = Split(trial, "train", "NHWC").take(ALL)
     assert channels_last.flags.c_contiguous
     assert np.array_equal(channels_last.transpose(0, 3, 1, 2), images)
+
+
+def test_from_memory_comes_what_comes_from_disk(trial: Trial) -> None:
+    from_disk, in_memory = Split(trial, "train", "NHWC"), Split(trial, "train", "NHWC")
+    in_memory.into_memory()
+    chosen = np.array([7, 3, 199])
+    for one, other in zip(from_disk.take(chosen), in_memory.take(chosen), strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_rows_of_a_table_are_scaled_as_they_are(trial: Trial, tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).normal(size=(5, 16)).astype(np.float32)
+    np.save(tmp_path / "train_inputs.npy", rows)
+    np.save(tmp_path / "train_labels.npy", np.zeros(5, np.int32))
+    paths, scale = {**trial.paths, "data": str(tmp_path)}, {"mean": [1.0], "std": [2.0]}
+    table = dataclasses.replace(trial, paths=paths, normalize=scale)
+    found, _ = Split(table, "train", "NHWC").take(np.arange(5))
+    np.testing.assert_allclose(found, (rows - 1) / 2, rtol=1e-6)
 
 
 def test_an_epoch_sees_every_sample_and_fills_its_last_batch_from_its_start(trial: Trial) -> None:
     batches = Batches(trial, "NCHW")
     order = np.load(trial.paths["order"])[0]
-    images, _ = load_split(trial, "train", "NCHW")
+    images, _ = batches.split.take(ALL)
     assert batches.steps_per_epoch == 4  # 200 samples in batches of 64
     seen = [batches.at(step)[0] for step in range(4)]
     assert {len(batch) for batch in seen} == {64}
@@ -30,10 +51,35 @@ def test_an_epoch_sees_every_sample_and_fills_its_last_batch_from_its_start(tria
     assert np.array_equal(batches.at(4)[0], seen[0])
 
 
+class Device:
+    """Keeps what is put on it."""
+
+    def __init__(self) -> None:
+        self.put_count = 0
+
+    def put(self, inputs: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        self.put_count += 1
+        return inputs, labels
+
+
+@pytest.mark.parametrize("place", ["disk", "host", "device"])
+def test_the_same_batches_come_from_disk_host_and_device(trial: Trial, place: str) -> None:
+    device, batches = Device(), Batches(trial, "NCHW")
+    batch_of = feed(dataclasses.replace(trial, input=place), device, batches)
+    for step in range(4):
+        for found, expected in zip(batch_of(step), Batches(trial, "NCHW").at(step), strict=True):
+            assert np.array_equal(found, expected)
+    assert device.put_count == 4 < DEVICE_BATCHES
+    again = batch_of(4)  # the first of the next epoch, or the first that lies there
+    assert np.array_equal(again[0], batch_of(0)[0])
+    assert device.put_count == (4 if place == "device" else 6)
+
+
 def test_weights_come_back_as_they_were_written(trial: Trial) -> None:
     weights = read_weights(trial)
     assert weights["conv2.weight"].shape == (50, 20, 5, 5)
-    assert np.array_equal(flatten(trial, weights), np.load(trial.paths["weights"]))
+    flat = np.concatenate([values.ravel() for values in weights.values()])
+    assert np.array_equal(flat, np.load(trial.paths["weights"]))
     np.save(trial.paths["weights"], np.zeros(5, np.float32))
     with pytest.raises(ValueError, match="holds 5 values, the parameters need 431080"):
         read_weights(trial)
@@ -41,6 +87,18 @@ def test_weights_come_back_as_they_were_written(trial: Trial) -> None:
 
 def test_another_schema_version_is_refused(trial: Trial, tmp_path: Path) -> None:
     path = tmp_path / "trial" / "trial.json"
-    path.write_text(path.read_text().replace('"schema_version": 1', '"schema_version": 2'))
-    with pytest.raises(ValueError, match="schema version 2, this worker speaks 1"):
+    path.write_text(path.read_text().replace('"schema_version": 2', '"schema_version": 1'))
+    with pytest.raises(ValueError, match="schema version 1, this worker speaks 2"):
         Trial.read(path.parent)
+
+
+def test_in_parity_no_layer_is_left_to_chance(trial: Trial) -> None:
+    inner = [{"kind": "dropout", "name": "d2"}, {"kind": "relu", "name": "r2"}]
+    layers = [
+        {"kind": "dropout", "name": "d1"},
+        {"kind": "add", "name": "a", "branches": [inner, []]},
+    ]
+    changed = dataclasses.replace(trial, architecture={**trial.architecture, "layers": layers})
+    assert [layer["name"] for layer in changed.leaves()] == ["d1", "d2", "r2"]
+    proven = dataclasses.replace(changed, mode="parity")
+    assert [layer["name"] for layer in proven.leaves()] == ["r2"]

@@ -18,7 +18,11 @@ class Regression:
         self.read_in_block = False
         self._rate = learning_rate
 
-    def train_step(self, images: Array, labels: Array) -> float:
+    def put(self, inputs: Array, labels: Array) -> tuple[Array, Array]:
+        return inputs, labels
+
+    def train_step(self, batch: tuple[Array, Array]) -> float:
+        images, labels = batch
         self.steps += 1
         logits = self.logits(images)
         exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -35,7 +39,10 @@ class Regression:
     def logits(self, images: Array) -> Array:
         return images.reshape(len(images), -1) @ self.matrix
 
-    def gradients(self, images: Array, labels: Array) -> Weights:
+    def gradients(self, inputs: Array, labels: Array) -> tuple[Array, Weights]:
+        return self.logits(inputs), {}
+
+    def statistics(self) -> Weights:
         return {}
 
     def weights(self) -> Weights:

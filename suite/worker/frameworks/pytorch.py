@@ -95,8 +95,8 @@ class Session:
 
 
 def _numpy(tensor: torch.Tensor) -> Array:
-    """A copy."""
-    values: Array = tensor.detach().cpu().numpy().copy()
+    """A copy, in the trial's precision."""
+    values: Array = tensor.detach().cpu().to(torch.get_default_dtype()).numpy().copy()
     return values
 
 

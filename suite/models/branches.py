@@ -1,0 +1,76 @@
+"""Series of layers, and layers that hold several series side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from suite.models.layers import Layer, Parameter, Shape, expect
+
+
+@dataclass(frozen=True, kw_only=True)
+class Branches(Layer):
+    """Several series of layers on one input; an empty one passes it on as it is."""
+
+    branches: tuple[tuple[Layer, ...], ...]
+
+    def parameters(self) -> tuple[Parameter, ...]:
+        return tuple(each for leaf in self.leaves() for each in leaf.parameters())
+
+    def statistics(self) -> tuple[Parameter, ...]:
+        return tuple(each for leaf in self.leaves() for each in leaf.statistics())
+
+    def macs(self, shape: Shape) -> int:
+        return sum(series_macs(branch, shape) for branch in self.branches)
+
+    def leaves(self) -> Iterator[Layer]:
+        for branch in self.branches:
+            for layer in branch:
+                yield from layer.leaves()
+
+    def to_json(self, shape: Shape) -> dict[str, Any]:
+        branches = [series_to_json(branch, shape) for branch in self.branches]
+        return {"kind": self.kind, "name": self.name, "input_shape": shape, "branches": branches}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Add(Branches):
+    """The sum of its branches."""
+
+    kind = "add"
+
+    def output_shape(self, shape: Shape) -> Shape:
+        ends = [series_shapes(branch, shape)[-1] for branch in self.branches]
+        expect(self, shape, len(set(ends)) == 1)
+        return ends[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Concat(Branches):
+    """Its branches' channels one after the other."""
+
+    kind = "concat"
+
+    def output_shape(self, shape: Shape) -> Shape:
+        ends = [series_shapes(branch, shape)[-1] for branch in self.branches]
+        expect(self, shape, len({end[1:] for end in ends}) == 1)
+        return (sum(end[0] for end in ends), *ends[0][1:])
+
+
+def series_shapes(layers: tuple[Layer, ...], shape: Shape) -> list[Shape]:
+    """`shape`, then the shape after each layer; ValueError where two do not fit."""
+    shapes = [shape]
+    for layer in layers:
+        shapes.append(layer.output_shape(shapes[-1]))
+    return shapes
+
+
+def series_to_json(layers: tuple[Layer, ...], shape: Shape) -> list[dict[str, Any]]:
+    shapes = series_shapes(layers, shape)
+    return [layer.to_json(before) for layer, before in zip(layers, shapes, strict=False)]
+
+
+def series_macs(layers: tuple[Layer, ...], shape: Shape) -> int:
+    shapes = series_shapes(layers, shape)
+    return sum(layer.macs(before) for layer, before in zip(layers, shapes, strict=False))
