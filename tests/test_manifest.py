@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from suite import manifest
+from suite import closed, manifest
+from suite.closed import Closed
 from suite.errors import ManifestError, UsageError
 from suite.paths import LOCKS, MANIFESTS
 
@@ -12,14 +13,14 @@ MNIST = (MANIFESTS / "datasets" / "mnist.yaml").read_text(encoding="utf-8")
 
 
 @pytest.fixture
-def refused(tmp_path: Path) -> Callable[[str, type[manifest.Closed]], str]:
+def refused(tmp_path: Path) -> Callable[[str, type[Closed]], str]:
     """The message with which a text is refused, the file's folder left out."""
 
-    def load(text: str, schema: type[manifest.Closed] = manifest.SuiteManifest) -> str:
+    def load(text: str, schema: type[Closed] = manifest.SuiteManifest) -> str:
         path = tmp_path / "bad.yaml"
         path.write_text(text, encoding="utf-8")
         with pytest.raises(ManifestError) as caught:
-            manifest.load(path, schema)
+            closed.load(path, schema)
         assert "\n" not in str(caught.value)
         return str(caught.value).replace(f"{tmp_path}/", "")
 
