@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,8 +14,10 @@ from suite.app_run import folder_of, plan_of, progress, show, working
 from suite.engines.choice import Wanted
 from suite.errors import (
     ConformanceFailed,
+    DataError,
     DlsuiteError,
     EngineError,
+    Interrupted,
     ParityFailed,
 )
 from suite.models import MODELS
@@ -23,6 +26,8 @@ from suite.paths import home
 from suite.report import as_json as json_report
 from suite.report import parity_table, table
 from suite.report.summary import summarise
+
+SHOWN = 5  # files that cannot be read, named in one line
 
 
 @dataclass
@@ -100,10 +105,38 @@ def report(run: Path, *, results: Path, as_json: bool) -> None:
 
 
 def prepare(name: str, source: Path | None) -> None:
-    """Prepare a dataset and say where it lies."""
+    """Prepare a dataset, say where it lies, and what of the user's files is not in it."""
+    dataset = manifest.dataset(name)
     with progress() as live:
-        place = datasets.prepare(manifest.dataset(name), say=live.say, source=source)
+        try:
+            place = datasets.prepare(dataset, say=live.say, source=source)
+        except KeyboardInterrupt:
+            hint = "the same command begins again; images that are decoded already are kept"
+            raise Interrupted("interrupted", hint=hint) from None
     print(place)
+    images = datasets.read(dataset).images
+    if images and images.unreadable:
+        left_out = sorted(images.unreadable)
+        total = sum(images.samples.values()) + len(left_out)
+        more = ", ..." if len(left_out) > SHOWN else ""
+        print(
+            f"{len(left_out):,} of {total:,} files cannot be read: "
+            f"{', '.join(left_out[:SHOWN])}{more}; the rest is used, "
+            f"and {place / 'dataset.json'} names them all with the reason",
+            file=sys.stderr,
+        )
+
+
+def verify(name: str) -> None:
+    """Compare every prepared file with its checksum; DataError where one is another."""
+    dataset = manifest.dataset(name)
+    damaged = datasets.verify(dataset, full=True)
+    if damaged:
+        raise DataError(
+            f"{datasets.folder(dataset) / damaged}: missing, cut short or changed",
+            hint=datasets.command(dataset),
+        )
+    print(datasets.folder(dataset))
 
 
 def list_all() -> None:

@@ -170,14 +170,23 @@ def report(
 def prepare(
     name: Annotated[str, typer.Argument(help="The dataset (dlsuite list).")],
     source: Annotated[
-        Path | None, typer.Option("--from", help="Only this folder, which holds the raw files.")
+        Path | None,
+        typer.Option("--from", help="Only this folder, which holds the raw files or images."),
     ] = None,
 ) -> None:
     """Obtain a dataset from the first source that has it, verify it, convert it.
 
+    An image folder (imagenet) is decoded once; interrupted, the same command goes on.
+
     Example: dlsuite data prepare mnist --from ~/mnist
     """
     app.prepare(name, source)
+
+
+@data.command()
+def verify(name: Annotated[str, typer.Argument(help="The dataset (dlsuite list).")]) -> None:
+    """Read every prepared file and compare its checksum."""
+    app.verify(name)
 
 
 @cli.command("list")

@@ -72,8 +72,8 @@ def _workload(work: Path, framework: str, variant: str) -> tuple[Trial, Inputs]:
     dataset = manifest.dataset("mnist").model_copy(update={"samples": SAMPLES})
     generator = np.random.default_rng(0)
     for split, samples in SAMPLES.items():
-        images = generator.integers(0, 256, (samples, *dataset.shape), dtype=np.uint8)
-        np.save(work / f"{split}_images.npy", images)
+        pixels = generator.integers(0, 256, (samples, *dataset.shape), dtype=np.uint8)
+        np.save(work / f"{split}_inputs.npy", pixels)
         labels = generator.integers(0, dataset.classes, samples, dtype=np.int32)
         np.save(work / f"{split}_labels.npy", labels)
     given = inputs.make(trial.workload, dataset, data=work, seed=0, place=work / "inputs")

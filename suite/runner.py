@@ -91,6 +91,7 @@ class Runner:
             if workload not in made:
                 dataset = manifest.dataset(workload.dataset)
                 data = datasets.ready(dataset, self._progress.say)
+                dataset = datasets.describe(dataset)
                 place = self._work / f"inputs-{len(made)}"
                 made[workload] = inputs.make(
                     workload, dataset, data=data, seed=trial.seed, place=place

@@ -48,7 +48,7 @@ def decode(chunk: Chunk, root: Path, target: Path, offset: int, size: int) -> di
             raise
         except Exception as error:  # whatever a decoder makes of a broken file
             root.stat()  # gone altogether (a drive, a mount): no fault of the file
-            reason = str(error).replace(repr(str(root / name)), "it")
+            reason = str(error).replace(repr(str(root / name)), "").rstrip(": ")
             unreadable[name] = f"{type(error).__name__}: {reason}"
     with target.open("r+b") as file:
         file.seek(offset + chunk.first * rows[0].nbytes)
