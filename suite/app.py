@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from suite import conformance as conformance_test
-from suite import datasets, manifest, owners, planfile, records
+from suite import datasets, manifest, planfile, records
 from suite import doctor as diagnosis
-from suite.app_run import folder_of, plan_of, progress, show, working
-from suite.engines.choice import Wanted
+from suite.app_run import folder_of, progress, show
 from suite.errors import (
     ConformanceFailed,
+    DataError,
     DlsuiteError,
     EngineError,
-    ParityFailed,
+    Interrupted,
 )
 from suite.models import MODELS
-from suite.owners import IfBusy
-from suite.paths import home
 from suite.report import as_json as json_report
-from suite.report import parity_table, table
+from suite.report import table
 from suite.report.summary import summarise
-from suite.tensors import ProofFailed
 from suite.worker.protocol import SCHEMA_VERSION
+
+SHOWN = 5  # files that cannot be read, named in one line
 
 
 @dataclass
@@ -48,43 +48,6 @@ def known(error: Exception) -> DlsuiteError:
     )
 
 
-def parity(
-    suite: str,
-    *,
-    frameworks: list[str],
-    model: str | None,
-    fresh: bool,
-    wanted: Wanted,
-    if_busy: IfBusy,
-) -> None:
-    """Prove and print; ParityFailed where a framework is not proven."""
-    plan = plan_of(suite, frameworks=frameworks, model=model, device=wanted.device)
-    rows: list[parity_table.Row] = []
-    failed = []
-    owner = owners.new_id()
-    with (
-        progress() as live,
-        working(wanted, plan.frameworks, live, owner=owner, if_busy=if_busy) as (_, runner),
-    ):
-        runner.prepare(plan.frameworks)
-        for workload, inputs in runner.inputs(plan).items():
-            trials = [trial for trial in plan.trials if trial.workload == workload]
-            try:
-                certificates = runner.certify(trials, inputs, fresh=fresh)
-            except ProofFailed as error:
-                raise ParityFailed(str(error), hint="dlsuite doctor") from None
-            for trial in trials:
-                certificate = certificates.get(trial.trial_id)
-                refusal = runner.refusal(trial.framework)
-                reason = certificate.reason if certificate else refusal and refusal.error.message
-                if reason:
-                    failed.append(f"{trial.framework} {trial.variant}: {reason}")
-                rows.append((trial, certificate))
-    table.console().print(parity_table.render(rows))
-    if failed:
-        raise ParityFailed("; ".join(failed), hint=f"see the workers' logs in {home() / 'logs'}")
-
-
 def report(run: Path, *, results: Path, as_json: bool) -> None:
     """Print a run's summary; `run` is a folder, or a name in `results`."""
     folder = folder_of(run, results)
@@ -101,10 +64,38 @@ def report(run: Path, *, results: Path, as_json: bool) -> None:
 
 
 def prepare(name: str, source: Path | None) -> None:
-    """Prepare a dataset and say where it lies."""
+    """Prepare a dataset, say where it lies, and what of the user's files is not in it."""
+    dataset = manifest.dataset(name)
     with progress() as live:
-        place = datasets.prepare(manifest.dataset(name), say=live.say, source=source)
+        try:
+            place = datasets.prepare(dataset, say=live.say, source=source)
+        except KeyboardInterrupt:
+            hint = "the same command begins again; images that are decoded already are kept"
+            raise Interrupted("interrupted", hint=hint) from None
     print(place)
+    images = datasets.read(dataset).images
+    if images and images.unreadable:
+        left_out = sorted(images.unreadable)
+        total = sum(images.samples.values()) + len(left_out)
+        more = ", ..." if len(left_out) > SHOWN else ""
+        print(
+            f"{len(left_out):,} of {total:,} files cannot be read: "
+            f"{', '.join(left_out[:SHOWN])}{more}; the rest is used, "
+            f"and {place / 'dataset.json'} names them all with the reason",
+            file=sys.stderr,
+        )
+
+
+def verify(name: str) -> None:
+    """Compare every prepared file with its checksum; DataError where one is another."""
+    dataset = manifest.dataset(name)
+    damaged = datasets.verify(dataset, full=True)
+    if damaged:
+        raise DataError(
+            f"{datasets.folder(dataset) / damaged}: missing, cut short or changed",
+            hint=datasets.command(dataset),
+        )
+    print(datasets.folder(dataset))
 
 
 def list_all() -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from suite import manifest, owners, planfile, records, reference
+from suite import datasets, manifest, owners, planfile, records, reference
 from suite.engines import choice
 from suite.engines.base import Engine
 from suite.engines.choice import Wanted
@@ -205,7 +205,8 @@ def _chosen(
 def _check_data(suite: SuiteManifest) -> None:
     """See that each workload's model takes its dataset and its batch is no larger than that."""
     for workload in suite.workloads:
-        data, model = manifest.dataset(workload.dataset), MODELS[workload.model]()
+        data = datasets.describe(datasets.of(workload))
+        model = MODELS[workload.model]()
         if (data.shape, data.classes) != (model.input_shape, model.classes):
             raise ManifestError(
                 f"suite {suite.name!r}: {workload.model} takes {model.input_shape} and tells "

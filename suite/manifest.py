@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
-import yaml
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from pydantic import AfterValidator as After
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
-    ValidationError,
+    ValidationInfo,
+    field_validator,
 )
 
-from suite.errors import ManifestError, nearest, unknown
+from suite.closed import Closed, M, load
+from suite.errors import nearest, unknown
 from suite.models import MODELS
 from suite.paths import MANIFESTS
-
-
-class Closed(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 def _python_range(text: str) -> str:
@@ -44,6 +38,10 @@ def _model(name: str) -> str:
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Split = Literal["train", "test"]
+SPLITS: tuple[Split, ...] = ("train", "test")
+Role = Annotated[str, Field(pattern=r"^(train|test)_(images|labels|[0-9]+)$")]
+T = TypeVar("T")
 
 
 class FrameworkManifest(Closed):
@@ -67,6 +65,8 @@ class HttpsSource(Closed):
     kind: Literal["https"]
     url: str
     suffix: Literal["", ".gz"] = ""
+    archive: str | None = None  # a tar archive that holds all files; else each is fetched by itself
+    folder: str = ""  # where in the archive they are
 
 
 class NpmSource(Closed):
@@ -77,23 +77,90 @@ class NpmSource(Closed):
 
 
 class Normalize(Closed):
-    """Per channel, of pixels scaled to 0..1: (pixel - mean) / std."""
+    """(value - mean) / std, where a pixel's value is scaled to 0..1.
+
+    Of images one mean and one deviation for each channel; of a table one for all features.
+    """
 
     mean: tuple[float, ...]
     std: tuple[PositiveFloat, ...]
 
 
+# What a dataset's manifest must have by its format; what another format has, it must not have.
+FORMAT_FIELDS = {
+    "idx": ("samples", "files"),
+    "cifar": ("samples", "files"),
+    "generated": ("samples", "prepared"),
+    "image_folder": (),
+    "synthetic": ("samples",),
+}
+IDX_ROLES = {"train_images", "train_labels", "test_images", "test_labels"}
+
+
 class DatasetManifest(Closed):
-    """manifests/datasets/<name>.yaml"""
+    """manifests/datasets/<name>.yaml
+
+    `idx` and `cifar` are files that a source has, `generated` is made here from a fixed seed,
+    `image_folder` is the user's own folder of images: how many samples and classes it has is known
+    once it is prepared (`datasets.describe`).
+    """
 
     name: Name
     title: str
-    shape: tuple[PositiveInt, PositiveInt, PositiveInt]  # channels, height, width
+    format: Literal["idx", "cifar", "generated", "image_folder", "synthetic"]
+    shape: tuple[PositiveInt, ...]  # (features) or (channels, height, width)
     classes: PositiveInt
-    samples: dict[Literal["train", "test"], PositiveInt]
     normalize: Normalize
-    files: dict[Literal["train_images", "train_labels", "test_images", "test_labels"], DataFile]
-    sources: tuple[Annotated[HttpsSource | NpmSource, Field(discriminator="kind")], ...]
+    samples: dict[Split, PositiveInt] = Field(default={}, validate_default=True)
+    files: dict[Role, DataFile] = Field(default={}, validate_default=True)
+    prepared: dict[str, Sha256] = Field(default={}, validate_default=True)  # of the .npy files
+    sources: tuple[Annotated[HttpsSource | NpmSource, Field(discriminator="kind")], ...] = ()
+
+    @field_validator("shape")
+    @classmethod
+    def _shaped(cls, value: tuple[int, ...], others: ValidationInfo) -> tuple[int, ...]:
+        form = others.data.get("format")
+        if form == "synthetic":
+            return value
+        if len(value) != (1 if form == "generated" else 3):
+            wanted = "1 number (features)" if form == "generated" else "channels, height, width"
+            raise ValueError(f"format {form} takes {wanted}")
+        if form == "image_folder" and (value[0], value[1]) != (3, value[2]):
+            raise ValueError("format image_folder takes 3 channels and a square")
+        return value
+
+    @field_validator("normalize")
+    @classmethod
+    def _one_for_each_channel(cls, value: Normalize, others: ValidationInfo) -> Normalize:
+        shape = others.data.get("shape", ())
+        wanted = shape[0] if len(shape) == 3 else 1
+        if shape and {len(value.mean), len(value.std)} != {wanted}:
+            raise ValueError(f"shape {shape} takes {wanted} mean and std")
+        return value
+
+    @field_validator("samples", "files", "prepared", "sources")
+    @classmethod
+    def _of_the_format(cls, value: T, others: ValidationInfo) -> T:
+        name, form = str(others.field_name), others.data.get("format")
+        fields = FORMAT_FIELDS.get(str(form))
+        if fields is None:
+            return value  # the format itself is refused
+        if name in fields and not value:
+            raise ValueError(f"format {form} needs {name}")
+        if value and name not in fields and not (name == "sources" and "files" in fields):
+            raise ValueError(f"format {form} has no {name}")
+        return value
+
+    @field_validator("samples", "files", "prepared")
+    @classmethod
+    def _whole(cls, value: dict[str, T], others: ValidationInfo) -> dict[str, T]:
+        wanted = set[str](SPLITS)
+        found = {key.partition("_")[0] for key in value}
+        if others.field_name == "files" and others.data.get("format") == "idx":
+            wanted, found = IDX_ROLES, set(value)
+        if value and found != wanted:
+            raise ValueError(f"{', '.join(sorted(wanted))} are needed, and nothing else")
+        return value
 
 
 Share = Annotated[float, Field(ge=0, lt=1)]
@@ -165,9 +232,6 @@ class SuiteManifest(Closed):
     measure: Measure = Measure()
 
 
-M = TypeVar("M", bound=Closed)
-
-
 def framework(name: str) -> FrameworkManifest:
     return _named("framework", name, FrameworkManifest)
 
@@ -196,85 +260,3 @@ def _named(kind: Literal["framework", "dataset", "suite"], name: str, schema: ty
     if name not in names(kind):
         raise unknown(kind, name, names(kind))
     return load(MANIFESTS / f"{kind}s" / f"{name}.yaml", schema)
-
-
-def load(path: Path, schema: type[M]) -> M:
-    """Read and check one manifest; ManifestError names the file, the line and what is wrong."""
-    try:
-        text = path.read_text(encoding="utf-8")
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        values = yaml.safe_load(text)
-    except OSError as error:
-        raise ManifestError(f"{path}: {error.strerror}", hint="dlsuite list") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        reason = " ".join(str(error).split())
-        raise ManifestError(f"{path}: not YAML: {reason}", hint=f"edit {path}") from None
-    try:
-        return schema.model_validate(values)
-    except ValidationError as error:
-        # A misspelt key is also a missing one: its misspelling says more.
-        first = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
-        line = _line(node, first["loc"])
-        reason = _reason(schema, first)
-        raise ManifestError(f"{path}:{line}: {reason}", hint=f"edit {path}") from None
-
-
-def _reason(schema: type[BaseModel], error: Any) -> str:
-    location = ".".join(str(part) for part in error["loc"])
-    if error["type"] == "extra_forbidden":
-        key = str(error["loc"][-1])
-        return f"unknown key {key!r}; {nearest(key, _keys(schema, error['loc'][:-1]))}"
-    message = error["msg"].removeprefix("Value error, ")
-    return f"{location}: {message}" if location else str(message)
-
-
-def _keys(schema: type[BaseModel], location: tuple[int | str, ...]) -> set[str]:
-    """The keys that may stand at `location`, found by following the schema's own references."""
-    root = schema.model_json_schema()
-    found: list[Mapping[str, Any]] = [root]
-    for part in location:
-        found = [
-            inner
-            for each in found
-            for option in _options(root, each)
-            for inner in _step(option, part)
-        ]
-    options = [option for each in found for option in _options(root, each)]
-    return {key for option in options for key in option.get("properties", {})}
-
-
-def _options(root: Mapping[str, Any], node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    if "$ref" in node:
-        return _options(root, root["$defs"][node["$ref"].rsplit("/", 1)[1]])
-    alternatives = node.get("anyOf") or node.get("oneOf") or node.get("allOf")
-    if alternatives:
-        return [option for each in alternatives for option in _options(root, each)]
-    return [node]
-
-
-def _step(node: Mapping[str, Any], part: int | str) -> list[Mapping[str, Any]]:
-    if isinstance(part, int):
-        return [node["items"]] if "items" in node else []
-    if part in node.get("properties", {}):
-        return [node["properties"][part]]
-    # A union's tag stands in the location too, and changes nothing of where we are.
-    if isinstance(node.get("additionalProperties"), dict):
-        return [node["additionalProperties"]]
-    tagged = node.get("properties", {}).get("kind", {}).get("const") == part
-    return [node] if tagged else []
-
-
-def _line(node: yaml.Node | None, location: tuple[int | str, ...]) -> int:
-    """The line of the innermost key or item of `location` that the file has."""
-    line = node.start_mark.line + 1 if node else 1
-    for part in location:
-        if isinstance(node, yaml.MappingNode):
-            pairs = {key.value: (key, value) for key, value in node.value}
-            if part not in pairs:
-                continue
-            key, node = pairs[part]
-            line = key.start_mark.line + 1
-        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
-            node = node.value[part]
-            line = node.start_mark.line + 1
-    return line

@@ -20,6 +20,7 @@ from suite.tensors import ProofFailed, Prover
 STEPS = 10
 TOLERANCE = 1e-4  # relative L2 error of float32 tensors
 MARGIN = 10  # times what float32 itself loses, where that is more
+LOST = 1e-2  # where the logits' tolerance grows beyond this, training is chaotic: nothing is shown
 CERTIFICATE_VERSION = 3  # 2: whole tensors, one tolerance; 1: without the updates
 
 
@@ -37,6 +38,7 @@ class Certificate:
     tolerance: float
     worst: dict[str, float]  # quantity (logits, loss, ...) -> largest relative L2 error
     share: float  # the largest error as a share of its tolerance
+    steps: int  # that were asked for; as many as `errors` has were judged
     errors: Errors
     raised: Errors  # for each step: tensors whose tolerance is more, since float32 loses more
     reference_error: float  # largest between the two float64 lowerings
@@ -101,8 +103,7 @@ def _certify(
     raised: Errors = []
     try:
         found = prover.tensors(trial, trial.workload.precision, role="parity")
-        errors = compare(found, expected)
-        raised = raised_tolerances(errors, reference)
+        errors, raised = judged(compare(found, expected), reference)
         reason = verdict(errors, raised)
     except ProofFailed as error:
         reason = str(error)
@@ -117,6 +118,7 @@ def _certify(
         tolerance=TOLERANCE,
         worst=worst(errors),
         share=share(errors, raised),
+        steps=prover.steps,
         errors=errors,
         raised=raised,
         reference_error=reference.disagreement,
@@ -124,21 +126,27 @@ def _certify(
     )
 
 
-def raised_tolerances(errors: Errors, reference: Reference) -> Errors:
-    """For each step, the tensors of which float32 itself loses more than the tolerance allows for.
+def judged(errors: Errors, reference: Reference) -> tuple[Errors, Errors]:
+    """The errors of the steps that can be judged, and for each step the tolerances that are raised.
 
-    Empty where all errors are within the tolerance: then float32's need not be known.
+    A tensor's tolerance is raised where float32 itself loses more of it. None are where all errors
+    are within the common tolerance: then float32's own need not be known. Steps from which on
+    float32 itself loses the logits show nothing and are left out.
     """
-    if verdict(errors, []) is None:
-        return []
-    return [
-        {name: MARGIN * error for name, error in step.items() if MARGIN * error > TOLERANCE}
-        for step in reference.float32_errors
-    ]
+    if errors and verdict(errors, []) is None:
+        return errors, []
+    raised: Errors = []
+    for step in reference.float32_errors:
+        if MARGIN * step["logits"] > LOST:
+            break
+        raised.append({n: MARGIN * e for n, e in step.items() if MARGIN * e > TOLERANCE})
+    return errors[: len(raised)], raised
 
 
 def verdict(errors: Errors, raised: Errors) -> str | None:
     """Which tensor first goes beyond its tolerance, and by how much; None where none does."""
+    if not errors:
+        return "float32 itself loses the logits in the first step: nothing can be shown"
     for step, tensors in enumerate(errors):
         for name, error in tensors.items():
             tolerance = _tolerance(raised, step, name)

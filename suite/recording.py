@@ -41,6 +41,8 @@ def record(
         parameters=built.get("parameters"),
         flops_per_sample=given.architecture.flops_per_sample(work.mode),
         dataset=work.dataset,
+        data_origin=given.origin,
+        input=work.input,
         mode=work.mode,
         batch_size=work.batch_size,
         precision=work.precision,

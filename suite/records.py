@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from suite.errors import ResultsError
 from suite.paths import write_atomically
 
-SCHEMA_VERSION = 1  # 1: the first
+SCHEMA_VERSION = 2  # 2: input, data_origin; 1: the first
 
 Status = Literal["ok", "failed", "timeout", "oom", "skipped"]
 
@@ -89,6 +89,8 @@ class Record(Strict):
     parameters: int | None = None
     flops_per_sample: int
     dataset: str
+    data_origin: str  # where the dataset came from
+    input: str  # where each batch lay before its step: disk, host or device
     mode: str
     batch_size: int
     precision: str

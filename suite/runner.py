@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 
 from suite import (
-    datasets,
     environment,
     inputs,
     manifest,
@@ -43,7 +42,7 @@ class Runner:
     def __init__(self, engine: Engine, progress: Progress, work: Path) -> None:
         self._engine = engine
         self._progress = progress
-        self._work = work
+        self.work = work
         self._ready: dict[str, Prepared | Refusal] = {}
 
     def run(
@@ -98,11 +97,9 @@ class Runner:
         for trial in plan.trials:
             workload = trial.workload
             if workload not in made:
-                dataset = manifest.dataset(workload.dataset)
-                data = datasets.ready(dataset, self._progress.say)
-                place = self._work / f"inputs-{len(made)}"
-                made[workload] = inputs.make(
-                    workload, dataset, data=data, seed=trial.seed, place=place
+                place = self.work / f"inputs-{len(made)}"
+                made[workload] = inputs.obtain(
+                    workload, seed=trial.seed, place=place, say=self._progress.say
                 )
         return made
 
@@ -113,25 +110,31 @@ class Runner:
 
         Raise ProofFailed where there is no trusted reference.
         """
-        self.prepare(framework for framework, _ in reference.LOWERINGS)
-        for framework, _ in reference.LOWERINGS:
-            ready = self._prepare(framework)
-            if isinstance(ready, Refusal):
-                raise tensors.ProofFailed(f"no reference: {ready.error.message}")
-        prepared = {
-            name: ready for name, ready in self._ready.items() if isinstance(ready, Prepared)
-        }
+        prepared = self.prepared(trial.framework for trial in trials)
         open_trials = [trial for trial in trials if trial.framework in prepared]
         return parity.certify(
             self._engine,
             open_trials,
             prepared,
             given,
-            work=self._work,
+            work=self.work,
             say=self._progress.say,
             steps=steps,
             fresh=fresh,
         )
+
+    def prepared(self, frameworks: Iterable[str]) -> dict[str, Prepared]:
+        """Those of the frameworks that can be had here, and the reference's.
+
+        Raise ProofFailed where the reference's cannot.
+        """
+        needed = [framework for framework, _ in reference.LOWERINGS]
+        self.prepare(dict.fromkeys((*needed, *frameworks)))
+        for framework in needed:
+            refusal = self.refusal(framework)
+            if refusal:
+                raise tensors.ProofFailed(f"no reference: {refusal.error.message}")
+        return {name: ready for name, ready in self._ready.items() if isinstance(ready, Prepared)}
 
     def refusal(self, framework: str) -> Refusal | None:
         """Why the framework cannot be run here, None where it can."""
@@ -191,7 +194,7 @@ class Runner:
     def _attempt(
         self, plan: Plan, run: Run, given: Inputs, ready: Prepared, folder: RunFolder
     ) -> Attempt:
-        trial_folder = self._work / run.name
+        trial_folder = self.work / run.name
         inputs.write_trial(
             trial_folder,
             run.trial,

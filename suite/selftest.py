@@ -14,7 +14,7 @@ from pathlib import Path
 from suite.engines.base import Engine, Prepared, Say
 from suite.errors import DlsuiteError
 from suite.inputs import Inputs
-from suite.parity import STEPS, raised_tolerances, reference_of, verdict
+from suite.parity import STEPS, judged, reference_of, verdict
 from suite.paths import WORKER
 from suite.plan import Trial
 from suite.reference import Reference, compare
@@ -198,10 +198,10 @@ class SelfTest:
         self, fault: str | None, prover: Prover, trial: Trial, reference: Reference
     ) -> Finding:
         found = prover.tensors(trial, trial.workload.precision, role="selftest")
-        errors = compare(found, reference.tensors)
+        errors, raised = judged(compare(found, reference.tensors), reference)
         return Finding(
             fault=fault,
             framework=trial.framework,
             variant=trial.variant,
-            caught_by=verdict(errors, raised_tolerances(errors, reference)),
+            caught_by=verdict(errors, raised),
         )

@@ -131,7 +131,7 @@ TINY = FrameworkManifest(
 )
 
 
-TINY_DATA = digest([f"train_images.npy {hashlib.sha256(b'pixels').hexdigest()}"])
+TINY_DATA = digest([f"train_inputs.npy {hashlib.sha256(b'pixels').hexdigest()}"])
 
 
 @dataclass(frozen=True, kw_only=True)

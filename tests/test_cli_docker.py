@@ -126,7 +126,7 @@ def test_a_shell_has_the_data_and_the_worker(tmp_path: Path, quick_run: Path) ->
     code = "import os, suite.worker.frameworks.mxnet as m; print(m.version(), os.listdir('/data'))"
     reply = dlsuite("shell", "mxnet", "--", "python", "-c", code, folder=tmp_path)
     assert reply.returncode == 0, reply.stderr
-    assert reply.stdout.startswith("1.9.1") and "train_images.npy" in reply.stdout
+    assert reply.stdout.startswith("1.9.1") and "train_inputs.npy" in reply.stdout
     assert dlsuite("shell", "mxnet", "--", "sh", "-c", "exit 3", folder=tmp_path).returncode == 3
 
 

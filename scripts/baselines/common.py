@@ -16,7 +16,7 @@ LEARNING_RATE = 0.01
 def mnist() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Images (60000, 1, 28, 28) float32, labels int32, a shuffled order."""
     folder = Path(sys.argv[1])
-    images = np.load(folder / "train_images.npy").astype(np.float32)
+    images = np.load(folder / "train_inputs.npy").astype(np.float32)
     images = (images / 255 - 0.1307) / 0.3081
     labels = np.load(folder / "train_labels.npy")
     return images, labels, np.random.default_rng(0).permutation(len(labels))

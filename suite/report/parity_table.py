@@ -1,4 +1,4 @@
-"""How far each framework is from the reference, as a table for the terminal."""
+"""How far each framework is from the reference, for the terminal and as Markdown."""
 
 from __future__ import annotations
 
@@ -7,30 +7,70 @@ from collections.abc import Iterable
 from rich import box
 from rich.table import Table
 
-from suite.parity import STEPS, TOLERANCE, Certificate
+from suite.parity import Certificate
 from suite.plan import Trial
-from suite.report.table import PROVEN, UNKNOWN, UNPROVEN
+from suite.report.table import JUSTIFY, PROVEN, UNKNOWN, UNPROVEN
 
-QUANTITIES = ("logits", "loss", "gradients", "weights", "updates")
+QUANTITIES = {
+    "logits": "logits",
+    "inference": "infer.",
+    "loss": "loss",
+    "gradients": "grad.",
+    "weights": "weights",
+    "updates": "updates",
+    "statistics": "stat.",
+}
+NOTE = (
+    "Largest relative L2 errors beside the float64 reference over the steps. of tol.: the largest"
+    " as a share of its tolerance, which is 1e-4, or ten times what float32 itself loses of the"
+    f" tensor where that is more; {PROVEN} all within it: proven to be the same work;"
+    f" {UNPROVEN} not."
+)
 
-Row = tuple[Trial, Certificate | None]
+Row = tuple[Trial, Certificate | None, str | None]  # the last: why there is no certificate
 
 
 def render(rows: Iterable[Row]) -> Table:
     """A row for each trial; one without a certificate could not be compared."""
-    table = Table(
-        title=f"largest relative L2 error over {STEPS} steps beside the float64 reference",
-        caption=f"= all within {TOLERANCE:.0e}: proven to be the same work; ? not",
-        box=box.SIMPLE_HEAD,
-        title_justify="left",
-        caption_justify="left",
-        padding=(0, 1, 0, 0),
-    )
-    for name in ("framework", "variant", "model", *QUANTITIES, "par."):
-        table.add_column(name, justify="right" if name in QUANTITIES else "left", no_wrap=True)
-    for trial, certificate in rows:
-        worst = certificate.worst if certificate else {}
-        errors = (f"{worst[name]:.1e}" if name in worst else UNKNOWN for name in QUANTITIES)
-        mark = PROVEN if certificate and certificate.proven else UNPROVEN
-        table.add_row(trial.framework, trial.variant, trial.workload.model, *errors, mark)
+    table = Table(caption=NOTE, box=box.SIMPLE_HEAD, caption_justify="left", padding=(0, 1, 0, 0))
+    cells = [_cells(*row) for row in rows]
+    for name in cells[0]:
+        left = JUSTIFY.get(name, "left" if name in ("model", "optimizer") else "right")
+        table.add_column(name, justify=left, no_wrap=True)
+    for row in cells:
+        table.add_row(*row.values())
     return table
+
+
+def markdown(rows: Iterable[Row]) -> str:
+    """The same as a table in Markdown, with the reason of each row that has no certificate."""
+    rows = list(rows)
+    cells = [_cells(*row) for row in rows]
+    lines = [list(cells[0]), ["---"] * len(cells[0]), *(list(row.values()) for row in cells)]
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    reasons = [
+        f"- {trial.framework} {trial.variant} on {trial.workload.model}: {reason}"
+        for trial, certificate, told in rows
+        if (reason := certificate.reason if certificate else told)
+    ]
+    return "\n\n".join([NOTE, table, *(["\n".join(reasons)] if reasons else [])])
+
+
+def _cells(trial: Trial, certificate: Certificate | None, reason: str | None) -> dict[str, str]:
+    work = trial.workload
+    worst = certificate.worst if certificate else {}
+    steps = f"{len(certificate.errors)}/{certificate.steps}" if certificate else UNKNOWN
+    proven = certificate is not None and certificate.proven
+    return {
+        "model": work.model,
+        "optimizer": f"{work.optimizer.name} {work.optimizer.learning_rate:g}",
+        "framework": trial.framework,
+        "variant": trial.variant,
+        "steps": steps,
+        **{
+            title: f"{worst[name]:.0e}" if name in worst else UNKNOWN
+            for name, title in QUANTITIES.items()
+        },
+        "of tol.": f"{certificate.share:.2f}" if certificate else UNKNOWN,
+        "par.": PROVEN if proven else UNPROVEN,
+    }

@@ -54,7 +54,8 @@ def _title(summary: TrialSummary) -> str:
     optimizer = f"{record.optimizer['name']} {record.optimizer['learning_rate']:g}"
     return (
         f"{record.model} on {record.dataset}, {record.mode}, batch {record.batch_size}, "
-        f"{record.precision}, {optimizer}, {_device(record)}, track {record.track}"
+        f"{record.precision}, {optimizer}, input from {record.input}, {_device(record)}, "
+        f"track {record.track}"
     )
 
 

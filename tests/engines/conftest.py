@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> Callable[[str], Path]:
         (place / "results").mkdir(parents=True)
         data = tmp_path / "data"
         data.mkdir()
-        (data / "train_images.npy").write_bytes(b"pixels")
+        (data / "train_inputs.npy").write_bytes(b"pixels")
         for name in ("weights", "order"):
             np.save(tmp_path / f"{name}.npy", np.arange(3))
         paths = {

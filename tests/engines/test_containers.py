@@ -53,7 +53,7 @@ emit("finished")
     assert (done.status, done.error) == ("ok", None)
     assert heard == done.events
     seen = done.events[1]
-    assert set(seen["data"]) == {"train_images.npy", ".complete"}
+    assert set(seen["data"]) == {"train_inputs.npy", ".complete"}
     assert {"order.npy", "weights.npy"} < set(seen["inputs"])
     assert seen["uid"] == 10001 and seen["paths"]["results"] == "/trial/results"
     assert seen["suite"] == ["__init__.py", "__pycache__", "worker"]

@@ -1,0 +1,1 @@
+"""One module for each form in which a dataset comes, and the one in which all are prepared."""

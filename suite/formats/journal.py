@@ -1,0 +1,66 @@
+"""What of a long preparation is done, kept in a file that survives a kill at any moment."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from pathlib import Path
+from typing import Self
+
+from suite.errors import BusyError
+
+
+class Journal:
+    """One line for each chunk that is done and safe on the disk; a context manager.
+
+    The first line is the `identity` of the work; a journal of other work begins empty. BusyError
+    where another process has it open.
+    """
+
+    def __init__(self, path: Path, identity: str) -> None:
+        self.done: dict[tuple[str, int], dict[str, str]] = {}  # (split, row) -> unreadable files
+        self._identity = identity
+        self._file = path.open("a+b")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._file.close()
+            raise BusyError(
+                "another dlsuite is preparing this dataset", hint="wait until that one has ended"
+            ) from None
+        self._read()
+
+    def add(self, split: str, first: int, unreadable: dict[str, str]) -> None:
+        """Note that the chunk whose first row is `first` is done."""
+        self.done[split, first] = unreadable
+        self._append([split, first, unreadable])
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self.done = {}
+        self._file.truncate(0)
+        self._append(self._identity)
+
+    def _read(self) -> None:
+        self._file.seek(0)
+        content = self._file.read()
+        whole = content[: content.rfind(b"\n") + 1]  # the last line may have been cut short
+        try:
+            identity, *done = map(json.loads, whole.splitlines())
+        except ValueError:  # empty, or no journal
+            identity = None
+        if identity != self._identity:
+            self.clear()
+            return
+        self.done = {(split, first): unreadable for split, first, unreadable in done}
+        self._file.truncate(len(whole))
+
+    def _append(self, line: object) -> None:
+        self._file.write(json.dumps(line).encode() + b"\n")
+        self._file.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
