@@ -198,10 +198,10 @@ class SelfTest:
         self, fault: str | None, prover: Prover, trial: Trial, reference: Reference
     ) -> Finding:
         found = prover.tensors(trial, trial.workload.precision, role="selftest")
-        errors, raised = judged(compare(found, reference.tensors), reference)
+        judgement = judged(compare(found, reference.tensors), reference)
         return Finding(
             fault=fault,
             framework=trial.framework,
             variant=trial.variant,
-            caught_by=verdict(errors, raised),
+            caught_by=verdict(judgement.errors, judgement.raised),
         )

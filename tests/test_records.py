@@ -23,6 +23,8 @@ def record(**changes: object) -> Record:
         "model": "lenet",
         "flops_per_sample": 1,
         "dataset": "mnist",
+        "data_origin": "made here",
+        "input": "host",
         "mode": "train",
         "batch_size": 64,
         "precision": "float32",

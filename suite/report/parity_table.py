@@ -16,14 +16,15 @@ QUANTITIES = {
     "inference": "infer.",
     "loss": "loss",
     "gradients": "grad.",
-    "weights": "weights",
-    "updates": "updates",
+    "weights": "weig.",
+    "updates": "upd.",
     "statistics": "stat.",
 }
 NOTE = (
     "Largest relative L2 errors beside the float64 reference over the steps. of tol.: the largest"
     " as a share of its tolerance, which is 1e-4, or ten times what float32 itself loses of the"
-    f" tensor where that is more; {PROVEN} all within it: proven to be the same work;"
+    " tensor where that is more, or 1e-2 for gradients in at most two steps, which steps then says"
+    f" in brackets; {PROVEN} all within it: proven to be the same work;"
     f" {UNPROVEN} not."
 )
 
@@ -59,13 +60,12 @@ def markdown(rows: Iterable[Row]) -> str:
 def _cells(trial: Trial, certificate: Certificate | None, reason: str | None) -> dict[str, str]:
     work = trial.workload
     worst = certificate.worst if certificate else {}
-    steps = f"{len(certificate.errors)}/{certificate.steps}" if certificate else UNKNOWN
+    steps = _steps(certificate) if certificate else UNKNOWN
     proven = certificate is not None and certificate.proven
     return {
         "model": work.model,
         "optimizer": f"{work.optimizer.name} {work.optimizer.learning_rate:g}",
-        "framework": trial.framework,
-        "variant": trial.variant,
+        "framework": f"{trial.framework}:{trial.variant}",
         "steps": steps,
         **{
             title: f"{worst[name]:.0e}" if name in worst else UNKNOWN
@@ -74,3 +74,8 @@ def _cells(trial: Trial, certificate: Certificate | None, reason: str | None) ->
         "of tol.": f"{certificate.share:.2f}" if certificate else UNKNOWN,
         "par.": PROVEN if proven else UNPROVEN,
     }
+
+
+def _steps(certificate: Certificate) -> str:
+    kinks = f" ({certificate.kinks})" if certificate.kinks else ""
+    return f"{len(certificate.errors)}/{certificate.steps}{kinks}"

@@ -5,38 +5,53 @@ from rich.console import Console
 from suite.parity import Certificate
 from suite.plan import Plan
 from suite.report import parity_table
+from suite.tensors import QUANTITIES
 
 
-def test_it_shows_the_largest_errors_and_marks_what_is_proven(quick: Callable[..., Plan]) -> None:
-    worst = {"logits": 1.23e-6, "loss": 2e-7, "gradients": 3e-6, "weights": 4e-6, "updates": 5e-6}
-    certificate = Certificate(
+def certificate(reason: str | None) -> Certificate:
+    return Certificate(
         version=1,
         key="k",
         framework="pytorch",
         variant="eager",
         model="lenet",
-        proven=True,
-        reason=None,
+        proven=reason is None,
+        reason=reason,
         tolerance=1e-4,
-        worst=worst,
-        errors=[],
+        worst={name: number * 1e-6 for number, name in enumerate(QUANTITIES, start=1)},
+        share=0.07,
+        steps=10,
+        errors=[{}] * 10,
+        raised=[],
+        kinks=1,
         reference_error=1e-15,
         of={},
     )
+
+
+CELLS = ["10/10 (1)", "1e-06", "2e-06", "3e-06", "4e-06", "5e-06", "6e-06", "7e-06", "0.07"]
+
+
+def test_it_shows_the_largest_errors_and_marks_what_is_proven(quick: Callable[..., Plan]) -> None:
     proven, missing = quick("pytorch", "mxnet").trials
-    console = Console(width=100)
+    console = Console(width=120)
     with console.capture() as captured:
-        console.print(parity_table.render([(proven, certificate), (missing, None)]))
-    rows = [line.split() for line in captured.get().splitlines() if "lenet" in line]
-    assert rows[0] == [
-        "pytorch",
-        "eager",
-        "lenet",
-        "1.2e-06",
-        "2.0e-07",
-        "3.0e-06",
-        "4.0e-06",
-        "5.0e-06",
-        "=",
+        rows = [(proven, certificate(None), None), (missing, None, "no lock")]
+        console.print(parity_table.render(rows))
+    shown = [line.split() for line in captured.get().splitlines() if "lenet" in line]
+    assert shown[0] == ["lenet", "sgd", "0.01", "pytorch:eager", "10/10", "(1)", *CELLS[1:], "="]
+    assert shown[1] == ["lenet", "sgd", "0.01", "mxnet:hybrid", *["-"] * 9, "?"]
+
+
+def test_as_markdown_it_gives_each_reason(quick: Callable[..., Plan]) -> None:
+    proven, missing = quick("pytorch", "mxnet").trials
+    rows = [(proven, certificate("step 3: loss is off"), None), (missing, None, "no lock")]
+    lines = parity_table.markdown(rows).splitlines()
+    table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line[:1] == "|"]
+    assert table[1] == ["---"] * 13
+    assert table[2] == ["lenet", "sgd 0.01", "pytorch:eager", *CELLS, "?"]
+    assert table[3][-1] == "?"
+    assert lines[-2:] == [
+        "- pytorch eager on lenet: step 3: loss is off",
+        "- mxnet hybrid on lenet: no lock",
     ]
-    assert rows[1] == ["mxnet", "hybrid", "lenet", "-", "-", "-", "-", "-", "?"]
