@@ -15,6 +15,11 @@ OWN = {
     "tensorflow": {"tensorflow"},
     "jax": {"jax", "flax", "optax"},
     "mxnet": {"mxnet"},
+    "keras": {"keras"},
+    "keras_model": {"keras"},
+    "keras_tensorflow": {"tensorflow"},
+    "keras_jax": {"jax"},
+    "keras_pytorch": {"keras", "torch"},
 }
 
 

@@ -8,8 +8,12 @@ import jax
 
 from ..protocol import Array, Trial
 
-STATE = ("trainable_variables", "non_trainable_variables", "optimizer_variables")
-STATE += ("metrics_variables",)
+STATE = (
+    "trainable_variables",
+    "non_trainable_variables",
+    "optimizer_variables",
+    "metrics_variables",
+)
 
 
 def device(trial: Trial) -> dict[str, Any]:
@@ -29,26 +33,29 @@ def put(inputs: Array, labels: Array) -> Any:
     return jax.device_put((inputs, labels))
 
 
-def step(model: Any, batch: Any) -> dict[str, Any]:
-    """As `fit` does: the state is taken out of the model's variables once, and goes from step to
-    step until someone wants to see it in the model.
+class Trainer:
+    """Runs a compiled model's training function, as `fit` does: the state is taken out of the
+    model's variables once, and goes from step to step until someone wants to see it in the model.
     """
-    if model._jax_state_synced:
-        wanted = dict.fromkeys(STATE, True)
-        state = model._get_jax_state(**wanted, purge_model_variables=True)
-        model._jax_state_synced = False
-    else:
-        state = tuple(model._jax_state.values())
-    logs, state = model.train_function(state, iter((batch,)))
-    model._jax_state = dict(zip(STATE, state))
-    return logs
 
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._state: Any = None
 
-def settle(model: Any) -> None:
-    """Put the state back into the model's variables."""
-    model.jax_state_sync()
-    model._jax_state = None
+    def step(self, batch: Any) -> dict[str, Any]:
+        if self._state is None:
+            wanted = dict.fromkeys(STATE, True)
+            self._state = self._model._get_jax_state(**wanted, purge_model_variables=True)
+        logs, self._state = self._model.train_function(self._state, iter((batch,)))
+        return logs
 
+    def settle(self) -> None:
+        """Put the state back into the model's variables."""
+        if self._state is not None:
+            self._model._jax_state = dict(zip(STATE, self._state))
+            self._model._jax_state_synced = False
+            self._model.jax_state_sync()
+            self._model._jax_state = self._state = None
 
-def synchronize(model: Any) -> None:
-    jax.block_until_ready(model._jax_state)
+    def synchronize(self) -> None:
+        jax.block_until_ready(self._state)

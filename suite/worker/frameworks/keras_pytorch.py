@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 import keras
 import torch
 
 from ..protocol import Array, Trial
+
+_for_good = ExitStack()
 
 
 def device(trial: Trial) -> dict[str, Any]:
@@ -19,24 +22,32 @@ def prepare(trial: Trial) -> None:
     torch.set_num_threads(len(trial.cpus))
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     torch.zeros(1, device=trial.device)  # raises where there is no such device
-    keras.device(trial.device).__enter__()  # for good; else it would take a GPU wherever it is
+    _for_good.enter_context(keras.device(trial.device))  # else it takes a GPU wherever it sees one
 
 
 def put(inputs: Array, labels: Array) -> tuple[torch.Tensor, torch.Tensor]:
-    place = keras.src.backend.torch.core.get_device()
-    return torch.from_numpy(inputs).to(place), torch.from_numpy(labels).to(place)
+    return _tensor(inputs), _tensor(labels)
 
 
-def step(model: Any, batch: tuple[torch.Tensor, torch.Tensor]) -> dict[str, Any]:
-    logs: dict[str, Any] = model.train_function((batch,))
-    return logs
+def _tensor(values: Array) -> torch.Tensor:
+    # Of an array Keras would make a copy first.
+    return keras.ops.convert_to_tensor(torch.from_numpy(values))
 
 
-def settle(model: Any) -> None:
-    """Nothing: a step leaves all in the model's variables."""
+class Trainer:
+    """Runs a compiled model's training function, as `fit` does."""
 
+    def __init__(self, model: Any) -> None:
+        self._model = model
 
-def synchronize(model: Any) -> None:
-    """Wait for the device; on the CPU every step is done when it returns."""
-    if torch.cuda.is_initialized():
-        torch.cuda.synchronize()
+    def step(self, batch: tuple[torch.Tensor, torch.Tensor]) -> dict[str, Any]:
+        logs: dict[str, Any] = self._model.train_function((batch,))
+        return logs
+
+    def settle(self) -> None:
+        """Nothing: each step leaves all in the model's variables."""
+
+    def synchronize(self) -> None:
+        """Wait for the device; on the CPU every step is done when it returns."""
+        if torch.cuda.is_initialized():
+            torch.cuda.synchronize()

@@ -30,16 +30,21 @@ def put(inputs: Array, labels: Array) -> tuple[Any, Any]:
     return tf.constant(inputs), tf.constant(labels)
 
 
-def step(model: Any, batch: tuple[Any, Any]) -> dict[str, Any]:
-    # `fit` gives an iterator of tf.data; from any other series the function takes a batch alike.
-    logs: dict[str, Any] = model.train_function((batch,))
-    return logs
+class Trainer:
+    """Runs a compiled model's training function, as `fit` does."""
 
+    def __init__(self, model: Any) -> None:
+        self._model = model
 
-def settle(model: Any) -> None:
-    """Nothing: a step leaves all in the model's variables."""
+    def step(self, batch: tuple[Any, Any]) -> dict[str, Any]:
+        # From an iterator of tf.data, which `fit` makes, the function takes a batch inside of its
+        # graph; from any other series, outside.
+        logs: dict[str, Any] = self._model.train_function((batch,))
+        return logs
 
+    def settle(self) -> None:
+        """Nothing: each step leaves all in the model's variables."""
 
-def synchronize(model: Any) -> None:
-    """Wait for the device; on the CPU every step is done when it returns."""
-    tf.test.experimental.sync_devices()
+    def synchronize(self) -> None:
+        """Wait for the device; on the CPU every step is done when it returns."""
+        tf.test.experimental.sync_devices()
