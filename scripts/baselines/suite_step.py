@@ -3,13 +3,14 @@
 import sys
 from pathlib import Path
 
-from suite.worker.data import Batches
+from suite.worker.data import Batches, feed
 from suite.worker.frameworks import load
 from suite.worker.loop import Stepper
 from suite.worker.protocol import Trial, read_weights
 
 trial = Trial.read(Path(sys.argv[1]))
 framework = load(trial.framework, trial.variant)
-stepper = Stepper(framework.Session(trial, read_weights(trial)), Batches(trial, framework.LAYOUT))
+session = framework.Session(trial, read_weights(trial))
+stepper = Stepper(session, feed(trial, session, Batches(trial, framework.LAYOUT)))
 for line in sys.stdin:
     print(stepper.block(int(line)), flush=True)
