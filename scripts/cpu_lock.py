@@ -1,4 +1,4 @@
-"""Maintainers: from PyTorch's cuda.txt make cpu.txt (called by scripts/lock).
+"""Maintainers: from a cuda.txt with PyTorch in it make cpu.txt (called by scripts/lock).
 
 On Linux torch becomes torch+cpu, by the digests in a file as sha256sum writes it, and the
 packages that only the CUDA build needs go. Elsewhere the default wheel has no CUDA: it stays.
@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-CUDA_ONLY = re.compile(r"^(nvidia-|cuda-|triton)")
+CUDA_ONLY = re.compile(r"^(nvidia-|cuda-|jax-cuda|triton)")
 
 
 def main(cuda_lock: Path, wheels: Path, cpu_lock: Path) -> None:

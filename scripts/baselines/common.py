@@ -25,13 +25,23 @@ def mnist() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def serve(
     step: Callable[[np.ndarray], object], wait: Callable[[], object], order: np.ndarray
 ) -> None:
-    """For each number of steps on standard input, do them and print how long they took."""
+    """`serve_turns` with a step for each batch and, at the end of a turn, a wait for them all."""
     batches = order[: len(order) // BATCH * BATCH].reshape(-1, BATCH)
     done = 0
-    for line in sys.stdin:
-        started = time.perf_counter()
-        for number in range(done, done + int(line)):
+
+    def turn(steps: int) -> None:
+        nonlocal done
+        for number in range(done, done + steps):
             step(batches[number % len(batches)])
         wait()
+        done += steps
+
+    serve_turns(turn)
+
+
+def serve_turns(turn: Callable[[int], object]) -> None:
+    """For each number of steps on standard input, do them and print how long they took."""
+    for line in sys.stdin:
+        started = time.perf_counter()
+        turn(int(line))
         print(time.perf_counter() - started, flush=True)
-        done += int(line)

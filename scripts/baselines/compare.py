@@ -84,7 +84,7 @@ def ratios(
 ) -> list[float]:
     """The suite's speed over the script's, for each pair of turns."""
     script = HERE / f"lenet_{trial.framework}.py"
-    theirs = Contender([where.python, script, data])
+    theirs = Contender([where.python, script, data, trial.variant])
     ours = Contender([where.python, HERE / "suite_step.py", folder], path=engine.staged())
     for contender in (ours, theirs):
         contender.steps(20)
@@ -107,7 +107,8 @@ def blocks(contender: Contender, steps: int) -> float:
 def report(trial: Trial, found: list[float]) -> None:
     low, middle, high = statistics.quantiles(found, n=4)
     print(
-        f"{trial.framework:12} suite / script: median {middle:.3f} of {len(found)} pairs, "
+        f"{trial.framework}:{trial.variant} suite / script: "
+        f"median {middle:.3f} of {len(found)} pairs, "
         f"half of them within {low:.3f} to {high:.3f}, "
         f"range {min(found):.3f} to {max(found):.3f}",
         flush=True,

@@ -1,16 +1,16 @@
 """The suite's own step behind the same pipe as the hand-written scripts (see common.py)."""
 
-import importlib
 import sys
 from pathlib import Path
 
-from suite.worker.data import Batches
-from suite.worker.frameworks import MODULES
+from suite.worker.data import Batches, feed
+from suite.worker.frameworks import load
 from suite.worker.loop import Stepper
 from suite.worker.protocol import Trial, read_weights
 
 trial = Trial.read(Path(sys.argv[1]))
-framework = importlib.import_module(MODULES[trial.framework], package="suite.worker")
-stepper = Stepper(framework.Session(trial, read_weights(trial)), Batches(trial, framework.LAYOUT))
+framework = load(trial.framework, trial.variant)
+session = framework.Session(trial, read_weights(trial))
+stepper = Stepper(session, feed(trial, session, Batches(trial, framework.LAYOUT)))
 for line in sys.stdin:
     print(stepper.block(int(line)), flush=True)

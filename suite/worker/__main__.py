@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import platform
 import resource
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .frameworks import MODULES
+from .frameworks import load
 from .loop import MODES
 from .protocol import Events, Trial, read_weights
 
@@ -38,7 +37,7 @@ def _work(trial: Trial, events: Events) -> None:
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, trial.cpus)
     started = time.perf_counter()
-    framework = importlib.import_module(MODULES[trial.framework], package=__package__)
+    framework = load(trial.framework, trial.variant)
     events.emit(
         "started",
         import_s=time.perf_counter() - started,

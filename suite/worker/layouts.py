@@ -8,6 +8,7 @@ that no step pays for it.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .protocol import Array, Trial, Weights
@@ -80,4 +81,13 @@ def paddings(layer: dict[str, Any]) -> list[tuple[int, int]]:
         left_over = (size + 2 * pad - kernel) % stride
         more = stride - left_over if layer.get("ceil") and left_over else 0
         pairs.append((pad, pad + more))
+    return pairs
+
+
+def same_paddings(layer: dict[str, Any]) -> list[tuple[int, int]]:
+    """What the word SAME would pad, in TensorFlow and in Keras."""
+    pairs = []
+    for size, kernel, stride in zip(layer["input_shape"][1:], layer["kernel"], layer["stride"]):
+        total = max((math.ceil(size / stride) - 1) * stride + kernel - size, 0)
+        pairs.append((total // 2, total - total // 2))
     return pairs

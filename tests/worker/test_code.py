@@ -15,6 +15,11 @@ OWN = {
     "tensorflow": {"tensorflow"},
     "jax": {"jax", "flax", "optax"},
     "mxnet": {"mxnet"},
+    "keras": {"keras"},
+    "keras_model": {"keras"},
+    "keras_tensorflow": {"tensorflow"},
+    "keras_jax": {"jax"},
+    "keras_pytorch": {"keras", "torch"},
 }
 
 
@@ -45,7 +50,7 @@ def test_every_module_has_the_same_names_in_the_same_order() -> None:
         file = WORKER.joinpath(*module.strip(".").split(".")).with_suffix(".py")
         body = ast.parse(file.read_text()).body
         names = [
-            node.targets[0].id if isinstance(node, ast.Assign) else node.name
+            getattr(node.targets[0], "id", "") if isinstance(node, ast.Assign) else node.name
             for node in body
             if isinstance(node, (ast.Assign, ast.FunctionDef, ast.ClassDef))
         ]

@@ -3,9 +3,23 @@
 `LAYOUT`, `version()`, `device(trial)` and `Session` (see `protocol.Session`).
 """
 
+from __future__ import annotations
+
+import importlib
+import os
+from typing import Any
+
 MODULES = {
     "pytorch": ".frameworks.pytorch",
     "tensorflow": ".frameworks.tensorflow",
     "jax": ".frameworks.jax",
     "mxnet": ".frameworks.mxnet",
+    "keras": ".frameworks.keras",
 }
+VARIANT = "DLSUITE_VARIANT"  # for a module that must know the variant when it is imported
+
+
+def load(framework: str, variant: str) -> Any:
+    """The framework's module, imported now."""
+    os.environ[VARIANT] = variant
+    return importlib.import_module(MODULES[framework], package="suite.worker")

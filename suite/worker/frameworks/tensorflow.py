@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ..layouts import paddings, to_canonical, to_channels_last
+from ..layouts import paddings, same_paddings, to_canonical, to_channels_last
 from ..protocol import Array, Trial, Weights
 
 LAYOUT = "NHWC"
@@ -146,7 +146,7 @@ def _function(layer: dict[str, Any], own: Variables) -> Callable[[Any], Any]:
         return lambda x: _add_bias(tf.nn.conv2d(x, weight, strides, padding), bias)
     if kind == "max_pool2d":
         size, strides, padding = layer["kernel"], layer["stride"], _padding(layer)
-        if padding == "VALID" or paddings(layer) == _same(layer):
+        if padding == "VALID" or paddings(layer) == same_paddings(layer):
             word = "VALID" if padding == "VALID" else "SAME"
             return lambda x: tf.nn.max_pool2d(x, size, strides, word)
         # Padded by itself: XLA takes only the two words.
@@ -198,15 +198,6 @@ def _padding(layer: dict[str, Any]) -> Any:
     if not any(map(any, pairs)):
         return "VALID"
     return [[0, 0], *map(list, pairs), [0, 0]]
-
-
-def _same(layer: dict[str, Any]) -> list[tuple[int, int]]:
-    """What TensorFlow's SAME would pad."""
-    pairs = []
-    for size, kernel, stride in zip(layer["input_shape"][1:], layer["kernel"], layer["stride"]):
-        total = max((math.ceil(size / stride) - 1) * stride + kernel - size, 0)
-        pairs.append((total // 2, total - total // 2))
-    return pairs
 
 
 def _add_bias(values: Any, bias: Any) -> Any:

@@ -1,0 +1,53 @@
+"""What Keras leaves to its user where PyTorch is its backend."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any
+
+import keras
+import torch
+
+from ..protocol import Array, Trial
+
+_for_good = ExitStack()
+
+
+def device(trial: Trial) -> dict[str, Any]:
+    kind = None if trial.device == "cpu" else torch.cuda.get_device_name(trial.device)
+    return {"threads": torch.get_num_threads(), "kind": kind}
+
+
+def prepare(trial: Trial) -> None:
+    torch.set_num_threads(len(trial.cpus))
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    torch.zeros(1, device=trial.device)  # raises where there is no such device
+    _for_good.enter_context(keras.device(trial.device))  # else it takes a GPU wherever it sees one
+
+
+def put(inputs: Array, labels: Array) -> tuple[torch.Tensor, torch.Tensor]:
+    return _tensor(inputs), _tensor(labels)
+
+
+def _tensor(values: Array) -> torch.Tensor:
+    # Of an array Keras would make a copy first.
+    return keras.ops.convert_to_tensor(torch.from_numpy(values))
+
+
+class Trainer:
+    """Runs a compiled model's training function, as `fit` does."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def step(self, batch: tuple[torch.Tensor, torch.Tensor]) -> dict[str, Any]:
+        logs: dict[str, Any] = self._model.train_function((batch,))
+        return logs
+
+    def settle(self) -> None:
+        """Nothing: each step leaves all in the model's variables."""
+
+    def synchronize(self) -> None:
+        """Wait for the device; on the CPU every step is done when it returns."""
+        if torch.cuda.is_initialized():
+            torch.cuda.synchronize()
