@@ -81,7 +81,7 @@ def _step(node: Mapping[str, Any], part: int | str) -> list[Mapping[str, Any]]:
     # A union's tag stands in the location too, and changes nothing of where we are.
     if isinstance(node.get("additionalProperties"), dict):
         return [node["additionalProperties"]]
-    tagged = node.get("properties", {}).get("kind", {}).get("const") == part
+    tagged = any(each.get("const") == part for each in node.get("properties", {}).values())
     return [node] if tagged else []
 
 

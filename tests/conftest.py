@@ -22,18 +22,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from suite import manifest
+from suite import inputs, manifest
 from suite.engines.base import Event, Prepared, Say
 from suite.engines.containers import DockerEngine
 from suite.engines.docker import Daemon
 from suite.engines.spec import Settings
 from suite.engines.venv import VenvEngine
 from suite.errors import EngineError
+from suite.formats import synthetic
 from suite.images import base_image
-from suite.manifest import DatasetManifest, FrameworkManifest
+from suite.manifest import DatasetManifest, FrameworkManifest, Measure
 from suite.paths import digest
 from suite.plan import Plan, Run, expand
 from suite.records import Record
+from suite.worker import host
 
 
 @pytest.fixture
@@ -184,6 +186,21 @@ def quick() -> Callable[..., Plan]:
         return expand(suite, manifest.frameworks(), only=frameworks, repeats=repeats)
 
     return plan
+
+
+@pytest.fixture
+def trial_folder(quick: Callable[..., Plan], tmp_path: Path) -> Path:
+    """A trial's folder: LeNet in PyTorch, on 200 and 40 made-up images."""
+    planned = quick("pytorch").trials[0]
+    samples = {"train": 200, "test": 40}
+    dataset = synthetic.fitted(planned.workload).model_copy(update={"samples": samples})
+    data, folder = tmp_path / "data", tmp_path / "trial"
+    synthetic.write(dataset, data, seed=7)
+    given = inputs.make(planned.workload, dataset, data=data, seed=3, place=tmp_path / "inputs")
+    inputs.write_trial(
+        folder, planned, given, mode="train", measure=Measure(), cpus=host.cpus(), epochs=1
+    )
+    return folder
 
 
 def idx(values: np.ndarray) -> bytes:

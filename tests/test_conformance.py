@@ -3,32 +3,14 @@
 import json
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from suite import conformance, inputs, manifest
+from suite import conformance, manifest
 from suite.attempt import attempt
 from suite.engines.venv import VenvEngine
-from suite.manifest import DatasetManifest, Measure
-from suite.plan import Plan
 from suite.worker import host
-
-
-@pytest.fixture
-def trial(digits: tuple[DatasetManifest, Path], quick: Callable[..., Plan], tmp_path: Path) -> Path:
-    """A trial's folder, on 200 made-up digits."""
-    dataset, _ = digits
-    data = tmp_path / "data"
-    data.mkdir()
-    planned = quick("pytorch").trials[0]
-    given = inputs.make(planned.workload, dataset, data=data, seed=3, place=tmp_path / "inputs")
-    folder = tmp_path / "trial"
-    inputs.write_trial(
-        folder, planned, given, mode="train", measure=Measure(), cpus=host.cpus(), epochs=1
-    )
-    return folder
 
 
 @pytest.mark.parametrize("framework", manifest.names("framework"))
@@ -43,21 +25,21 @@ def test_our_workers_conform(framework: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("framework", manifest.names("framework"))
-def test_a_gpu_that_is_not_there_is_a_failure_in_words(framework: str, trial: Path) -> None:
+def test_a_gpu_that_is_not_there_is_a_failure_in_words(framework: str, trial_folder: Path) -> None:
     """Never a silent computation on the CPU under a GPU's name."""
     if host.gpus():
         pytest.skip("there is a GPU")
     engine = VenvEngine()
-    values = json.loads((trial / "trial.json").read_text())
+    values = json.loads((trial_folder / "trial.json").read_text())
     variant = next(iter(manifest.framework(framework).variants))
     values |= {"framework": framework, "variant": variant, "device": "cuda:0"}
-    (trial / "trial.json").write_text(json.dumps(values))
+    (trial_folder / "trial.json").write_text(json.dumps(values))
     done = attempt(
         engine,
         engine.prepare(manifest.framework(framework), print),
-        trial,
+        trial_folder,
         name="gpu",
-        log=trial / "log",
+        log=trial_folder / "log",
         deadline_s=120,
         on_event=lambda event: None,
     )
