@@ -68,7 +68,7 @@ def _rows(runner: Runner, plan: Plan, *, steps: int, fresh: bool) -> Iterator[pa
             certificate = certificates.get(trial.trial_id)
             if certificate:
                 yield trial, certificate, certificate.reason
-            elif refusal := runner.refusal(trial.framework):
+            elif refusal := runner.refusal(trial):
                 yield trial, None, refusal.error.message
 
 

@@ -44,6 +44,15 @@ Role = Annotated[str, Field(pattern=r"^(train|test)_(images|labels|[0-9]+)$")]
 T = TypeVar("T")
 
 
+class Lack(Closed):
+    """What a framework cannot do; its runs are skipped for that reason. What is not said is any."""
+
+    variant: Name | None = None
+    device: Literal["cpu", "cuda"] | None = None
+    layer: Name | None = None  # a kind of layer (docs/protocol.md)
+    reason: str
+
+
 class FrameworkManifest(Closed):
     """manifests/frameworks/<name>.yaml"""
 
@@ -54,6 +63,15 @@ class FrameworkManifest(Closed):
     cpu_index: str | None = None  # an extra package index for the CPU, used where it answers
     cuda_note: str | None = None  # what to know before it runs on a GPU; doctor says it
     variants: dict[Name, str]  # name -> what it is; the first is the default
+    lacks: tuple[Lack, ...] = ()
+
+    def lacking(self, *, variant: str, device: str, layers: set[str]) -> str | None:
+        """Why this variant cannot run a model of these kinds of layers there; None where it can."""
+        for lack in self.lacks:
+            here = lack.device in (None, device.partition(":")[0])
+            if here and lack.variant in (None, variant) and lack.layer in {None, *layers}:
+                return lack.reason
+        return None
 
 
 class DataFile(Closed):

@@ -23,6 +23,7 @@ from suite.engines.base import Engine, EngineLost, FrameworkUnavailable, Prepare
 from suite.errors import EngineError
 from suite.inputs import Inputs
 from suite.manifest import Workload
+from suite.models import MODELS
 from suite.plan import Plan, Run, Trial
 from suite.progress import Progress
 from suite.records import Error, Parity, Record, RunFolder, Status
@@ -111,7 +112,7 @@ class Runner:
         Raise ProofFailed where there is no trusted reference.
         """
         prepared = self.prepared(trial.framework for trial in trials)
-        open_trials = [trial for trial in trials if trial.framework in prepared]
+        open_trials = [trial for trial in trials if self.refusal(trial) is None]
         return parity.certify(
             self._engine,
             open_trials,
@@ -131,15 +132,23 @@ class Runner:
         needed = [framework for framework, _ in reference.LOWERINGS]
         self.prepare(dict.fromkeys((*needed, *frameworks)))
         for framework in needed:
-            refusal = self.refusal(framework)
-            if refusal:
-                raise tensors.ProofFailed(f"no reference: {refusal.error.message}")
+            ready = self._prepare(framework)
+            if isinstance(ready, Refusal):
+                raise tensors.ProofFailed(f"no reference: {ready.error.message}")
         return {name: ready for name, ready in self._ready.items() if isinstance(ready, Prepared)}
 
-    def refusal(self, framework: str) -> Refusal | None:
-        """Why the framework cannot be run here, None where it can."""
-        ready = self._prepare(framework)
+    def refusal(self, trial: Trial) -> Refusal | None:
+        """Why the trial cannot be run here, None where it can."""
+        ready = self._prepare_for(trial)
         return ready if isinstance(ready, Refusal) else None
+
+    def _prepare_for(self, trial: Trial) -> Prepared | Refusal:
+        framework = manifest.framework(trial.framework)
+        layers = {layer.kind for layer in MODELS[trial.workload.model]().leaves()}
+        lack = framework.lacking(variant=trial.variant, device=trial.device, layers=layers)
+        if lack:
+            return Refusal("skipped", Error(error_class="Lacking", message=lack))
+        return self._prepare(trial.framework)
 
     def _marks(self, plan: Plan, given: dict[Workload, Inputs]) -> dict[str, Parity]:
         """Each trial's parity mark by its id."""
@@ -174,7 +183,7 @@ class Runner:
             return Refusal(status, reason)
 
     def _run(self, plan: Plan, run: Run, given: Inputs, mark: Parity, folder: RunFolder) -> Record:
-        ready = self._prepare(run.trial.framework)
+        ready = self._prepare_for(run.trial)
         if isinstance(ready, Refusal):
             done = Attempt(status=ready.status, error=ready.error, events=[])
         else:

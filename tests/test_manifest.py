@@ -6,6 +6,7 @@ import pytest
 from suite import closed, manifest
 from suite.closed import Closed
 from suite.errors import ManifestError, UsageError
+from suite.manifest import Lack
 from suite.paths import LOCKS, MANIFESTS
 
 QUICK = (MANIFESTS / "suites" / "quick.yaml").read_text(encoding="utf-8")
@@ -109,3 +110,14 @@ def test_a_dataset_has_what_its_format_needs(
     text = (MANIFESTS / "datasets" / f"{name}.yaml").read_text(encoding="utf-8")
     assert old in text
     assert message in refused(text.replace(old, new), manifest.DatasetManifest)
+
+
+def test_a_lack_holds_for_what_it_names_and_for_all_it_does_not() -> None:
+    keras = manifest.framework("keras")
+    layers = {"dense"}
+    assert "CUDA" in str(keras.lacking(variant="tensorflow", device="cuda:0", layers=layers))
+    assert keras.lacking(variant="tensorflow", device="cpu", layers=layers) is None
+    assert keras.lacking(variant="jax", device="cuda:0", layers=layers) is None
+    changed = keras.model_copy(update={"lacks": (Lack(layer="lstm", reason="none"),)})
+    assert changed.lacking(variant="jax", device="cpu", layers={"lstm", "dense"}) == "none"
+    assert changed.lacking(variant="jax", device="cpu", layers={"dense"}) is None

@@ -8,7 +8,7 @@ import pytest
 from suite import datasets, manifest, records
 from suite.engines.base import FrameworkUnavailable, Prepared, Say
 from suite.errors import EngineError
-from suite.manifest import DatasetManifest, FrameworkManifest
+from suite.manifest import DatasetManifest, FrameworkManifest, Lack
 from suite.plan import Plan
 from suite.records import Record
 from suite.runner import Runner
@@ -126,3 +126,23 @@ def test_frameworks_that_cannot_be_had_are_skipped_or_failed_with_the_reason(
     }
     error = done["mxnet"].error
     assert error is not None and (error.message, error.hint) == ("no Python 3.11", "install one")
+
+
+def test_what_a_framework_lacks_is_skipped_for_its_declared_reason(
+    run: Callable[..., list[Record]],
+    script_engine: Callable[[str], ScriptEngine],
+    quick: Callable[..., Plan],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lack = Lack(layer="max_pool2d", reason="it has no pools")
+    real = manifest.framework
+
+    def framework(name: str) -> FrameworkManifest:
+        return real(name).model_copy(update={"lacks": (lack,) if name == "mxnet" else ()})
+
+    monkeypatch.setattr(manifest, "framework", framework)
+    done = {each.framework: each for each in run(quick("pytorch", "mxnet"), script_engine(WORKS))}
+    assert done["pytorch"].status == "ok"
+    skipped = done["mxnet"]
+    assert skipped.status == "skipped" and skipped.blocks == ()
+    assert skipped.error is not None and skipped.error.message == "it has no pools"
