@@ -56,21 +56,21 @@ FAULTS = (
     Fault(
         name="wrong batch-norm epsilon",
         framework="tensorflow",
-        file="frameworks/tensorflow.py",
+        file="frameworks/tensorflow_layers.py",
         right='epsilon=layer["epsilon"],\n            is_training',
         wrong="epsilon=1e-3,\n            is_training",
     ),
     Fault(
         name="wrong batch-norm momentum convention",
         framework="mxnet",
-        file="frameworks/mxnet.py",
+        file="frameworks/mxnet_layers.py",
         right='"momentum": 1 - layer["momentum"]',
         wrong='"momentum": layer["momentum"]',
     ),
     Fault(
         name="asymmetric padding",
         framework="tensorflow",
-        file="frameworks/tensorflow.py",
+        file="frameworks/tensorflow_layers.py",
         right='strides, padding = layer["stride"], _padding(layer)\n',
         wrong='strides, padding = layer["stride"], "SAME"\n',
     ),
@@ -112,7 +112,7 @@ FAULTS = (
     Fault(
         name="wrong average-pool divisor",
         framework="pytorch",
-        file="frameworks/pytorch.py",
+        file="frameworks/pytorch_layers.py",
         right='nn.AvgPool2d(layer["kernel"],',
         wrong='nn.AvgPool2d(layer["kernel"], count_include_pad=False,',
     ),

@@ -71,7 +71,9 @@ def test_a_small_weight_decay_is_caught(tmp_path: Path) -> None:
 
 
 def test_references_that_disagree_are_not_believed(tmp_path: Path) -> None:
-    worker = with_fault(tmp_path, "frameworks/jax.py", '"relu": nnx.relu', '"relu": nnx.gelu')
+    worker = with_fault(
+        tmp_path, "frameworks/jax_layers.py", '"relu": nnx.relu', '"relu": nnx.gelu'
+    )
     with pytest.raises(ProofFailed, match="the two float64 references differ"):
         certify("mxnet", worker=worker)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import jax
@@ -12,8 +10,9 @@ import optax
 from flax import nnx
 from jax import numpy as jnp
 
-from ..layouts import paddings, to_canonical, to_channels_last
+from ..layouts import to_canonical, to_channels_last
 from ..protocol import Array, Trial, Weights
+from .jax_layers import PATHS, Model, series
 
 LAYOUT = "NHWC"
 
@@ -27,15 +26,6 @@ def version() -> str:
 def device(trial: Trial) -> dict[str, Any]:
     # XLA takes as many threads as it finds CPUs, and does not tell: null.
     return {"name": trial.device, "threads": None, "kind": jax.devices()[0].device_kind}
-
-
-class Model(nnx.Module):
-    """All the layers by name; their order and branches are the trial's."""
-
-    def __init__(self, trial: Trial) -> None:
-        self.rngs = nnx.Rngs(trial.seed)
-        for layer in trial.leaves():
-            setattr(self, layer["name"], _lower(layer, trial.precision, self.rngs))
 
 
 class Session:
@@ -134,7 +124,7 @@ class Session:
             nnx.replace_by_pure_dict(state, tree)
             states.append(state)
         model = nnx.merge(graph, *states)
-        logits = _series(model, self._trial.layers, inputs)
+        logits = series(model, self._trial.layers, inputs)
         return logits, nnx.to_pure_dict(nnx.split(model, nnx.Param, ...)[2])
 
     def _loss(self, params: Tree, rest: Tree, inputs: Any, labels: Any) -> Any:
@@ -147,135 +137,6 @@ class Session:
         (loss, (_, rest)), gradients = to_differentiate(params, rest, inputs, labels)
         updates, state = self._optimizer.update(gradients, state, params)
         return optax.apply_updates(params, updates), rest, state, loss
-
-
-def _series(model: Model, layers: list[dict[str, Any]], values: Any) -> Any:
-    for layer in layers:
-        if "branches" in layer:
-            results = [_series(model, branch, values) for branch in layer["branches"]]
-            concat = layer["kind"] == "concat"
-            values = jnp.concatenate(results, -1) if concat else sum(results[1:], results[0])
-        else:
-            values = getattr(model, layer["name"])(values)
-    return values
-
-
-class SelfAttention(nnx.Module):
-    def __init__(self, layer: dict[str, Any], **common: Any) -> None:
-        size = layer["features"]
-        self.heads = layer["heads"]
-        self.input = nnx.Linear(size, 3 * size, **common)
-        self.output = nnx.Linear(size, size, **common)
-
-    def __call__(self, sequence: Any) -> Any:
-        batch, length, features = sequence.shape
-        parts = self.input(sequence).reshape(batch, length, 3, self.heads, -1)
-        queries, keys, values = (parts[:, :, part] for part in range(3))
-        # Written out: jax.nn.dot_product_attention takes its softmax in float32, always.
-        scores = jnp.einsum("bqhd,bkhd->bhqk", queries, keys) / np.sqrt(queries.shape[-1])
-        mixed = jnp.einsum("bhqk,bkhd->bqhd", nnx.softmax(scores), values)
-        return self.output(mixed.reshape(batch, length, features))
-
-
-class ClassToken(nnx.Module):
-    def __init__(self, layer: dict[str, Any], precision: str) -> None:
-        self.weight = nnx.Param(jnp.zeros(layer["features"], precision))
-
-    def __call__(self, sequence: Any) -> Any:
-        token = jnp.broadcast_to(self.weight[...], (len(sequence), 1, sequence.shape[-1]))
-        return jnp.concatenate([token, sequence], 1)
-
-
-class PositionEmbedding(nnx.Module):
-    def __init__(self, layer: dict[str, Any], precision: str) -> None:
-        self.weight = nnx.Param(jnp.zeros((layer["length"], layer["features"]), precision))
-
-    def __call__(self, sequence: Any) -> Any:
-        return sequence + self.weight[...]
-
-
-class Lstm(nnx.Module):
-    def __init__(self, layer: dict[str, Any], **common: Any) -> None:
-        cell = nnx.OptimizedLSTMCell(layer["in_features"], layer["hidden"], **common)
-        self.layer = nnx.RNN(cell)
-
-    def __call__(self, sequence: Any) -> Any:
-        return self.layer(sequence)[:, -1]
-
-
-def _lower(layer: dict[str, Any], precision: str, rngs: nnx.Rngs) -> Callable[[Any], Any]:
-    kind = layer["kind"]
-    # Zeros: the weights come from the file, none need be drawn.
-    dtypes = {"dtype": precision, "param_dtype": precision, "rngs": rngs}
-    common = {**dtypes, "kernel_init": nnx.initializers.zeros}
-    if kind == "conv2d":
-        return nnx.Conv(
-            layer["in_channels"],
-            layer["out_channels"],
-            tuple(layer["kernel"]),
-            tuple(layer["stride"]),
-            padding=paddings(layer),
-            use_bias=layer["bias"],
-            **common,
-        )
-    if kind in ("max_pool2d", "avg_pool2d"):
-        return partial(
-            nnx.max_pool if kind == "max_pool2d" else nnx.avg_pool,
-            window_shape=tuple(layer["kernel"]),
-            strides=tuple(layer["stride"]),
-            padding=paddings(layer),
-        )
-    if kind == "dense":
-        features = layer["in_features"], layer["out_features"]
-        return nnx.Linear(*features, use_bias=layer["bias"], **common)
-    if kind == "batch_norm":
-        numbers = {"epsilon": layer["epsilon"], "momentum": 1 - layer["momentum"]}
-        return nnx.BatchNorm(layer["channels"], **numbers, **dtypes)
-    if kind == "layer_norm":
-        return nnx.LayerNorm(layer["features"], epsilon=layer["epsilon"], **dtypes)
-    if kind == "dropout":
-        return nnx.Dropout(layer["rate"], rngs=rngs)
-    if kind == "self_attention":
-        return SelfAttention(layer, **common)
-    if kind == "lstm":
-        return Lstm(layer, **common)
-    if kind == "class_token":
-        return ClassToken(layer, precision)
-    if kind == "position_embedding":
-        return PositionEmbedding(layer, precision)
-    if kind in SIMPLE:
-        return SIMPLE[kind]
-    raise NotImplementedError(f"JAX module has no layer {kind!r}")
-
-
-SIMPLE: dict[str, Callable[[Any], Any]] = {
-    "relu": nnx.relu,
-    "tanh": nnx.tanh,
-    "gelu": partial(nnx.gelu, approximate=False),
-    "flatten": lambda images: images.reshape((images.shape[0], -1)),
-    "global_avg_pool2d": lambda images: images.mean((1, 2)),
-    "rows": lambda images: images[..., 0],
-    "tokens": lambda images: images.reshape((images.shape[0], -1, images.shape[-1])),
-    "first_token": lambda sequence: sequence[:, 0],
-}
-# Where a layer keeps a parameter, if not under its canonical role.
-PATHS: dict[str, dict[str, tuple[str, ...]]] = {
-    "conv2d": {"weight": ("kernel",)},
-    "dense": {"weight": ("kernel",)},
-    "batch_norm": {"weight": ("scale",)},
-    "layer_norm": {"weight": ("scale",)},
-    "lstm": {
-        "input_weight": ("layer", "cell", "dense_i", "kernel"),
-        "hidden_weight": ("layer", "cell", "dense_h", "kernel"),
-        "bias": ("layer", "cell", "dense_h", "bias"),
-    },
-    "self_attention": {
-        "in_weight": ("input", "kernel"),
-        "in_bias": ("input", "bias"),
-        "out_weight": ("output", "kernel"),
-        "out_bias": ("output", "bias"),
-    },
-}
 
 
 def _optimizer(trial: Trial) -> optax.GradientTransformation:

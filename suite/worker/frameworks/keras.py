@@ -1,6 +1,6 @@
 """Keras: a functional model, compiled and trained by the step that its `fit` runs, on any backend.
 
-The model is made in `keras_model.py`; what differs between the backends is in
+The model is made in `keras_layers.py`; what differs between the backends is in
 `keras_<variant>.py`.
 """
 
@@ -23,7 +23,7 @@ os.environ["KERAS_BACKEND"] = {"pytorch": "torch"}.get(BACKEND, BACKEND)
 import keras  # noqa: E402
 from keras import ops  # noqa: E402
 
-from . import keras_model  # noqa: E402
+from . import keras_layers  # noqa: E402
 
 backend = importlib.import_module(f".keras_{BACKEND}", __package__)
 
@@ -45,11 +45,11 @@ class Session:
         backend.prepare(trial)
         keras.config.set_floatx(trial.precision)
         self._trial = trial
-        self._model, made = keras_model.make(trial)
+        self._model, made = keras_layers.make(trial)
         kinds = {layer["name"]: layer["kind"] for layer in trial.leaves()}
-        self._variables = {name: keras_model.variables(name, made, kinds) for name in weights}
+        self._variables = {name: keras_layers.variables(name, made, kinds) for name in weights}
         names = [each["name"] for each in trial.statistics]
-        self._statistics = {name: keras_model.variables(name, made, kinds)[0] for name in names}
+        self._statistics = {name: keras_layers.variables(name, made, kinds)[0] for name in names}
         self._shapes: dict[str, tuple[int, ...]] = {}  # of a parameter's parts, were they matrices
         self._load(to_channels_last(trial, weights))
         # compile's other settings are Keras's defaults: jit_compile="auto" takes XLA with JAX and

@@ -1,0 +1,168 @@
+"""A trial's layers as Gluon blocks."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from mxnet import gluon
+from mxnet.gluon import nn
+
+
+class Branches(gluon.HybridBlock):
+    """Several series on one input, their results added or put one after the other."""
+
+    def __init__(self, kind: str, series: list[gluon.HybridBlock]) -> None:
+        super().__init__(prefix="")
+        self._concat = kind == "concat"
+        for each in series:
+            self.register_child(each)
+
+    def hybrid_forward(self, F: Any, values: Any) -> Any:  # noqa: N803, the name is Gluon's
+        results = [series(values) for series in self._children.values()]
+        return F.concat(*results, dim=1) if self._concat else F.add_n(*results)
+
+
+class SelfAttention(gluon.HybridBlock):
+    def __init__(self, layer: dict[str, Any], prefix: str) -> None:
+        super().__init__(prefix=prefix)
+        features, self._heads = layer["features"], layer["heads"]
+        self._length = layer["input_shape"][0]
+        self._scale = 1 / math.sqrt(features // self._heads)
+        sizes = {"flatten": False, "in_units": features}
+        with self.name_scope():
+            self.input = nn.Dense(3 * features, **sizes, prefix="in_")
+            self.output = nn.Dense(features, **sizes, prefix="out_")
+
+    def hybrid_forward(self, F: Any, sequence: Any) -> Any:  # noqa: N803
+        # (batch, length, 3 x features) -> three of (batch x heads, length, features / heads)
+        parts = self.input(sequence).reshape((0, 0, 3, self._heads, -1))
+        parts = parts.transpose((2, 0, 3, 1, 4)).reshape((3, -1, self._length, 0), reverse=True)
+        queries, keys, values = F.split(parts, 3, axis=0, squeeze_axis=True)
+        scores = F.batch_dot(queries * self._scale, keys, transpose_b=True)
+        mixed = F.batch_dot(F.softmax(scores), values)
+        mixed = mixed.reshape((-4, -1, self._heads, 0, 0)).transpose((0, 2, 1, 3))
+        return self.output(mixed.reshape((0, 0, -3)))
+
+
+class ClassToken(gluon.HybridBlock):
+    def __init__(self, layer: dict[str, Any], prefix: str) -> None:
+        super().__init__(prefix=prefix)
+        self.weight = self.params.get("weight", shape=(layer["features"],))
+
+    def hybrid_forward(self, F: Any, sequence: Any, weight: Any) -> Any:  # noqa: N803
+        first = F.slice_axis(sequence, axis=1, begin=0, end=1)
+        return F.concat(F.broadcast_like(weight.reshape((1, 1, -1)), first), sequence, dim=1)
+
+
+class PositionEmbedding(gluon.HybridBlock):
+    def __init__(self, layer: dict[str, Any], prefix: str) -> None:
+        super().__init__(prefix=prefix)
+        self.weight = self.params.get("weight", shape=(layer["length"], layer["features"]))
+
+    def hybrid_forward(self, F: Any, sequence: Any, weight: Any) -> Any:  # noqa: N803
+        return F.broadcast_add(sequence, weight.expand_dims(0))
+
+
+class Lstm(gluon.HybridBlock):
+    def __init__(self, layer: dict[str, Any], prefix: str) -> None:
+        super().__init__(prefix=prefix)
+        self.cell = gluon.rnn.LSTM(
+            layer["hidden"], layout="NTC", input_size=layer["in_features"], prefix=prefix
+        )
+        # The second bias, which the recurrent product has here, stays zero: one is enough.
+        self.cell.l0_h2h_bias.grad_req = "null"
+
+    def hybrid_forward(self, F: Any, sequence: Any) -> Any:  # noqa: N803
+        return F.slice_axis(self.cell(sequence), axis=1, begin=-1, end=None).flatten()
+
+
+def series(layers: list[dict[str, Any]]) -> gluon.HybridBlock:
+    series = nn.HybridSequential(prefix="")
+    for layer in layers:
+        series.add(_lower(layer))
+    return series
+
+
+def _lower(layer: dict[str, Any]) -> gluon.HybridBlock:
+    kind, prefix = layer["kind"], f"{layer['name']}_"
+    if "branches" in layer:
+        return Branches(kind, [series(branch) for branch in layer["branches"]])
+    if kind == "conv2d":
+        return nn.Conv2D(
+            layer["out_channels"],
+            tuple(layer["kernel"]),
+            strides=tuple(layer["stride"]),
+            padding=tuple(layer["padding"]),
+            use_bias=layer["bias"],
+            in_channels=layer["in_channels"],
+            prefix=prefix,
+        )
+    if kind in ("max_pool2d", "avg_pool2d"):
+        make = nn.MaxPool2D if kind == "max_pool2d" else nn.AvgPool2D
+        sizes = {"strides": tuple(layer["stride"]), "padding": tuple(layer["padding"])}
+        ceil = layer.get("ceil", False)
+        return make(tuple(layer["kernel"]), **sizes, ceil_mode=ceil, prefix=prefix)
+    if kind == "dense":
+        sizes = {"in_units": layer["in_features"], "use_bias": layer["bias"]}
+        return nn.Dense(layer["out_features"], **sizes, flatten=False, prefix=prefix)
+    if kind == "batch_norm":
+        numbers = {"momentum": 1 - layer["momentum"], "epsilon": layer["epsilon"]}
+        return nn.BatchNorm(**numbers, in_channels=layer["channels"], prefix=prefix)
+    if kind == "layer_norm":
+        numbers = {"epsilon": layer["epsilon"], "in_channels": layer["features"]}
+        return nn.LayerNorm(**numbers, prefix=prefix)
+    if kind == "dropout":
+        return nn.Dropout(layer["rate"], prefix=prefix)
+    if kind in ("relu", "tanh"):
+        return nn.Activation(kind, prefix=prefix)
+    if kind in SIMPLE:
+        return SIMPLE[kind]()
+    if kind in SEQUENCES:
+        return SEQUENCES[kind](layer, prefix)
+    raise NotImplementedError(f"MXNet module has no layer {kind!r}")
+
+
+def _global_pool() -> gluon.HybridBlock:
+    pool = nn.HybridSequential(prefix="")
+    pool.add(nn.GlobalAvgPool2D(), nn.Flatten())
+    return pool
+
+
+SIMPLE = {
+    "gelu": nn.GELU,
+    "flatten": nn.Flatten,
+    "global_avg_pool2d": _global_pool,
+    "rows": lambda: nn.HybridLambda(lambda ops, images: ops.squeeze(images, axis=1)),
+    "tokens": lambda: nn.HybridLambda(lambda ops, x: x.reshape((0, 0, -1)).transpose((0, 2, 1))),
+    "first_token": lambda: nn.HybridLambda(
+        lambda ops, x: ops.slice_axis(x, axis=1, begin=0, end=1).flatten()
+    ),
+}
+SEQUENCES = {
+    "class_token": ClassToken,
+    "position_embedding": PositionEmbedding,
+    "self_attention": SelfAttention,
+    "lstm": Lstm,
+}
+# What Gluon calls a parameter, if not by its canonical role.
+NAMES = {
+    "batch_norm": {
+        "weight": "gamma",
+        "bias": "beta",
+        "mean": "running_mean",
+        "variance": "running_var",
+    },
+    "layer_norm": {"weight": "gamma", "bias": "beta"},
+    "lstm": {
+        "input_weight": "l0_i2h_weight",
+        "hidden_weight": "l0_h2h_weight",
+        "bias": "l0_i2h_bias",
+    },
+}
+
+
+def gluon_name(name: str, kinds: dict[str, str]) -> str:
+    """Gluon's name of a canonical one: conv1.weight -> conv1_weight."""
+    layer, role = name.split(".")
+    return f"{layer}_{NAMES.get(kinds[layer], {}).get(role, role)}"
