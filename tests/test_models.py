@@ -62,7 +62,7 @@ def test_each_model_fits_together_and_names_its_layers_once(name: str) -> None:
 
 def test_every_kind_of_layer_is_in_the_two_models_for_tests() -> None:
     used = {each.kind for name in MODELS for each in MODELS[name]().leaves()}
-    small = [MODELS["every_layer"](), MODELS["every_sequence_layer"]()]
+    small = [MODELS["every_layer"](), MODELS["every_sequence"]()]
     assert used == {each.kind for model in small for each in model.leaves()}
 
 

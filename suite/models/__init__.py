@@ -6,7 +6,7 @@ from suite.models.adnn import adnn_cnn
 from suite.models.alexnet import alexnet, alexnet_cifar10
 from suite.models.architecture import Architecture
 from suite.models.db import db_mlp
-from suite.models.every_layer import every_layer, every_sequence_layer
+from suite.models.every_layer import every_layer, every_sequence
 from suite.models.googlenet import googlenet, googlenet_cifar10
 from suite.models.kent import kent_big, kent_medium, kent_small
 from suite.models.lenet import lenet
@@ -36,6 +36,6 @@ MODELS: dict[str, Callable[[], Architecture]] = {
         vgg16,
         vit_tiny,
         every_layer,
-        every_sequence_layer,
+        every_sequence,
     )
 }

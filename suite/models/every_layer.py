@@ -63,7 +63,7 @@ def every_layer() -> Architecture:
     return Architecture(name="every_layer", input_shape=(1, 28, 28), classes=10, layers=layers)
 
 
-def every_sequence_layer() -> Architecture:
+def every_sequence() -> Architecture:
     """All that sequences go through: one LSTM, and one transformer's block, side by side."""
     attention = (
         LayerNorm(name="norm1", features=16),
@@ -90,6 +90,4 @@ def every_sequence_layer() -> Architecture:
         Add(name="add2", branches=(transformer, recurrent, pooled)),
         Dense(name="classes", in_features=16, out_features=10, bias=False),
     )
-    return Architecture(
-        name="every_sequence_layer", input_shape=(1, 28, 28), classes=10, layers=layers
-    )
+    return Architecture(name="every_sequence", input_shape=(1, 28, 28), classes=10, layers=layers)

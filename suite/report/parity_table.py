@@ -64,7 +64,7 @@ def _cells(trial: Trial, certificate: Certificate | None, reason: str | None) ->
     proven = certificate is not None and certificate.proven
     return {
         "model": work.model,
-        "optimizer": f"{work.optimizer.name} {work.optimizer.learning_rate:g}",
+        "optimizer": work.optimizer.name,
         "framework": f"{trial.framework}:{trial.variant}",
         "steps": steps,
         **{

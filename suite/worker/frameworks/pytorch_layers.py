@@ -88,7 +88,7 @@ class Branches(nn.Module):
         self.series = nn.ModuleList(series)
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:
-        results = [series(values) for series in self.series]
+        results = [each(values) for each in self.series]
         return torch.cat(results, dim=1) if self._concat else sum(results[1:], results[0])
 
 
@@ -105,15 +105,15 @@ class Apply(nn.Module):
 
 def series(layers: list[Any], batch_size: int, modules: dict[str, nn.Module]) -> nn.Sequential:
     """The layers one after the other; each is put into `modules` under its name too."""
-    series = nn.Sequential()
+    made = nn.Sequential()
     for layer in layers:
         if "branches" in layer:
             inner = [series(branch, batch_size, modules) for branch in layer["branches"]]
             module: nn.Module = Branches(layer["kind"], inner)
         else:
             module = modules[layer["name"]] = _lower(layer, batch_size)
-        series.add_module(layer["name"], module)
-    return series
+        made.add_module(layer["name"], module)
+    return made
 
 
 def _lower(layer: dict[str, Any], batch_size: int) -> nn.Module:
