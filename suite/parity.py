@@ -26,7 +26,7 @@ LOST = 1e-2  # where the logits' tolerance grows beyond this, training is chaoti
 KINK = 1e-2
 KINK_STEPS = 2  # of ten
 BY_GRADIENT = ("gradients", "weights", "updates")
-CERTIFICATE_VERSION = 5  # 2: whole tensors, one tolerance; 1: without the updates
+CERTIFICATE_VERSION = 5  # 3 to 5: sketches, raised tolerances, kinks; 2: updates; 1: the first
 
 
 @dataclass(frozen=True, kw_only=True)

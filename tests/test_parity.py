@@ -20,9 +20,14 @@ from suite.tensors import QUANTITIES, ProofFailed
 from tests.conftest import Silent
 
 
-def certify(*frameworks: str, worker: Path = WORKER) -> dict[str, Certificate]:
+def certify(
+    *frameworks: str, worker: Path = WORKER, model: str = "lenet"
+) -> dict[str, Certificate]:
     """Certificates by framework:variant, made with the environments of `make bench`."""
-    plan = expand(manifest.suite("quick"), manifest.frameworks(), only=frameworks)
+    suite = manifest.suite("zoo")
+    only = tuple(workload for workload in suite.workloads if workload.model == model)
+    chosen = suite.model_copy(update={"workloads": only})
+    plan = expand(chosen, manifest.frameworks(), only=frameworks)
     with tempfile.TemporaryDirectory() as work:
         runner = Runner(VenvEngine(worker), Silent(), Path(work))
         given = next(iter(runner.inputs(plan).values()))
@@ -52,6 +57,18 @@ def test_every_framework_does_the_work_of_the_reference() -> None:
         assert 0 < max(certificate.worst.values()) < 1e-4
         assert 0 < certificate.share < 1 and certificate.raised == []
         assert certificate.reference_error < 1e-9
+
+
+@pytest.mark.parametrize("model", ["every_layer", "every_sequence"])
+def test_every_kind_of_layer_is_the_same_in_every_framework(model: str) -> None:
+    """With Adam and RMSProp, in the usual form of each and in all of Keras's."""
+    names = ("pytorch", "tensorflow", "jax", "mxnet")
+    certificates = certify(*names, "keras", "keras:jax", "keras:pytorch", model=model)
+    assert len(certificates) == 7
+    for name, certificate in certificates.items():
+        assert certificate.proven, f"{name}: {certificate.reason}"
+        assert len(certificate.errors) == 10
+        assert set(certificate.worst) == set(QUANTITIES)
 
 
 def test_a_wrong_learning_rate_is_caught(tmp_path: Path) -> None:

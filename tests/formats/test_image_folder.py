@@ -78,8 +78,14 @@ def killed(
         text=True,
         timeout=60,
         start_new_session=True,
+        preexec_fn=heeds_interrupts,
         check=False,
     )
+
+
+def heeds_interrupts() -> None:
+    """A shell's background job ignores Ctrl-C, and so would all that it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.fixture
@@ -189,6 +195,7 @@ def test_interrupted_at_the_command_line_it_goes_on(home: Path, images: Path) ->
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=heeds_interrupts,
     ) as process:
         assert process.stderr is not None
         for line in process.stderr:
