@@ -24,8 +24,6 @@ DEADLINE_S = 3600.0  # of one worker's proof: the largest models take their time
 # shows first); for each batch norm "statistics ....mean" and "... .variance".
 Tensors = dict[str, NDArray[np.float64]]
 
-QUANTITIES = ("logits", "inference", "loss", "gradients", "weights", "updates", "statistics")
-
 
 class ProofFailed(Exception):
     """No tensors to compare: why."""

@@ -1,7 +1,6 @@
 """The proof with the real frameworks; the faults that it must find are in the self-test's test."""
 
 import math
-import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +14,10 @@ from suite.parity import Certificate
 from suite.paths import WORKER
 from suite.plan import expand
 from suite.reference import relative_error
+from suite.report.parity_table import QUANTITIES
 from suite.runner import Runner
-from suite.tensors import QUANTITIES, ProofFailed
+from suite.selftest import Fault
+from suite.tensors import ProofFailed
 from tests.conftest import Silent
 
 
@@ -38,12 +39,8 @@ def certify(
 
 def with_fault(tmp_path: Path, file: str, right: str, wrong: str) -> Path:
     """A copy of the worker in which one file says `wrong` where it said `right`."""
-    worker = tmp_path / "worker"
-    shutil.copytree(WORKER, worker, ignore=shutil.ignore_patterns("__pycache__"))
-    text = (worker / file).read_text(encoding="utf-8")
-    assert right in text
-    (worker / file).write_text(text.replace(right, wrong), encoding="utf-8")
-    return worker
+    fault = Fault(name="planted", framework="", file=file, right=right, wrong=wrong)
+    return fault.plant(tmp_path / "worker")
 
 
 def test_every_framework_does_the_work_of_the_reference() -> None:

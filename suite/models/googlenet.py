@@ -11,14 +11,13 @@ from typing import Any
 from suite.models.architecture import Architecture
 from suite.models.branches import Concat
 from suite.models.layers import (
-    BatchNorm,
-    Conv2d,
     Dense,
     Dropout,
     GlobalAvgPool2d,
     Layer,
     MaxPool2d,
     Relu,
+    conv_norm,
 )
 
 # inputs; outputs of 1 x 1; 3 x 3 reduced and full; "5 x 5" reduced and full; after the pool
@@ -112,16 +111,5 @@ def _conv(
     name: str, inputs: int, outputs: int, kernel: int, epsilon: float, *, stride: int = 1
 ) -> tuple[Layer, ...]:
     """A convolution without bias, its batch norm and its ReLU."""
-    return (
-        Conv2d(
-            name=name,
-            in_channels=inputs,
-            out_channels=outputs,
-            kernel=(kernel, kernel),
-            stride=(stride, stride),
-            padding=(kernel // 2, kernel // 2),
-            bias=False,
-        ),
-        BatchNorm(name=f"{name}_norm", channels=outputs, epsilon=epsilon),
-        Relu(name=f"{name}_relu"),
-    )
+    layers = conv_norm(name, inputs, outputs, kernel=kernel, stride=stride, epsilon=epsilon)
+    return (*layers, Relu(name=f"{name}_relu"))

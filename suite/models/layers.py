@@ -229,6 +229,32 @@ class Dense(Layer):
         return math.prod(shape) * self.out_features
 
 
+def conv_norm(
+    name: str,
+    inputs: int,
+    outputs: int,
+    *,
+    kernel: int = 1,
+    stride: int = 1,
+    epsilon: float = 1e-5,
+    initial_scale: float = 1.0,
+) -> tuple[Layer, ...]:
+    """A square convolution without bias, padded by half its kernel, and its batch norm."""
+    convolution = Conv2d(
+        name=name,
+        in_channels=inputs,
+        out_channels=outputs,
+        kernel=(kernel, kernel),
+        stride=(stride, stride),
+        padding=(kernel // 2, kernel // 2),
+        bias=False,
+    )
+    norm = BatchNorm(
+        name=f"{name}_norm", channels=outputs, epsilon=epsilon, initial_scale=initial_scale
+    )
+    return (convolution, norm)
+
+
 def _affine(name: str, shape: Shape, *, bias: bool) -> tuple[Parameter, ...]:
     """Weights with variance 2 / fan-in (He et al. 2015), a bias that starts at zero."""
     std = math.sqrt(2 / math.prod(shape[1:]))

@@ -7,14 +7,13 @@ kuangliu/pytorch-cifar, a 3 x 3 convolution of stride 1 and no pool at the start
 from suite.models.architecture import Architecture
 from suite.models.branches import Add
 from suite.models.layers import (
-    BatchNorm,
-    Conv2d,
     Dense,
     GlobalAvgPool2d,
     Layer,
     MaxPool2d,
     Relu,
     Shape,
+    conv_norm,
 )
 
 STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))  # channels, blocks, first stride
@@ -23,7 +22,7 @@ EXPANSION = 4
 
 def resnet50() -> Architecture:
     start = (
-        *_conv("conv1", 3, 64, kernel=7, stride=2),  # 64 x 112 x 112
+        *conv_norm("conv1", 3, 64, kernel=7, stride=2),  # 64 x 112 x 112
         Relu(name="relu1"),
         MaxPool2d(name="pool1", kernel=(3, 3), stride=(2, 2), padding=(1, 1)),  # 64 x 56 x 56
     )
@@ -31,7 +30,7 @@ def resnet50() -> Architecture:
 
 
 def resnet50_cifar10() -> Architecture:
-    start = (*_conv("conv1", 3, 64, kernel=3), Relu(name="relu1"))  # 64 x 32 x 32
+    start = (*conv_norm("conv1", 3, 64, kernel=3), Relu(name="relu1"))  # 64 x 32 x 32
     return _architecture("resnet50_cifar10", start, (3, 32, 32), classes=10)
 
 
@@ -57,36 +56,12 @@ def _architecture(
 def _bottleneck(name: str, inputs: int, size: int, stride: int) -> tuple[Layer, ...]:
     outputs = EXPANSION * size
     main = (
-        *_conv(f"{name}_conv1", inputs, size),
+        *conv_norm(f"{name}_conv1", inputs, size),
         Relu(name=f"{name}_relu1"),
-        *_conv(f"{name}_conv2", size, size, kernel=3, stride=stride),
+        *conv_norm(f"{name}_conv2", size, size, kernel=3, stride=stride),
         Relu(name=f"{name}_relu2"),
-        *_conv(f"{name}_conv3", size, outputs, initial_scale=0.0),
+        *conv_norm(f"{name}_conv3", size, outputs, initial_scale=0.0),
     )
     same = inputs == outputs and stride == 1
-    shortcut = () if same else _conv(f"{name}_shortcut", inputs, outputs, stride=stride)
+    shortcut = () if same else conv_norm(f"{name}_shortcut", inputs, outputs, stride=stride)
     return (Add(name=f"{name}_add", branches=(main, shortcut)), Relu(name=f"{name}_relu3"))
-
-
-def _conv(
-    name: str,
-    inputs: int,
-    outputs: int,
-    *,
-    kernel: int = 1,
-    stride: int = 1,
-    initial_scale: float = 1.0,
-) -> tuple[Layer, ...]:
-    """A convolution without bias and its batch norm."""
-    return (
-        Conv2d(
-            name=name,
-            in_channels=inputs,
-            out_channels=outputs,
-            kernel=(kernel, kernel),
-            stride=(stride, stride),
-            padding=(kernel // 2, kernel // 2),
-            bias=False,
-        ),
-        BatchNorm(name=f"{name}_norm", channels=outputs, initial_scale=initial_scale),
-    )

@@ -34,7 +34,7 @@ Row = tuple[Trial, Certificate | None, str | None]  # the last: why there is no 
 def render(rows: Iterable[Row]) -> Table:
     """A row for each trial; one without a certificate could not be compared."""
     table = Table(caption=NOTE, box=box.SIMPLE_HEAD, caption_justify="left", padding=(0, 1, 0, 0))
-    cells = [_cells(*row) for row in rows]
+    cells = [_cells(trial, certificate) for trial, certificate, _ in rows]
     for name in cells[0]:
         left = JUSTIFY.get(name, "left" if name in ("model", "optimizer") else "right")
         table.add_column(name, justify=left, no_wrap=True)
@@ -46,7 +46,7 @@ def render(rows: Iterable[Row]) -> Table:
 def markdown(rows: Iterable[Row]) -> str:
     """The same as a table in Markdown, with the reason of each row that has no certificate."""
     rows = list(rows)
-    cells = [_cells(*row) for row in rows]
+    cells = [_cells(trial, certificate) for trial, certificate, _ in rows]
     lines = [list(cells[0]), ["---"] * len(cells[0]), *(list(row.values()) for row in cells)]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     reasons = [
@@ -57,7 +57,7 @@ def markdown(rows: Iterable[Row]) -> str:
     return "\n\n".join([NOTE, table, *(["\n".join(reasons)] if reasons else [])])
 
 
-def _cells(trial: Trial, certificate: Certificate | None, reason: str | None) -> dict[str, str]:
+def _cells(trial: Trial, certificate: Certificate | None) -> dict[str, str]:
     work = trial.workload
     worst = certificate.worst if certificate else {}
     steps = _steps(certificate) if certificate else UNKNOWN

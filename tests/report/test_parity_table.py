@@ -5,7 +5,6 @@ from rich.console import Console
 from suite.parity import Certificate
 from suite.plan import Plan
 from suite.report import parity_table
-from suite.tensors import QUANTITIES
 
 
 def certificate(reason: str | None) -> Certificate:
@@ -18,7 +17,7 @@ def certificate(reason: str | None) -> Certificate:
         proven=reason is None,
         reason=reason,
         tolerance=1e-4,
-        worst={name: number * 1e-6 for number, name in enumerate(QUANTITIES, start=1)},
+        worst={name: number * 1e-6 for number, name in enumerate(parity_table.QUANTITIES, start=1)},
         share=0.07,
         steps=10,
         errors=[{}] * 10,
