@@ -95,6 +95,7 @@ def write_trial(
 ) -> None:
     """Make `folder` with its trial.json and an empty results/, all that a worker gets."""
     work, architecture = trial.workload, inputs.architecture
+    optimizer = work.proof_optimizer if mode == "parity" else work.optimizer
     results = folder / "results"
     results.mkdir(parents=True)
     values = {
@@ -110,7 +111,7 @@ def write_trial(
         "input": work.input,
         "batch_size": work.batch_size,
         "precision": precision or work.precision,
-        "optimizer": work.optimizer.model_dump(),
+        "optimizer": optimizer.model_dump(),
         "device": trial.device,
         "cpus": cpus,
         "seed": trial.seed,

@@ -232,7 +232,15 @@ class Workload(Closed):
     precision: Literal["float32"] = "float32"
     input: Literal["host", "disk", "device"] = "host"  # where each batch comes from
     optimizer: Optimizer
+    # Of the proof's ten steps, where the optimizer's own rate makes chaos of them.
+    proof_learning_rate: PositiveFloat | None = None
     epochs: PositiveInt = 1  # of the first run of each trial; the others stop when steady
+
+    @property
+    def proof_optimizer(self) -> Optimizer:
+        """The optimizer at the rate of the proof: it is proven with another constant."""
+        rate = self.proof_learning_rate or self.optimizer.learning_rate
+        return self.optimizer.model_copy(update={"learning_rate": rate})
 
 
 class SuiteManifest(Closed):

@@ -7,8 +7,8 @@ variant that is compared with it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial, reduce
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,7 @@ from suite.tensors import ProofFailed, Prover, Tensors
 
 TOLERANCE = 1e-9  # between the two float64 lowerings
 MOVED_ULPS = 4
+MOVES = 4  # most draws of moved weights
 LOWERINGS = (("pytorch", "eager"), ("jax", "jit"))
 
 Errors = list[dict[str, float]]  # for each step: tensor -> relative L2 error
@@ -32,6 +33,7 @@ class Reference:
     trial: Trial  # any of the workload
     key: str  # of all that the reference holds for
     fresh: bool = False  # compute it now, whatever is cached
+    _known: dict[Path, list[Tensors]] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def tensors(self) -> list[Tensors]:
@@ -46,16 +48,16 @@ class Reference:
         """The largest relative error between the two lowerings in the steps they agree on."""
         return self._agreed[1]
 
-    @cached_property
-    def float32_errors(self) -> Errors:
+    def float32_errors(self, moves: int) -> Errors:
         """How far float32 itself is from float64, on the CPU: what its rounding may come to.
 
-        Each lowering computes twice, from the weights as they are and from weights moved by some
-        units in the last place, and the larger error is what it may lose: where an activation
-        lies near the kink of a ReLU, or two are nearly the largest of a pool, chance decides. Of
-        the two lowerings the smaller counts, so that a fault in one widens no tolerance.
+        Each lowering computes from the weights as they are and `moves` times from weights moved
+        by some units in the last place, and the largest error is what it may lose: where an
+        activation lies near the kink of a ReLU, or two are nearly the largest of a pool, chance
+        decides. Of the two lowerings the smaller counts, so that a fault in one widens no
+        tolerance.
         """
-        first, second = (self._float32_errors(which) for which in LOWERINGS)
+        first, second = (self._float32_errors(which, moves) for which in LOWERINGS)
         return _combined(min, first, second)
 
     @cached_property
@@ -71,36 +73,37 @@ class Reference:
             )
         return first[:steps], max(error for _, error in found[:steps])
 
-    def _float32_errors(self, which: tuple[str, str]) -> Errors:
-        plain, moved = (
-            compare(self._cached(which, "float32", moved=moved), self.tensors)
-            for moved in (False, True)
-        )
-        return _combined(max, plain, moved)
+    def _float32_errors(self, which: tuple[str, str], moves: int) -> Errors:
+        runs = (self._cached(which, "float32", draw) for draw in range(moves + 1))
+        errors = (compare(run, self.tensors) for run in runs)
+        return reduce(partial(_combined, max), errors)
 
-    def _cached(
-        self, which: tuple[str, str], precision: str, *, moved: bool = False
-    ) -> list[Tensors]:
-        """What one of the lowerings computes, from the cache or now."""
+    def _cached(self, which: tuple[str, str], precision: str, draw: int = 0) -> list[Tensors]:
+        """What one of the lowerings computes, from the cache or now.
+
+        It begins with the weights as they are, or as a draw of moves (from 1) makes them.
+        """
         framework, variant = which
-        name = f"{precision}-moved" if moved else precision
+        name = f"{precision}-moved{draw}" if draw else precision
         path = home() / "references" / f"{self.key[:16]}-{framework}-{name}.npz"
+        if path in self._known:
+            return self._known[path]
         found = None if self.fresh else _read(path, self.prover.steps)
         if found is None:
             self.prover.say(f"computing the reference in {framework}, {name}")
             trial = replace(self.trial, framework=framework, variant=variant, device="cpu")
-            prover = replace(self.prover, inputs=self._moved) if moved else self.prover
-            found = prover.tensors(trial, precision, role="moved" if moved else "reference")
+            prover = replace(self.prover, inputs=self._moved(draw)) if draw else self.prover
+            found = prover.tensors(trial, precision, role=f"moved{draw}" if draw else "reference")
             _write(path, found)
+        self._known[path] = found
         return found
 
-    @cached_property
-    def _moved(self) -> Inputs:
+    def _moved(self, draw: int) -> Inputs:
         """The inputs, with each weight moved at random by up to four units in the last place."""
         inputs = self.prover.inputs
         weights = np.load(inputs.weights)
-        moves = np.random.default_rng(0).uniform(-MOVED_ULPS, MOVED_ULPS, weights.size)
-        path = self.prover.work / "moved.npy"
+        moves = np.random.default_rng(draw).uniform(-MOVED_ULPS, MOVED_ULPS, weights.size)
+        path = self.prover.work / f"moved{draw}.npy"
         np.save(path, (weights * (1 + moves * np.finfo(np.float32).eps)).astype(np.float32))
         return replace(inputs, weights=path)
 

@@ -115,9 +115,13 @@ def test_every_step_is_judged_not_the_last_one() -> None:
 
 @dataclass
 class Known:
-    """A reference of which only float32's own errors matter."""
+    """A reference of which only float32's own errors matter: with one draw, and with all."""
 
-    float32_errors: list[dict[str, float]]
+    one: list[dict[str, float]]
+    all: list[dict[str, float]] | None = None
+
+    def float32_errors(self, moves: int) -> list[dict[str, float]]:
+        return self.one if moves == 1 or self.all is None else self.all
 
 
 def test_a_tolerance_is_raised_only_where_float32_itself_loses_more() -> None:
@@ -129,6 +133,15 @@ def test_a_tolerance_is_raised_only_where_float32_itself_loses_more() -> None:
     assert parity.verdict([{"logits": 2e-4, "gradients a": 0}], found.raised) is not None
     unasked = parity.judged([GOOD], Known([]))  # then float32 is not asked
     assert unasked == parity.Judged(errors=[GOOD], raised=[], kinks=0)
+
+
+def test_more_draws_are_asked_for_where_one_does_not_explain_an_error() -> None:
+    calm, shaken = {"logits": 1e-7, "gradients a": 1e-7}, {"logits": 1e-7, "gradients a": 1e-4}
+    jump = [GOOD | {"gradients a": 9e-4}] * 3  # in more steps than kinks are forgiven in
+    found = parity.judged(jump, Known([calm] * 3, [shaken] * 3))
+    assert parity.verdict(found.errors, found.raised) is None and found.kinks == 0
+    found = parity.judged(jump, Known([calm] * 3, [calm] * 3))
+    assert parity.verdict(found.errors, found.raised) is not None
 
 
 def test_steps_that_float32_itself_loses_show_nothing() -> None:
