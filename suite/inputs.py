@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -10,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from suite import datasets
+from suite.errors import DataError
 from suite.formats import prepared, synthetic
 from suite.manifest import DatasetManifest, Measure, Workload
 from suite.models import MODELS
@@ -21,6 +23,7 @@ from suite.sources import Say
 from suite.worker.protocol import SCHEMA_VERSION
 
 Mode = Literal["train", "parity"]
+FLOAT32_BYTES = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,10 +33,21 @@ class Inputs:
     architecture: Architecture
     dataset: DatasetManifest
     data: Path
+    images: Path | None = None  # the user's folder that the data was made from
     weights: Path
     order: Path
     sha256: str
     origin: str  # of the data
+
+    def must_fit(self, workload: Workload, memory_bytes: int | None) -> None:
+        """DataError where a worker would need more memory than there is to hold all inputs."""
+        needed = sum(self.dataset.samples.values()) * math.prod(self.dataset.shape) * FLOAT32_BYTES
+        if workload.input == "host" and memory_bytes and needed > memory_bytes:
+            raise DataError(
+                f"{self.dataset.name} takes {needed / 2**30:,.0f} GiB in memory, this machine has"
+                f" {memory_bytes / 2**30:,.0f} GiB",
+                hint="give the workload `input: disk`",
+            )
 
 
 def obtain(workload: Workload, *, seed: int, place: Path, say: Say) -> Inputs:
@@ -44,7 +58,30 @@ def obtain(workload: Workload, *, seed: int, place: Path, say: Say) -> Inputs:
         synthetic.write(dataset, data, seed)
     else:
         data = datasets.ready(dataset, say)
+    if workload.input == "loader":
+        _need_images(dataset, data)
     return make(workload, datasets.describe(dataset), data=data, seed=seed, place=place)
+
+
+def _need_images(dataset: DatasetManifest, data: Path) -> None:
+    """DataError where there are no photographs for a loader."""
+    if dataset.format != "image_folder":
+        raise DataError(
+            f"{dataset.name} is no folder of photographs, which `input: loader` reads",
+            hint="give the workload `input: disk` or `host`",
+        )
+    folder = _images(data)
+    if folder is None or not folder.is_dir():
+        raise DataError(
+            f"{folder}, from which {dataset.name} was prepared, is not there any more",
+            hint=f"bring it back, or {datasets.command(dataset)}",
+        )
+
+
+def _images(data: Path) -> Path | None:
+    described = prepared.read(data)
+    held = described.images if described else None
+    return Path(held.source_folder) if held else None
 
 
 def make(
@@ -60,7 +97,7 @@ def make(
     np.save(weights, architecture.initial_weights(seed))
     generator = np.random.default_rng(seed)
     samples = dataset.samples["train"]
-    permutations = [generator.permutation(samples) for _ in range(workload.epochs)]
+    permutations = [generator.permutation(samples) for _ in range(max(1, workload.epochs))]
     np.save(order, np.stack(permutations).astype(np.int32))
     described = prepared.read(data)
     assert described is not None  # else nothing would be prepared there
@@ -69,6 +106,7 @@ def make(
         architecture=architecture,
         dataset=dataset,
         data=data,
+        images=_images(data),
         weights=weights,
         order=order,
         sha256=digest(hashes),
@@ -98,7 +136,7 @@ def write_trial(
     optimizer = work.proof_optimizer if mode == "parity" else work.optimizer
     results = folder / "results"
     results.mkdir(parents=True)
-    values = {
+    values: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "trial_id": trial.trial_id,
         "repeat": repeat,
@@ -129,4 +167,6 @@ def write_trial(
             "results": str(results),
         },
     }
+    if work.input == "loader":
+        values["paths"]["images"] = str(inputs.images)
     (folder / "trial.json").write_text(json.dumps(values, indent=1), encoding="utf-8")

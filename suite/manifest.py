@@ -44,12 +44,17 @@ Role = Annotated[str, Field(pattern=r"^(train|test)_(images|labels|[0-9]+)$")]
 T = TypeVar("T")
 
 
+# Where each batch comes from before its step (docs/protocol.md).
+Input = Literal["host", "disk", "device", "loader"]
+
+
 class Lack(Closed):
     """What a framework cannot do; its runs are skipped for that reason. What is not said is any."""
 
     variant: Name | None = None
     device: Literal["cpu", "cuda"] | None = None
     layer: Name | None = None  # a kind of layer (docs/protocol.md)
+    input: Input | None = None
     reason: str
 
 
@@ -65,11 +70,16 @@ class FrameworkManifest(Closed):
     variants: dict[Name, str]  # name -> what it is; the first is the default
     lacks: tuple[Lack, ...] = ()
 
-    def lacking(self, *, variant: str, device: str, layers: set[str]) -> str | None:
+    def lacking(self, *, variant: str, device: str, layers: set[str], input: Input) -> str | None:
         """Why this variant cannot run a model of these kinds of layers there; None where it can."""
         for lack in self.lacks:
-            here = lack.device in (None, device.partition(":")[0])
-            if here and lack.variant in (None, variant) and lack.layer in {None, *layers}:
+            concerned = (
+                lack.variant in (None, variant),
+                lack.device in (None, device.partition(":")[0]),
+                lack.layer in {None, *layers},
+                lack.input in (None, input),
+            )
+            if all(concerned):
                 return lack.reason
         return None
 
@@ -230,11 +240,12 @@ class Workload(Closed):
     mode: Literal["train"] = "train"
     batch_size: PositiveInt
     precision: Literal["float32"] = "float32"
-    input: Literal["host", "disk", "device"] = "host"  # where each batch comes from
+    input: Input = "host"
     optimizer: Optimizer
     # Of the proof's ten steps, where the optimizer's own rate makes chaos of them.
     proof_learning_rate: PositiveFloat | None = None
-    epochs: PositiveInt = 1  # of the first run of each trial; the others stop when steady
+    # Of the first run of each trial; the others, and with 0 all, stop when steady.
+    epochs: NonNegativeInt = 1
 
     @property
     def proof_optimizer(self) -> Optimizer:

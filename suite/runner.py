@@ -64,6 +64,8 @@ class Runner:
         prepared_inputs = self.inputs(plan)
         self.prepare(plan.frameworks)
         begin(self._locks())
+        for workload, given in prepared_inputs.items():
+            given.must_fit(workload, self._engine.host["memory_bytes"])
         marks = self._marks(plan, prepared_inputs)
         self._progress.planned(plan)
         for run in plan.runs:
@@ -145,7 +147,12 @@ class Runner:
     def _prepare_for(self, trial: Trial) -> Prepared | Refusal:
         framework = manifest.framework(trial.framework)
         layers = {layer.kind for layer in MODELS[trial.workload.model]().leaves()}
-        lack = framework.lacking(variant=trial.variant, device=trial.device, layers=layers)
+        lack = framework.lacking(
+            variant=trial.variant,
+            device=trial.device,
+            layers=layers,
+            input=trial.workload.input,
+        )
         if lack:
             return Refusal("skipped", Error(error_class="Lacking", message=lack))
         return self._prepare(trial.framework)

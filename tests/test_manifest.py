@@ -1,12 +1,13 @@
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from suite import closed, manifest
 from suite.closed import Closed
 from suite.errors import ManifestError, UsageError
-from suite.manifest import Lack
+from suite.manifest import FrameworkManifest, Lack
 from suite.paths import LOCKS, MANIFESTS
 
 QUICK = (MANIFESTS / "suites" / "quick.yaml").read_text(encoding="utf-8")
@@ -114,10 +115,15 @@ def test_a_dataset_has_what_its_format_needs(
 
 def test_a_lack_holds_for_what_it_names_and_for_all_it_does_not() -> None:
     keras = manifest.framework("keras")
-    layers = {"dense"}
-    assert "CUDA" in str(keras.lacking(variant="tensorflow", device="cuda:0", layers=layers))
-    assert keras.lacking(variant="tensorflow", device="cpu", layers=layers) is None
-    assert keras.lacking(variant="jax", device="cuda:0", layers=layers) is None
+
+    def lacking(each: FrameworkManifest = keras, **changes: Any) -> str | None:
+        usual = {"variant": "jax", "device": "cpu", "layers": {"dense"}, "input": "host"}
+        return each.lacking(**{**usual, **changes})
+
+    assert "CUDA" in str(lacking(variant="tensorflow", device="cuda:0"))
+    assert lacking(variant="tensorflow") is None
+    assert lacking(device="cuda:0") is None
+    assert "photographs" in str(lacking(input="loader"))
     changed = keras.model_copy(update={"lacks": (Lack(layer="lstm", reason="none"),)})
-    assert changed.lacking(variant="jax", device="cpu", layers={"lstm", "dense"}) == "none"
-    assert changed.lacking(variant="jax", device="cpu", layers={"dense"}) is None
+    assert lacking(changed, layers={"lstm", "dense"}) == "none"
+    assert lacking(changed) is None

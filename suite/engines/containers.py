@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,11 +21,14 @@ from suite.engines.probe import Probe
 from suite.engines.spec import OWNER, TRIAL, Settings
 from suite.engines.volumes import UID, Volumes, archive, fetch
 from suite.engines.watch import Watch, persist
-from suite.errors import BusyError
+from suite.errors import BusyError, EngineError
+from suite.formats.prepared import DESCRIPTION
 from suite.images import Images, Kind, Recipe
 from suite.manifest import FrameworkManifest
 from suite.owners import IfBusy
 from suite.paths import LOCKS, WORKER, sha256, tree_sha256
+
+COPIED_BYTES = 8 * 2**30  # the largest dataset that is copied into a volume
 
 
 class DockerEngine:
@@ -180,7 +184,7 @@ class DockerEngine:
         self, prepared: Prepared, data: Path, command: list[str], *, tty: bool
     ) -> Iterator[Container]:
         """A container like a trial's, not started, for a person instead of a worker."""
-        volume = self._volumes.data(data, str(prepared.image_id))
+        volumes, folders = self._data(data, str(prepared.image_id))
         container = self.daemon.create(
             str(prepared.image_id),
             name=f"dlsuite-shell-{prepared.framework}-{self._owner}",
@@ -189,7 +193,8 @@ class DockerEngine:
             command=[],
             tty=tty,
             stdin_open=True,
-            volumes={volume: {"bind": "/data", "mode": "ro"}},
+            volumes=volumes,
+            folders=folders,
             **self._options(),
         )
         try:
@@ -217,6 +222,17 @@ class DockerEngine:
             container = self._create(prepared, folder, name, unique)
         return container, unique
 
+    def _data(self, folder: Path, image_id: str) -> tuple[dict[str, Any], dict[str, Path]]:
+        """The volumes and the folders through which a container sees a dataset as /data.
+
+        It is copied into a volume, wherever the engine is; a large one is mounted from where it
+        lies, which must be the engine's machine.
+        """
+        size_bytes = sum(path.stat().st_size for path in folder.iterdir())
+        if size_bytes > COPIED_BYTES:
+            return {}, {"/data": folder}
+        return {self._volumes.data(folder, image_id): {"bind": "/data", "mode": "ro"}}, {}
+
     def _left_behind(self, name: str) -> Container | None:
         """The container of this trial that a killed orchestrator started, running or over."""
         for container in self.daemon.containers({TRIAL: name}):
@@ -230,7 +246,9 @@ class DockerEngine:
         trial = json.loads((folder / "trial.json").read_text(encoding="utf-8"))
         paths = {key: Path(value) for key, value in trial["paths"].items()}
         image_id = str(prepared.image_id)
-        data = self._volumes.data(paths["data"], image_id)
+        volumes, folders = self._data(paths["data"], image_id)
+        if "images" in paths:
+            folders["/images"] = paths["images"]
         given = {f"{key}.npy": paths[key] for key in ("weights", "order")}
         inputs = self._volumes.inputs(given, image_id)
         trial["paths"] = {
@@ -238,6 +256,7 @@ class DockerEngine:
             "weights": "/inputs/weights.npy",
             "order": "/inputs/order.npy",
             "results": "/trial/results",
+            **{target.strip("/"): target for target in folders},
         }
         labels = {"dlsuite": "trial", TRIAL: name, OWNER: self._owner}
         self.daemon.make_volume(unique, labels)
@@ -246,15 +265,32 @@ class DockerEngine:
             name=unique,
             labels=labels,
             volumes={
+                **volumes,
                 unique: {"bind": "/trial", "mode": "rw"},
-                data: {"bind": "/data", "mode": "ro"},
                 inputs: {"bind": "/inputs", "mode": "ro"},
             },
+            folders=folders,
             **self._options(),
         )
+        _same_data(container, paths["data"], folders)
         text = json.dumps(trial, indent=1).encode()
         container.put("/trial", archive({"trial.json": text, "results/": b""}, uid=UID))
         return container
+
+
+def _same_data(container: Container, data: Path, folders: dict[str, Path]) -> None:
+    """EngineError where what the engine mounted as `data` is another dataset than ours."""
+    if "/data" not in folders:
+        return
+    with tempfile.TemporaryDirectory() as place:
+        there = fetch(container, f"/data/{DESCRIPTION}", Path(place))
+        found = (Path(place) / DESCRIPTION).read_bytes() if there else None
+    if found != (data / DESCRIPTION).read_bytes():
+        container.remove()
+        raise EngineError(
+            f"{data} is not the same on the engine's machine, which is another",
+            hint="have the same folder at the same place there, or run dlsuite there",
+        )
 
 
 def remove_all(daemon: Daemon, labels: dict[str, str]) -> int:

@@ -14,18 +14,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import requests
 from docker.context import ContextAPI
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 from docker.models.containers import Container as SdkContainer
+from docker.types import Mount
 
 import docker
 from suite.engines.base import EngineLost
 from suite.errors import EngineError
 
-NO_ENGINE = "start Docker, or set DOCKER_HOST; --engine venv needs neither"
 NO_ENGINE = "start Docker, or set DOCKER_HOST; --engine venv needs neither"
 POLL_S = 0.02
 TIMEOUT_S = 60  # of one request; streams have none
@@ -218,10 +219,28 @@ class Daemon:
             system_time = self._client.info().get("SystemTime")
         return _seconds(system_time) if system_time else time.time()
 
-    def create(self, image: str, *, name: str, labels: Labels, **options: Any) -> Container:
+    def create(
+        self,
+        image: str,
+        *,
+        name: str,
+        labels: Labels,
+        folders: Mapping[str, Path] | None = None,
+        **options: Any,
+    ) -> Container:
+        """`folders` of the engine's machine are seen in the container, to be read, by their keys.
+
+        Where there is none of that name, the engine refuses.
+        """
+        mounts = [
+            Mount(target, str(source), type="bind", read_only=True)
+            for target, source in (folders or {}).items()
+        ]
         with _speaking():
             return Container(
-                self._client.containers.create(image, name=name, labels=labels, **options)
+                self._client.containers.create(
+                    image, name=name, labels=labels, mounts=mounts, **options
+                )
             )
 
     def containers(self, labels: Mapping[str, str]) -> list[Container]:

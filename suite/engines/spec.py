@@ -10,7 +10,7 @@ from suite.engines.volumes import UID
 
 MEMORY_SHARE = 0.9  # of the machine's, where the user sets no limit: the rest keeps it alive
 PIDS = 4096
-SHM_BYTES = 2**30
+SHM_SHARE = 0.5  # of the memory, as Linux has it: loaders pass batches through /dev/shm
 LOG_BYTES = 2**26  # of what the engine keeps of a worker's output
 
 # Labels: whose a container or volume is, and of which trial. `dlsuite` itself says what it is for.
@@ -28,10 +28,11 @@ class Settings:
 
 def limits(settings: Settings, host: dict[str, Any]) -> dict[str, Any]:
     """Of every worker on this machine; they stand in its record."""
+    memory_bytes = settings.memory_bytes or int(host["memory_bytes"] * MEMORY_SHARE)
     return {
-        "memory_bytes": settings.memory_bytes or int(host["memory_bytes"] * MEMORY_SHARE),
+        "memory_bytes": memory_bytes,
         "pids": PIDS,
-        "shm_bytes": SHM_BYTES,
+        "shm_bytes": int(memory_bytes * SHM_SHARE),
         "cpus": host["cpus"],
     }
 

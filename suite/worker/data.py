@@ -6,15 +6,23 @@ On disk: `<split>_inputs.npy`, images (N, C, H, W) uint8 or rows (N, features) f
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
+from .frameworks import load_loader
 from .protocol import Array, Session, Trial
 
 DEVICE_BATCHES = 8  # what lies on the device where the trial says so: these, over and over
+# What a loader takes of a photograph, at random: this share of its area, of these ratios of width
+# to height (Szegedy et al. 2015, as all frameworks' own examples have it); then it is mirrored or
+# not.
+AREA = (0.08, 1.0)
+RATIO = (3 / 4, 4 / 3)
 
 
 class Split:
@@ -78,12 +86,38 @@ class Batches:
         return self.split.take(chosen)
 
 
+@dataclass(frozen=True)
+class Photographs:
+    """The training images as files, for the framework's own loader, and the size it makes them."""
+
+    files: list[Path]
+    labels: Array  # (N,) int32
+    size: int
+
+
+def photographs(trial: Trial) -> Photographs:
+    """Raise ValueError where there are fewer than one batch: a loader would give none, for ever."""
+    data, images = Path(trial.paths["data"]), Path(trial.paths["images"])
+    names = json.loads((data / "train_files.json").read_text(encoding="utf-8"))
+    if len(names) < trial.batch_size:
+        raise ValueError(f"{len(names)} photographs are less than a batch of {trial.batch_size}")
+    return Photographs(
+        files=[images / name for name in names],
+        labels=np.load(data / "train_labels.npy"),
+        size=trial.architecture["input_shape"][-1],
+    )
+
+
 def feed(trial: Trial, session: Session, batches: Batches) -> Callable[[int], Any]:
     """What gives the batch of a step, on its way to the device, from where the trial wants it.
 
     `disk`: made from the mapped file at each step; `host`: gathered from memory, where all was
-    made before; `device`: lying there already, the first batches over and over.
+    made before; `device`: lying there already, the first batches over and over; `loader`: decoded
+    and augmented by the framework's own loader, in an order of its own.
     """
+    if trial.input == "loader":
+        stream = load_loader(trial.framework).batches(trial, photographs(trial))
+        return lambda step: session.put(*next(stream))
     if trial.input == "device":
         count = min(DEVICE_BATCHES, batches.steps_per_epoch)
         resident = [session.put(*batches.at(step)) for step in range(count)]

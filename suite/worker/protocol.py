@@ -100,8 +100,11 @@ class Session(Protocol):
 
     def __init__(self, trial: Trial, weights: Weights) -> None: ...
 
-    def put(self, inputs: Array, labels: Array) -> Any:
-        """The batch as `train_step` takes it, on its way to the device."""
+    def put(self, inputs: Any, labels: Any) -> Any:
+        """The batch as `train_step` takes it, on its way to the device.
+
+        Given as arrays, or as what the framework's own loader makes.
+        """
 
     def train_step(self, batch: Any) -> Any:
         """Do one optimiser step; return the loss before it, unread, wherever it lies.

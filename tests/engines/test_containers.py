@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from suite.attempt import Attempt
+from suite.engines import containers
 from suite.engines.base import EngineLost, Event
 from suite.engines.containers import DockerEngine
 from suite.engines.docker import Daemon
 from suite.engines.gpus import Gpus
 from suite.engines.spec import OWNER, TRIAL
 from suite.errors import BusyError, EngineError
+from suite.formats.prepared import DESCRIPTION
 from tests.conftest import TINY, Tiny
 
 pytestmark = pytest.mark.docker
@@ -84,7 +89,7 @@ def test_a_container_may_do_nothing_that_a_worker_does_not_need(
     assert host["PidsLimit"] == 4096
     assert host["Memory"] == 2**30 and host["MemorySwap"] in (2**30, -1, 0)
     assert host["CpusetCpus"] == cpus
-    assert host["ShmSize"] == 2**30
+    assert host["ShmSize"] == 2**29
     mounts = {mount["Destination"]: mount for mount in found["Mounts"]}
     assert set(mounts) == {"/trial", "/data", "/inputs"}
     assert all(mount["Type"] == "volume" for mount in mounts.values())
@@ -108,6 +113,72 @@ emit("finished")
     seen = run(engine, script).events[0]
     assert seen["root"] == seen["data"] == "Read-only file system" and seen["tmp"] is None
     assert "eth0" not in seen["nets"] and int(seen["caps"], 16) == 0 and seen["no_new"] == "1"
+
+
+def mounted(trial: Path, photographs: Path) -> Path:
+    """The trial with a described dataset, and photographs for a loader."""
+    values = json.loads((trial / "trial.json").read_text())
+    (Path(values["paths"]["data"]) / DESCRIPTION).write_text("{}")
+    photographs.mkdir()
+    (photographs / "a.JPEG").touch()
+    values["paths"]["images"] = str(photographs)
+    (trial / "trial.json").write_text(json.dumps(values))
+    return trial
+
+
+def test_a_large_dataset_and_photographs_are_mounted_from_where_they_lie(
+    engine: DockerEngine,
+    run: Run,
+    folder: Callable[[str], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(containers, "COPIED_BYTES", 0)
+    script = """
+def refused(path):
+    try:
+        open(path, "w")
+    except OSError as error:
+        return error.strerror
+paths = trial["paths"]
+emit("seen", data=os.listdir(paths["data"]), images=os.listdir(paths["images"]),
+     refused=[refused("/data/x"), refused("/images/x")])
+emit("finished")
+"""
+    photographs = tmp_path / "photographs"
+    mounted(folder(script), photographs)
+    done = run(engine, script)
+    assert (done.status, done.error) == ("ok", None)
+    seen = done.events[0]
+    assert set(seen["data"]) == {"train_inputs.npy", DESCRIPTION} and seen["images"] == ["a.JPEG"]
+    assert seen["refused"] == ["Read-only file system"] * 2
+    shutil.rmtree(photographs)
+    gone = run(engine, script).error
+    assert gone is not None and f"path does not exist: {photographs}" in gone.message
+
+
+def test_another_dataset_at_the_same_place_of_the_engines_machine_is_refused(
+    engine: DockerEngine,
+    run: Run,
+    folder: Callable[[str], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The engine is told of another folder, as if on its machine that lay at the same place."""
+    monkeypatch.setattr(containers, "COPIED_BYTES", 0)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / DESCRIPTION).write_text("another")
+    create = engine.daemon.create
+
+    def create_there(*given: Any, folders: dict[str, Path] | None = None, **options: Any) -> Any:
+        there = {**(folders or {}), **({"/data": other} if folders else {})}
+        return create(*given, folders=there, **options)
+
+    monkeypatch.setattr(engine.daemon, "create", create_there)
+    mounted(folder(""), tmp_path / "photographs")
+    error = run(engine, "").error
+    assert error is not None and "is not the same on the engine's machine" in error.message
 
 
 def test_out_of_memory_is_told_by_the_engines_flag(tiny: Tiny, run: Run, home: Path) -> None:

@@ -1,6 +1,8 @@
 """One module for each framework, with the same names in the same order.
 
-`LAYOUT`, `version()`, `device(trial)` and `Session` (see `protocol.Session`).
+`LAYOUT`, `version()`, `device(trial)` and `Session` (see `protocol.Session`). A framework that
+reads photographs by itself has a second one, `<name>_loader`, with
+`batches(trial, photographs)`: an endless series of inputs and labels as `Session.put` takes them.
 """
 
 from __future__ import annotations
@@ -23,3 +25,8 @@ def load(framework: str, variant: str) -> Any:
     """The framework's module, imported now."""
     os.environ[VARIANT] = variant
     return importlib.import_module(MODULES[framework], package="suite.worker")
+
+
+def load_loader(framework: str) -> Any:
+    """The framework's own way to read photographs, imported now."""
+    return importlib.import_module(f"{MODULES[framework]}_loader", package="suite.worker")

@@ -60,7 +60,7 @@ class Session:
         self._trainer = _trainer(self._model)
         self._probe: Any = None
 
-    def put(self, inputs: Array, labels: Array) -> Any:
+    def put(self, inputs: Any, labels: Any) -> Any:
         return backend.put(inputs, labels)
 
     def train_step(self, batch: Any) -> Any:

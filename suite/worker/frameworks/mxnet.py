@@ -45,7 +45,7 @@ class Session:
         # One device needs no key-value store: without it the update runs where the gradients lie.
         self._trainer = gluon.Trainer(known, _optimizer(trial), kvstore=None)
 
-    def put(self, inputs: Array, labels: Array) -> tuple[Any, Any]:
+    def put(self, inputs: Any, labels: Any) -> tuple[Any, Any]:
         return self._input(inputs), self._input(labels)
 
     def train_step(self, batch: tuple[Any, Any]) -> Any:
@@ -78,9 +78,10 @@ class Session:
     def statistics(self) -> Weights:
         return {name: each.data().asnumpy() for name, each in self._statistics.items()}
 
-    def _input(self, values: Array) -> Any:
-        # from_numpy takes the batch over as it is; nd.array would copy it.
-        return mx.nd.from_numpy(values).as_in_context(self._context)
+    def _input(self, values: Any) -> Any:
+        if isinstance(values, np.ndarray):  # else the loader's own
+            values = mx.nd.from_numpy(values)  # takes it over as it is; nd.array would copy it
+        return values.as_in_context(self._context)
 
     def _forward_backward(self, inputs: Any, targets: Any) -> tuple[Any, Any]:
         with autograd.record():

@@ -46,8 +46,8 @@ class Session:
         self._loss = nn.CrossEntropyLoss()
         self._run = torch.compile(self._model) if trial.variant == "compiled" else self._model
 
-    def put(self, inputs: Array, labels: Array) -> tuple[torch.Tensor, torch.Tensor]:
-        return self._input(inputs), torch.from_numpy(labels).to(self._device).long()
+    def put(self, inputs: Any, labels: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        return self._input(inputs), torch.as_tensor(labels).to(self._device).long()
 
     def train_step(self, batch: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
         self._optimizer.zero_grad(set_to_none=True)
@@ -91,8 +91,8 @@ class Session:
             found[f"{name}.variance"] = _numpy(norm.biased_variance())
         return found
 
-    def _input(self, inputs: Array) -> torch.Tensor:
-        return torch.from_numpy(inputs).to(self._device).contiguous(memory_format=self._memory)
+    def _input(self, inputs: Any) -> torch.Tensor:
+        return torch.as_tensor(inputs).to(self._device).contiguous(memory_format=self._memory)
 
 
 def _numpy(tensor: torch.Tensor) -> Array:

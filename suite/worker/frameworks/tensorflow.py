@@ -47,7 +47,7 @@ class Session:
         self._logits = compiled(lambda inputs: self._model(inputs, Pass(training=False)))
         self._gradients = compiled(lambda x, y: self._backward(x, y, Pass(training=True))[1:])
 
-    def put(self, inputs: Array, labels: Array) -> tuple[Any, Any]:
+    def put(self, inputs: Any, labels: Any) -> tuple[Any, Any]:
         return tf.constant(inputs), tf.constant(labels)
 
     def train_step(self, batch: tuple[Any, Any]) -> Any:

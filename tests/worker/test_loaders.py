@@ -1,0 +1,140 @@
+"""Each framework's own loader, on photographs of one colour each: whatever part is taken."""
+
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from suite import manifest
+from suite.engines.venv import VenvEngine
+from suite.worker.frameworks import MODULES
+from suite.worker.protocol import Trial
+
+LOADERS = [
+    name
+    for name in MODULES
+    if not any(lack.input == "loader" for lack in manifest.framework(name).lacks)
+]
+SIZE, BATCH = 32, 4
+COLOURS = [(0, 0, 0), (255, 255, 255), (250, 120, 5), (10, 200, 90), (0, 30, 255)]
+# Three epochs of five photographs, a batch of four in each; what comes is written as it is trained
+# on, then turned to (N, C, H, W).
+READ = """
+import sys
+from pathlib import Path
+import numpy as np
+from suite.worker.data import feed
+from suite.worker.frameworks import load
+from suite.worker.protocol import Trial
+
+trial = Trial.read(Path(sys.argv[1]))
+framework = load(trial.framework, trial.variant)
+
+class Kept:
+    def put(self, inputs, labels):
+        return [np.asarray(each if isinstance(each, np.ndarray) else getattr(
+            each, "asnumpy", getattr(each, "numpy", None))()) for each in (inputs, labels)]
+
+batch_of = feed(trial, Kept(), None)
+batches = [batch_of(step) for step in range(3)]
+inputs, labels = (np.stack(each) for each in zip(*batches))
+if framework.LAYOUT == "NHWC":
+    inputs = inputs.transpose(0, 1, 4, 2, 3)
+np.savez(sys.argv[2], inputs=inputs, labels=labels)
+"""
+
+
+@dataclass(frozen=True)
+class Read:
+    inputs: np.ndarray  # (batches, N, channels, height, width)
+    labels: np.ndarray
+
+
+def photographs(trial_folder: Path, root: Path, images: list[Image.Image]) -> None:
+    """Make the trial's folder one of these photographs; every other one is a PNG by its content."""
+    values = json.loads((trial_folder / "trial.json").read_text())
+    data = Path(values["paths"]["data"])
+    (root / "train").mkdir(parents=True)
+    names = [f"train/{number}.JPEG" for number in range(len(images))]
+    for number, (name, image) in enumerate(zip(names, images, strict=True)):
+        image.save(root / name, "PNG" if number % 2 else "JPEG", **({} if number % 2 else BEST))
+    (data / "train_files.json").write_text(json.dumps(names))
+    np.save(data / "train_labels.npy", np.arange(len(images), dtype=np.int32))
+    values["paths"]["images"] = str(root)
+    values.update(input="loader", batch_size=BATCH)
+    values["normalize"] = {"mean": [0.5, 0.4, 0.3], "std": [0.25, 0.2, 0.5]}
+    values["architecture"]["input_shape"] = [3, SIZE, SIZE]
+    (trial_folder / "trial.json").write_text(json.dumps(values))
+
+
+BEST = {"quality": 100, "subsampling": 0}
+
+
+def read(framework: str, trial_folder: Path) -> Read:
+    path = trial_folder / "trial.json"
+    values = json.loads(path.read_text())
+    variant = next(iter(manifest.framework(framework).variants))
+    path.write_text(json.dumps({**values, "framework": framework, "variant": variant}))
+    engine = VenvEngine()
+    python = engine.prepare(manifest.framework(framework), lambda text: None).python
+    target = trial_folder / "read.npz"
+    reply = subprocess.run(
+        [str(python), "-c", READ, str(trial_folder), str(target)],
+        env={"PYTHONPATH": str(engine.staged()), "PATH": "/usr/bin:/bin", "HOME": str(Path.home())},
+        capture_output=True,
+        text=True,
+        cwd=trial_folder,
+        timeout=120,
+        check=False,
+    )
+    assert reply.returncode == 0, reply.stderr
+    with np.load(target) as found:
+        return Read(found["inputs"], found["labels"])
+
+
+@pytest.mark.parametrize("framework", LOADERS)
+def test_a_photograph_comes_with_its_label_and_normalised(
+    framework: str, trial_folder: Path, tmp_path: Path
+) -> None:
+    images = [Image.new("RGB", (90, 60), colour) for colour in COLOURS]
+    photographs(trial_folder, tmp_path / "photographs", images)
+    found = read(framework, trial_folder)
+    assert found.inputs.shape == (3, BATCH, 3, SIZE, SIZE) and found.inputs.dtype == np.float32
+    for batch, labels in zip(found.inputs, found.labels, strict=True):
+        assert len(set(labels.tolist())) >= BATCH - 1  # an epoch may end in a batch of tf.data's
+        for image, label in zip(batch, labels, strict=True):
+            expected = (np.array(COLOURS[label]) / 255 - [0.5, 0.4, 0.3]) / [0.25, 0.2, 0.5]
+            np.testing.assert_allclose(image.mean(axis=(1, 2)), expected, atol=0.03)
+            assert np.ptp(image, axis=(1, 2)).max() < 0.05
+    assert any(list(found.labels[0]) != list(labels) for labels in found.labels[1:])
+
+
+@pytest.mark.parametrize("framework", LOADERS)
+def test_parts_are_taken_at_random_and_mirrored(
+    framework: str, trial_folder: Path, tmp_path: Path
+) -> None:
+    """Of photographs that are brighter to the right and to the bottom."""
+    row, column = np.mgrid[0:200, 0:200]
+    pixels = np.stack([column, row, np.zeros_like(row)], axis=-1).astype(np.uint8)
+    photographs(trial_folder, tmp_path / "photographs", [Image.fromarray(pixels)] * BATCH)
+    images = read(framework, trial_folder).inputs.reshape(-1, 3, SIZE, SIZE)
+    across = images[:, 0, :, -1].mean(axis=1) - images[:, 0, :, 0].mean(axis=1)
+    down = images[:, 1, -1].mean(axis=1) - images[:, 1, 0].mean(axis=1)
+    assert {-1, 1} == set(np.sign(across).astype(int))  # some are mirrored, some are not
+    assert (down > 0).all()  # none is upside down
+    widths, heights = np.abs(across) / 4 * 255, down / 5 * 255  # of the parts, in 200
+    shares = widths * heights / 200**2
+    assert shares.min() > 0.04 and 0.3 < shares.max() <= 1.01 and np.ptp(shares) > 0.2
+    assert np.ptp(widths / heights) > 0.1 and (widths / heights).max() < 1.6
+
+
+def test_fewer_photographs_than_a_batch_are_refused(trial_folder: Path, tmp_path: Path) -> None:
+    from suite.worker.data import photographs as of
+
+    photographs(trial_folder, tmp_path / "photographs", [Image.new("RGB", (50, 50))] * 3)
+    with pytest.raises(ValueError, match="3 photographs are less than a batch of 4"):
+        of(Trial.read(trial_folder))
