@@ -1,12 +1,12 @@
 # What there is: make bench, bench-all, bench-<framework>, images, shell-<framework>, parity,
-# report, test, lint, format, clean. With GPUs: make images DEVICE=cuda, make bench-all GPUS=all
+# parity-large, report, test, lint, format, clean. With GPUs: make images DEVICE=cuda, make bench-all GPUS=all
 PYTHON ?= python3
 GPUS ?= 0
 DEVICE ?= cpu
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: bench bench-all images parity report test lint format clean
+.PHONY: bench bench-all images parity parity-large report test lint format clean
 
 bench: $(READY)
 	$(BIN)/dlsuite run quick --gpus $(GPUS)
@@ -25,6 +25,14 @@ shell-%: $(READY)
 
 parity: $(READY)
 	$(BIN)/dlsuite parity --gpus $(GPUS)
+
+LARGE := alexnet googlenet resnet50 vgg16 vit_tiny
+parity-large: $(READY)
+	set -e; for model in $(LARGE:=_cifar10) $(LARGE); do \
+	  $(BIN)/dlsuite parity --model $$model --steps 1 --gpus $(GPUS) \
+	    --framework pytorch --framework tensorflow --framework jax --framework mxnet \
+	    --framework keras; \
+	done
 
 report: $(READY)
 	$(BIN)/dlsuite report

@@ -1,4 +1,4 @@
-"""Each framework's own loader, on photographs of one colour each: whatever part is taken."""
+"""Each framework's own loader, on photographs of which every part can be told."""
 
 import json
 import subprocess
@@ -21,8 +21,9 @@ LOADERS = [
 ]
 SIZE, BATCH = 32, 4
 COLOURS = [(0, 0, 0), (255, 255, 255), (250, 120, 5), (10, 200, 90), (0, 30, 255)]
-# Three epochs of five photographs, a batch of four in each; what comes is written as it is trained
-# on, then turned to (N, C, H, W).
+SLOPES = 2 * BATCH - len(COLOURS)
+EPOCHS = 6
+# What comes is written down as it would be trained on, but turned to (N, channels, height, width).
 READ = """
 import sys
 from pathlib import Path
@@ -40,7 +41,7 @@ class Kept:
             each, "asnumpy", getattr(each, "numpy", None))()) for each in (inputs, labels)]
 
 batch_of = feed(trial, Kept(), None)
-batches = [batch_of(step) for step in range(3)]
+batches = [batch_of(step) for step in range(int(sys.argv[3]))]
 inputs, labels = (np.stack(each) for each in zip(*batches))
 if framework.LAYOUT == "NHWC":
     inputs = inputs.transpose(0, 1, 4, 2, 3)
@@ -83,7 +84,7 @@ def read(framework: str, trial_folder: Path) -> Read:
     python = engine.prepare(manifest.framework(framework), lambda text: None).python
     target = trial_folder / "read.npz"
     reply = subprocess.run(
-        [str(python), "-c", READ, str(trial_folder), str(target)],
+        [str(python), "-c", READ, str(trial_folder), str(target), str(2 * EPOCHS)],
         env={"PYTHONPATH": str(engine.staged()), "PATH": "/usr/bin:/bin", "HOME": str(Path.home())},
         capture_output=True,
         text=True,
@@ -96,37 +97,51 @@ def read(framework: str, trial_folder: Path) -> Read:
         return Read(found["inputs"], found["labels"])
 
 
-@pytest.mark.parametrize("framework", LOADERS)
-def test_a_photograph_comes_with_its_label_and_normalised(
-    framework: str, trial_folder: Path, tmp_path: Path
-) -> None:
-    images = [Image.new("RGB", (90, 60), colour) for colour in COLOURS]
-    photographs(trial_folder, tmp_path / "photographs", images)
-    found = read(framework, trial_folder)
-    assert found.inputs.shape == (3, BATCH, 3, SIZE, SIZE) and found.inputs.dtype == np.float32
-    for batch, labels in zip(found.inputs, found.labels, strict=True):
-        assert len(set(labels.tolist())) >= BATCH - 1  # an epoch may end in a batch of tf.data's
-        for image, label in zip(batch, labels, strict=True):
-            expected = (np.array(COLOURS[label]) / 255 - [0.5, 0.4, 0.3]) / [0.25, 0.2, 0.5]
-            np.testing.assert_allclose(image.mean(axis=(1, 2)), expected, atol=0.03)
-            assert np.ptp(image, axis=(1, 2)).max() < 0.05
-    assert any(list(found.labels[0]) != list(labels) for labels in found.labels[1:])
-
-
-@pytest.mark.parametrize("framework", LOADERS)
-def test_parts_are_taken_at_random_and_mirrored(
-    framework: str, trial_folder: Path, tmp_path: Path
-) -> None:
-    """Of photographs that are brighter to the right and to the bottom."""
+def slopes() -> Image.Image:
+    """Brighter to the right in red, to the bottom in green."""
     row, column = np.mgrid[0:200, 0:200]
-    pixels = np.stack([column, row, np.zeros_like(row)], axis=-1).astype(np.uint8)
-    photographs(trial_folder, tmp_path / "photographs", [Image.fromarray(pixels)] * BATCH)
-    images = read(framework, trial_folder).inputs.reshape(-1, 3, SIZE, SIZE)
+    pixels = np.stack([column, row, np.zeros_like(row)], axis=-1)
+    return Image.fromarray(pixels.astype(np.uint8))
+
+
+SEEN: dict[str, Read] = {}
+
+
+@pytest.fixture(params=LOADERS)
+def found(request: pytest.FixtureRequest, trial_folder: Path, tmp_path: Path) -> Read:
+    """Three epochs of a framework's loader, read once for all tests."""
+    framework = request.param
+    if framework not in SEEN:
+        plain = [Image.new("RGB", (90, 60), colour) for colour in COLOURS]
+        photographs(trial_folder, tmp_path / "photographs", plain + [slopes()] * SLOPES)
+        SEEN[framework] = read(framework, trial_folder)
+    return SEEN[framework]
+
+
+def test_a_photograph_comes_with_its_label_and_normalised(found: Read) -> None:
+    assert found.inputs.shape == (EPOCHS * 2, BATCH, 3, SIZE, SIZE)
+    assert found.inputs.dtype == np.float32
+    plain = found.labels < len(COLOURS)
+    for image, label in zip(found.inputs[plain], found.labels[plain], strict=True):
+        expected = (np.array(COLOURS[label]) / 255 - [0.5, 0.4, 0.3]) / [0.25, 0.2, 0.5]
+        np.testing.assert_allclose(image.mean(axis=(1, 2)), expected, atol=0.03)
+        assert np.ptp(image, axis=(1, 2)).max() < 0.05
+
+
+def test_each_epoch_has_all_photographs_in_an_order_of_its_own(found: Read) -> None:
+    counts = np.bincount(found.labels.ravel(), minlength=2 * BATCH)
+    assert len(counts) == 2 * BATCH
+    assert np.abs(counts - EPOCHS).max() <= 1  # tf.data may begin the next before one has ended
+    assert len({tuple(epoch) for epoch in found.labels.reshape(EPOCHS, -1)}) == EPOCHS
+
+
+def test_parts_are_taken_at_random_and_mirrored(found: Read) -> None:
+    images = found.inputs[found.labels >= len(COLOURS)]
     across = images[:, 0, :, -1].mean(axis=1) - images[:, 0, :, 0].mean(axis=1)
     down = images[:, 1, -1].mean(axis=1) - images[:, 1, 0].mean(axis=1)
     assert {-1, 1} == set(np.sign(across).astype(int))  # some are mirrored, some are not
     assert (down > 0).all()  # none is upside down
-    widths, heights = np.abs(across) / 4 * 255, down / 5 * 255  # of the parts, in 200
+    widths, heights = np.abs(across) / 4 * 255, down / 5 * 255  # of the parts, of 200 pixels
     shares = widths * heights / 200**2
     assert shares.min() > 0.04 and 0.3 < shares.max() <= 1.01 and np.ptp(shares) > 0.2
     assert np.ptp(widths / heights) > 0.1 and (widths / heights).max() < 1.6

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import mxnet as mx
+import numpy as np
 from mxnet.gluon.data import DataLoader, Dataset
 from mxnet.gluon.data.vision import transforms
 
@@ -15,6 +16,7 @@ from ..protocol import Trial
 
 def batches(trial: Trial, photographs: Photographs) -> Iterator[tuple[Any, Any]]:
     mx.random.seed(trial.seed)
+    np.random.seed(trial.seed)  # which Gluon shuffles with
     augment = transforms.Compose(
         [
             transforms.RandomResizedCrop(photographs.size, scale=AREA, ratio=RATIO),
