@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,12 @@ TOLERANCE = 1e-4  # relative L2 error of float32 tensors
 MARGIN = 10  # times what float32 itself loses, where that is more
 LOST = 1e-2  # where the logits' tolerance grows beyond this, training is chaotic: nothing is shown
 # A gradient jumps where rounding moves an activation over a ReLU's kink, or makes another the
-# largest of a pool. No fault comes and goes like that.
+# largest of a pool. No fault comes and goes like that, or is in so few places.
 KINK = 1e-2
 KINK_STEPS = 2  # of ten
-BY_GRADIENT = ("gradients", "weights", "updates")
+KINK_SHARE = 0.05  # of the parameters
+GRADIENT = "gradients"
+BY_GRADIENT = (GRADIENT, "weights", "updates")
 CERTIFICATE_VERSION = 6  # 6: more draws of float32; 3 to 5: sketches, raised tolerances, kinks
 
 
@@ -175,30 +177,50 @@ def _judged(errors: Errors, float32_errors: Errors) -> Judged:
     ]
     errors = errors[: len(raised)]
     kinks = _kinks(errors, raised)
-    if len(kinks) <= KINK_STEPS:
-        _forgive(kinks, raised)
-    return Judged(errors=errors, raised=raised, kinks=len(kinks))
+    steps = {step for step, _ in kinks}
+    if len(steps) > KINK_STEPS:
+        kinks = _local(errors, raised)
+    _forgive(kinks, raised)
+    return Judged(errors=errors, raised=raised, kinks=len(steps))
 
 
-def _kinks(errors: Errors, raised: Errors) -> dict[int, list[str]]:
-    """Steps in which gradients jump beyond their tolerance, but not far, and the parameters."""
-    found: dict[int, list[str]] = {}
+def _kinks(errors: Errors, raised: Errors) -> set[tuple[int, str]]:
+    """Steps and parameters whose gradient jumps beyond its tolerance, but not far."""
+    return {
+        (step, name) for step, quantity, name in _beyond(errors, raised) if quantity == GRADIENT
+    }
+
+
+def _local(errors: Errors, raised: Errors) -> set[tuple[int, str]]:
+    """The parameters that are off, but not far, in all steps; none where they are many."""
+    names = {name for _, _, name in _beyond(errors, raised)}
+    parameters = sum(name.startswith(GRADIENT) for name in (errors[0] if errors else ()))
+    if len(names) > KINK_SHARE * parameters:
+        return set()
+    return {(step, name) for name in names for step in range(len(errors))}
+
+
+def _beyond(errors: Errors, raised: Errors) -> Iterator[tuple[int, str, str]]:
+    """Step, quantity and parameter of what gradients govern and is off by no more than a kink."""
     for step, tensors in enumerate(errors):
         for name, error in tensors.items():
             quantity, _, parameter = name.partition(" ")
-            if quantity == "gradients" and _tolerance(raised, step, name) < error <= KINK:
-                found.setdefault(step, []).append(parameter)
-    return found
+            if quantity in BY_GRADIENT and _tolerance(raised, step, name) < error <= KINK:
+                yield step, quantity, parameter
 
 
-def _forgive(kinks: dict[int, list[str]], raised: Errors) -> None:
-    """Raise the tolerance of what jumped, and of its updates from there on."""
-    for step, parameters in kinks.items():
-        for parameter in parameters:
-            raised[step][f"gradients {parameter}"] = KINK
-            for later in raised[step:]:
-                name = f"updates {parameter}"
-                later[name] = max(KINK, later.get(name, KINK))
+def _forgive(kinks: set[tuple[int, str]], raised: Errors) -> None:
+    """Raise the tolerance of what jumped, and of its weights and updates from there on."""
+
+    def raise_(step: int, quantity: str, parameter: str) -> None:
+        name = f"{quantity} {parameter}"
+        raised[step][name] = max(KINK, raised[step].get(name, KINK))
+
+    for step, parameter in kinks:
+        raise_(step, GRADIENT, parameter)
+        for later in range(step, len(raised)):
+            raise_(later, "weights", parameter)
+            raise_(later, "updates", parameter)
 
 
 def verdict(errors: Errors, raised: Errors) -> str | None:

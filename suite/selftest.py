@@ -133,10 +133,10 @@ FAULTS = (
     Fault(
         name="bfloat16 left on where float32 is claimed",
         framework="pytorch",
-        file="frameworks/pytorch.py",
+        file="frameworks/pytorch_device.py",
         right="torch.set_num_threads(len(trial.cpus))\n",
         wrong="torch.set_num_threads(len(trial.cpus))\n"
-        '        torch.autocast("cpu", torch.bfloat16).__enter__()\n',
+        '    torch.autocast("cpu", torch.bfloat16).__enter__()\n',
     ),
 )
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -86,10 +87,9 @@ class VenvEngine:
         environ["PYTHONPATH"] = str(self.staged())
         environ["PYTHONNOUSERSITE"] = "1"
         # A /tmp of its own: a compiler's cache left there by another run would hide what the
-        # first step costs.
-        temporary = folder / "tmp"
-        temporary.mkdir(exist_ok=True)
-        environ["TMPDIR"] = str(temporary)
+        # first step costs. Not in the trial's folder: its path is too long for a loader's sockets.
+        temporary = tempfile.TemporaryDirectory(prefix="dlsuite-", ignore_cleanup_errors=True)
+        environ["TMPDIR"] = temporary.name
         process = subprocess.Popen(
             command,
             cwd=folder,
@@ -105,6 +105,7 @@ class VenvEngine:
             yield process
         finally:
             _kill(process)
+            temporary.cleanup()
 
     def staged(self) -> Path:
         """A copy of the worker with nothing beside it: no host module can be imported by it."""

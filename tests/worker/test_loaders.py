@@ -9,8 +9,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from suite import manifest
+from suite import inputs, manifest
+from suite.attempt import attempt
 from suite.engines.venv import VenvEngine
+from suite.formats import image_folder, prepared
+from suite.manifest import Measure, Sgd, Workload
+from suite.plan import expand
+from suite.worker import host
 from suite.worker.frameworks import MODULES
 from suite.worker.protocol import Trial
 
@@ -153,3 +158,46 @@ def test_fewer_photographs_than_a_batch_are_refused(trial_folder: Path, tmp_path
     photographs(trial_folder, tmp_path / "photographs", [Image.new("RGB", (50, 50))] * 3)
     with pytest.raises(ValueError, match="3 photographs are less than a batch of 4"):
         of(Trial.read(trial_folder))
+
+
+@pytest.mark.parametrize("framework", LOADERS)
+def test_a_trial_trains_on_photographs(framework: str, tmp_path: Path) -> None:
+    """Through the engine, from a folder of images to blocks: with its paths, limits and signals."""
+    root, place = tmp_path / "photographs", tmp_path / "prepared"
+    for split in ("train", "val"):
+        for name in ("ant", "bee"):
+            (root / split / name).mkdir(parents=True)
+            for number in range(BATCH):
+                Image.new("RGB", (60, 50), COLOURS[number]).save(
+                    root / split / name / f"{number}.jpg"
+                )
+    dataset = manifest.dataset("imagenet").model_copy(update={"shape": (3, SIZE, SIZE)})
+    image_folder.prepare(dataset, place, root, lambda text: None)
+    images = prepared.read(place).images
+    dataset = dataset.model_copy(update={"samples": images.samples, "classes": 2})
+    workload = Workload(
+        model="vit_tiny_cifar10",
+        dataset="imagenet",
+        batch_size=BATCH,
+        input="loader",
+        optimizer=Sgd(name="sgd", learning_rate=0.001),
+        epochs=0,
+    )
+    suite = manifest.suite("quick").model_copy(update={"workloads": (workload,)})
+    trial = expand(suite, manifest.frameworks(), only=[framework]).trials[0]
+    given = inputs.make(workload, dataset, data=place, seed=1, place=tmp_path / "inputs")
+    measure = Measure(block_s=0.05, max_warmup_blocks=1, min_measure_s=0.1, max_measure_s=0.2)
+    folder = tmp_path / trial.trial_id
+    inputs.write_trial(folder, trial, given, mode="train", measure=measure, cpus=host.cpus())
+    engine = VenvEngine()
+    done = attempt(
+        engine,
+        engine.prepare(manifest.framework(framework), lambda text: None),
+        folder,
+        name="loader",
+        log=tmp_path / "log",
+        deadline_s=120,
+        on_event=lambda event: None,
+    )
+    assert (done.status, done.error) == ("ok", None)
+    assert [event for event in done.events if event["event"] == "block"]

@@ -12,6 +12,7 @@ from jax import numpy as jnp
 
 from ..layouts import to_canonical, to_channels_last
 from ..protocol import Array, Trial, Weights
+from . import jax_device
 from .jax_layers import PATHS, Model, series
 
 LAYOUT = "NHWC"
@@ -23,19 +24,13 @@ def version() -> str:
     return str(jax.__version__)
 
 
-def device(trial: Trial) -> dict[str, Any]:
-    # XLA takes as many threads as it finds CPUs, and does not tell: null.
-    return {"name": trial.device, "threads": None, "kind": jax.devices()[0].device_kind}
+device = jax_device.describe
 
 
 class Session:
     def __init__(self, trial: Trial, weights: Weights) -> None:
         jax.config.update("jax_enable_x64", trial.precision == "float64")
-        if trial.device == "cpu":
-            jax.config.update("jax_platforms", "cpu")  # even where it sees a GPU
-        else:
-            jax.devices("cuda")  # raises where there is none; where there is one it computes there
-            jax.config.update("jax_default_matmul_precision", "highest")  # no TF32
+        jax_device.prepare(trial)
         self._trial = trial
         self._kinds = {layer["name"]: layer["kind"] for layer in trial.leaves()}
         # The object graph is walked here, once: nnx.jit would walk it in Python at every step.

@@ -36,8 +36,7 @@ def version() -> str:
     return str(keras.__version__)
 
 
-def device(trial: Trial) -> dict[str, Any]:
-    return {"name": trial.device, **backend.device(trial)}
+device = backend.describe
 
 
 class Session:

@@ -6,7 +6,8 @@ from typing import Any
 
 import jax
 
-from ..protocol import Array, Trial
+from ..protocol import Array
+from . import jax_device
 
 STATE = (
     "trainable_variables",
@@ -16,17 +17,7 @@ STATE = (
 )
 
 
-def device(trial: Trial) -> dict[str, Any]:
-    # XLA takes as many threads as it finds CPUs, and does not tell: null.
-    return {"threads": None, "kind": jax.devices()[0].device_kind}
-
-
-def prepare(trial: Trial) -> None:
-    if trial.device == "cpu":
-        jax.config.update("jax_platforms", "cpu")  # even where it sees a GPU
-    else:
-        jax.devices("cuda")  # raises where there is none; where there is one it computes there
-        jax.config.update("jax_default_matmul_precision", "highest")  # no TF32
+prepare, describe = jax_device.prepare, jax_device.describe
 
 
 def put(inputs: Array, labels: Array) -> Any:

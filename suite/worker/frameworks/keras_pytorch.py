@@ -9,18 +9,14 @@ import keras
 import torch
 
 from ..protocol import Array, Trial
+from . import pytorch_device
 
 _for_good = ExitStack()
-
-
-def device(trial: Trial) -> dict[str, Any]:
-    kind = None if trial.device == "cpu" else torch.cuda.get_device_name(trial.device)
-    return {"threads": torch.get_num_threads(), "kind": kind}
+describe = pytorch_device.describe
 
 
 def prepare(trial: Trial) -> None:
-    torch.set_num_threads(len(trial.cpus))
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    pytorch_device.prepare(trial)
     torch.zeros(1, device=trial.device)  # raises where there is no such device
     _for_good.enter_context(keras.device(trial.device))  # else it takes a GPU wherever it sees one
 

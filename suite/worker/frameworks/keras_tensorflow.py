@@ -6,24 +6,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from ..protocol import Array, Trial
+from ..protocol import Array
+from . import tensorflow_device
 
-
-def device(trial: Trial) -> dict[str, Any]:
-    gpus = tf.config.list_physical_devices("GPU") if trial.device != "cpu" else []
-    kinds = [tf.config.experimental.get_device_details(gpu).get("device_name") for gpu in gpus]
-    threads = tf.config.threading.get_intra_op_parallelism_threads()
-    return {"threads": threads, "kind": kinds[0] if kinds else None}
-
-
-def prepare(trial: Trial) -> None:
-    tf.config.threading.set_intra_op_parallelism_threads(len(trial.cpus))
-    tf.config.threading.set_inter_op_parallelism_threads(len(trial.cpus))
-    if trial.device == "cpu":
-        tf.config.set_visible_devices([], "GPU")  # else it would compute there
-    elif not tf.config.list_physical_devices("GPU"):
-        raise RuntimeError("TensorFlow sees no GPU")
-    tf.config.experimental.enable_tensor_float_32_execution(False)
+prepare, describe = tensorflow_device.prepare, tensorflow_device.describe
 
 
 def put(inputs: Array, labels: Array) -> tuple[Any, Any]:

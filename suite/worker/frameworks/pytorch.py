@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from ..protocol import Array, Trial, Weights
+from . import pytorch_device
 from .pytorch_layers import BatchNorm, parameter_of, series
 
 LAYOUT = "NCHW"
@@ -18,15 +19,12 @@ def version() -> str:
     return torch.__version__
 
 
-def device(trial: Trial) -> dict[str, Any]:
-    kind = None if trial.device == "cpu" else torch.cuda.get_device_name(trial.device)
-    return {"name": trial.device, "threads": torch.get_num_threads(), "kind": kind}
+device = pytorch_device.describe
 
 
 class Session:
     def __init__(self, trial: Trial, weights: Weights) -> None:
-        torch.set_num_threads(len(trial.cpus))
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+        pytorch_device.prepare(trial)
         torch.set_default_dtype(getattr(torch, trial.precision))
         self._device = torch.device(trial.device)
         modules: dict[str, nn.Module] = {}

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from ..layouts import to_canonical, to_channels_last
 from ..protocol import Array, Trial, Weights
+from . import tensorflow_device
 from .tensorflow_layers import Pass, series
 
 LAYOUT = "NHWC"
@@ -17,22 +18,12 @@ def version() -> str:
     return str(tf.__version__)
 
 
-def device(trial: Trial) -> dict[str, Any]:
-    threads = tf.config.threading.get_intra_op_parallelism_threads()
-    gpus = tf.config.list_physical_devices("GPU") if trial.device != "cpu" else []
-    kinds = [tf.config.experimental.get_device_details(gpu).get("device_name") for gpu in gpus]
-    return {"name": trial.device, "threads": threads, "kind": kinds[0] if kinds else None}
+device = tensorflow_device.describe
 
 
 class Session:
     def __init__(self, trial: Trial, weights: Weights) -> None:
-        tf.config.threading.set_intra_op_parallelism_threads(len(trial.cpus))
-        tf.config.threading.set_inter_op_parallelism_threads(len(trial.cpus))
-        if trial.device == "cpu":
-            tf.config.set_visible_devices([], "GPU")  # else it would compute there
-        elif not tf.config.list_physical_devices("GPU"):
-            raise RuntimeError("TensorFlow sees no GPU")
-        tf.config.experimental.enable_tensor_float_32_execution(False)
+        tensorflow_device.prepare(trial)
         self._trial = trial
         self._variables = {
             name: tf.Variable(values, dtype=trial.precision, name=name)
