@@ -19,7 +19,6 @@ from suite.tensors import ProofFailed, Prover
 
 STEPS = 10
 TOLERANCE = 1e-4  # relative L2 error of float32 tensors
-MARGIN = 10  # times what float32 itself loses, where that is more
 LOST = 1e-2  # where the logits' tolerance grows beyond this, training is chaotic: nothing is shown
 # A gradient jumps where rounding moves an activation over a ReLU's kink, or makes another the
 # largest of a pool. No fault comes and goes like that, or is in so few places.
@@ -28,7 +27,7 @@ KINK_STEPS = 2  # of ten
 KINK_SHARE = 0.05  # of the parameters
 GRADIENT = "gradients"
 BY_GRADIENT = (GRADIENT, "weights", "updates")
-CERTIFICATE_VERSION = 6  # 6: more draws of float32; 3 to 5: sketches, raised tolerances, kinks
+CERTIFICATE_VERSION = 7  # of the rules by which it is judged
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,25 +152,25 @@ def judged(errors: Errors, reference: Reference) -> Judged:
     for moves in (1, MOVES):
         if errors and verdict(found.errors, found.raised) is None:
             break
-        found = _judged(errors, reference.float32_errors(moves))
+        found = _judged(errors, reference.float32_tolerances(moves))
     return found
 
 
-def _judged(errors: Errors, float32_errors: Errors) -> Judged:
+def _judged(errors: Errors, float32: Errors) -> Judged:
     """With a tensor's tolerance raised where float32 itself loses more of it.
 
     Steps from which on it loses the logits show nothing and are left out. What gradients lose is
     the most that they lose in any step: in which of them an activation falls on the other side of
     a kink is chance.
     """
-    lost = [MARGIN * step["logits"] > LOST for step in float32_errors]
-    known = float32_errors[: lost.index(True) if True in lost else len(lost)]
+    lost = [step["logits"] > LOST for step in float32]
+    known = float32[: lost.index(True) if True in lost else len(lost)]
     most = {name: max(step[name] for step in known) for name in (known[0] if known else ())}
     raised = [
         {
-            name: MARGIN * loses
-            for name, error in step.items()
-            if MARGIN * (loses := most[name] if name.startswith(BY_GRADIENT) else error) > TOLERANCE
+            name: tolerance
+            for name, own in step.items()
+            if (tolerance := most[name] if name.startswith(BY_GRADIENT) else own) > TOLERANCE
         }
         for step in known
     ]
@@ -271,7 +270,6 @@ def reference_of(prover: Prover, trial: Trial, *, fresh: bool = False) -> Refere
 def _workload(trial: Trial, inputs: Inputs, steps: int) -> dict[str, Any]:
     """What is to be computed."""
     return {
-        "certificate": CERTIFICATE_VERSION,
         "model": json.dumps(inputs.architecture.to_json()),
         "inputs": inputs.sha256,
         "normalize": inputs.dataset.normalize.model_dump_json(),
@@ -286,6 +284,7 @@ def _described(
 ) -> dict[str, str]:
     """All that a certificate holds for; a change of any of it voids the certificate."""
     described: dict[str, Any] = {
+        "certificate": CERTIFICATE_VERSION,
         **_workload(trial, inputs, steps),
         "framework": trial.framework,
         "variant": trial.variant,
