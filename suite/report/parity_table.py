@@ -23,8 +23,8 @@ QUANTITIES = {
 NOTE = (
     "Largest relative L2 errors beside the float64 reference over the steps. of tol.: the largest"
     " as a share of its tolerance, which is 1e-4, or ten times what float32 itself loses of the"
-    " tensor where that is more, or 1e-2 for gradients in at most two steps, which steps then says"
-    f" in brackets; {PROVEN} all within it: proven to be the same work;"
+    " tensor where that is more, or 1e-2 at kinks (docs/method.md), of which steps says in brackets"
+    f" in how many; {PROVEN} all within it: proven to be the same work;"
     f" {UNPROVEN} not."
 )
 
