@@ -44,8 +44,8 @@ class Inputs:
         needed = sum(self.dataset.samples.values()) * math.prod(self.dataset.shape) * FLOAT32_BYTES
         if workload.input == "host" and memory_bytes and needed > memory_bytes:
             raise DataError(
-                f"{self.dataset.name} takes {needed / 2**30:,.0f} GiB in memory, this machine has"
-                f" {memory_bytes / 2**30:,.0f} GiB",
+                f"{self.dataset.name} takes {needed / 2**30:,.1f} GiB in memory, this machine has"
+                f" {memory_bytes / 2**30:,.1f} GiB",
                 hint="give the workload `input: disk`",
             )
 

@@ -5,10 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from suite import inputs
-from suite.formats import synthetic
-from suite.inputs import Mode
+from suite import datasets, inputs, manifest
+from suite.errors import DataError
+from suite.formats import prepared, synthetic
+from suite.formats.prepared import Images
+from suite.inputs import Inputs, Mode
 from suite.manifest import Measure
+from suite.models import MODELS
 from suite.plan import Plan
 
 
@@ -28,3 +31,44 @@ def test_the_proof_has_a_rate_of_its_own_where_the_workload_gives_one(
     inputs.write_trial(folder, trial, given, mode=mode, measure=Measure(), cpus=[0])
     written = json.loads((folder / "trial.json").read_text(encoding="utf-8"))
     assert written["optimizer"] == {"name": "sgd", "learning_rate": rate}
+
+
+def test_a_loader_wants_a_folder_of_photographs(
+    quick: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workload = quick("pytorch").trials[0].workload.model_copy(update={"input": "loader"})
+    dataset = manifest.dataset(workload.dataset)
+    monkeypatch.setattr(datasets, "ready", lambda *given: tmp_path)
+    with pytest.raises(DataError, match="mnist is no folder of photographs"):
+        inputs.obtain(workload, seed=1, place=tmp_path, say=print)
+    photographs = dataset.model_copy(update={"format": "image_folder", "name": "imagenet"})
+    monkeypatch.setattr(datasets, "of", lambda workload: photographs)
+    gone = Images(
+        source_folder=str(tmp_path / "gone"), sha256="", classes=(), samples={}, unreadable={}
+    )
+    prepared.write(tmp_path, "imagenet", "a folder", gone)
+    with pytest.raises(DataError, match="gone, from which imagenet was prepared, is not there any"):
+        inputs.obtain(workload, seed=1, place=tmp_path, say=print)
+
+
+@pytest.mark.parametrize(("where", "refused"), [("host", True), ("disk", False)])
+def test_inputs_that_do_not_fit_in_memory_are_refused(
+    where: str, refused: bool, quick: Callable[..., Plan], tmp_path: Path
+) -> None:
+    workload = quick("pytorch").trials[0].workload.model_copy(update={"input": where})
+    given = Inputs(
+        architecture=MODELS["lenet"](),
+        dataset=manifest.dataset("mnist"),  # 70,000 x 784 x 4 bytes
+        data=tmp_path,
+        weights=tmp_path,
+        order=tmp_path,
+        sha256="",
+        origin="",
+    )
+    given.must_fit(workload, 219_520_000)
+    given.must_fit(workload, None)  # not known
+    if refused:
+        with pytest.raises(DataError, match="mnist takes 0.2 GiB in memory, this machine has 0.2 GiB"):
+            given.must_fit(workload, 219_519_999)
+    else:
+        given.must_fit(workload, 1)
