@@ -14,7 +14,8 @@ from pathlib import Path
 from suite.engines.base import Engine, Prepared, Say
 from suite.errors import DlsuiteError
 from suite.inputs import Inputs
-from suite.parity import STEPS, judged, reference_of, verdict
+from suite.judge import judged, verdict
+from suite.parity import STEPS, reference_of
 from suite.paths import WORKER
 from suite.plan import Trial
 from suite.reference import Reference, compare

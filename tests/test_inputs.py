@@ -68,7 +68,9 @@ def test_inputs_that_do_not_fit_in_memory_are_refused(
     given.must_fit(workload, 219_520_000)
     given.must_fit(workload, None)  # not known
     if refused:
-        with pytest.raises(DataError, match="mnist takes 0.2 GiB in memory, this machine has 0.2 GiB"):
+        with pytest.raises(
+            DataError, match=r"mnist takes 0\.2 GiB in memory, this machine has 0\.2"
+        ):
             given.must_fit(workload, 219_519_999)
     else:
         given.must_fit(workload, 1)
