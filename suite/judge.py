@@ -1,24 +1,17 @@
-"""Whether errors beside the reference show the same work: tolerances, chaos and kinks.
+"""Whether errors beside the reference show the same work: tolerances and chaos.
 
 The rules and their reasons are in docs/method.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from suite.reference import MOVES, Errors, Reference
 
 TOLERANCE = 1e-4  # relative L2 error of float32 tensors
 LOST = 1e-2  # where the logits' tolerance grows beyond this, training is chaotic: nothing is shown
-# A gradient jumps where rounding moves an activation over a ReLU's kink, or makes another the
-# largest of a pool. No fault comes and goes like that, or is in so few places.
-KINK = 1e-2
-KINK_STEPS = 2  # of ten
-KINK_SHARE = 0.05  # of the parameters
-GRADIENT = "gradients"
-BY_GRADIENT = (GRADIENT, "weights", "updates")
+BY_GRADIENT = ("gradients", "weights", "updates")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +20,6 @@ class Judged:
 
     errors: Errors
     raised: Errors
-    kinks: int  # steps in which gradients jumped at a kink, which is forgiven
 
 
 def judged(errors: Errors, reference: Reference) -> Judged:
@@ -36,7 +28,7 @@ def judged(errors: Errors, reference: Reference) -> Judged:
     It is asked with one draw of moved weights, and where that does not explain the errors with
     all draws.
     """
-    found = Judged(errors=errors, raised=[], kinks=0)
+    found = Judged(errors=errors, raised=[])
     for moves in (1, MOVES):
         if errors and verdict(found.errors, found.raised) is None:
             break
@@ -62,52 +54,7 @@ def _judged(errors: Errors, float32: Errors) -> Judged:
         }
         for step in known
     ]
-    errors = errors[: len(raised)]
-    kinks = _kinks(errors, raised)
-    steps = {step for step, _ in kinks}
-    if len(steps) > KINK_STEPS:
-        kinks = _local(errors, raised)
-    _forgive(kinks, raised)
-    return Judged(errors=errors, raised=raised, kinks=len(steps))
-
-
-def _kinks(errors: Errors, raised: Errors) -> set[tuple[int, str]]:
-    """Steps and parameters whose gradient jumps beyond its tolerance, but not far."""
-    return {
-        (step, name) for step, quantity, name in _beyond(errors, raised) if quantity == GRADIENT
-    }
-
-
-def _local(errors: Errors, raised: Errors) -> set[tuple[int, str]]:
-    """The parameters that are off, but not far, in all steps; none where they are many."""
-    names = {name for _, _, name in _beyond(errors, raised)}
-    parameters = sum(name.startswith(GRADIENT) for name in (errors[0] if errors else ()))
-    if len(names) > KINK_SHARE * parameters:
-        return set()
-    return {(step, name) for name in names for step in range(len(errors))}
-
-
-def _beyond(errors: Errors, raised: Errors) -> Iterator[tuple[int, str, str]]:
-    """Step, quantity and parameter of what gradients govern and is off by no more than a kink."""
-    for step, tensors in enumerate(errors):
-        for name, error in tensors.items():
-            quantity, _, parameter = name.partition(" ")
-            if quantity in BY_GRADIENT and _tolerance(raised, step, name) < error <= KINK:
-                yield step, quantity, parameter
-
-
-def _forgive(kinks: set[tuple[int, str]], raised: Errors) -> None:
-    """Raise the tolerance of what jumped, and of its weights and updates from there on."""
-
-    def raise_(step: int, quantity: str, parameter: str) -> None:
-        name = f"{quantity} {parameter}"
-        raised[step][name] = max(KINK, raised[step].get(name, KINK))
-
-    for step, parameter in kinks:
-        raise_(step, GRADIENT, parameter)
-        for later in range(step, len(raised)):
-            raise_(later, "weights", parameter)
-            raise_(later, "updates", parameter)
+    return Judged(errors=errors[: len(raised)], raised=raised)
 
 
 def verdict(errors: Errors, raised: Errors) -> str | None:

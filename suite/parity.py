@@ -39,7 +39,6 @@ class Certificate:
     steps: int  # that were asked for; as many as `errors` has were judged
     errors: Errors
     raised: Errors  # for each step: tensors whose tolerance is more, since float32 loses more
-    kinks: int  # steps in which a gradient jumped at a kink, which is forgiven
     reference_error: float  # largest between the two float64 lowerings
     of: dict[str, str]  # what was hashed: model, inputs, workload, lock, worker, cpu
 
@@ -98,7 +97,7 @@ def _certify(
 ) -> Certificate:
     expected = reference.tensors
     prover.say(f"proving {trial.framework} {trial.variant} on {trial.workload.model}")
-    found = Judged(errors=[], raised=[], kinks=0)
+    found = Judged(errors=[], raised=[])
     try:
         tensors = prover.tensors(trial, trial.workload.precision, role="parity")
         found = judged(compare(tensors, expected), reference)
@@ -119,7 +118,6 @@ def _certify(
         steps=prover.steps,
         errors=found.errors,
         raised=found.raised,
-        kinks=found.kinks,
         reference_error=reference.disagreement,
         of=described,
     )

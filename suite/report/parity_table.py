@@ -23,9 +23,8 @@ QUANTITIES = {
 NOTE = (
     "Largest relative L2 errors beside the float64 reference over the steps. of tol.: the largest"
     " as a share of its tolerance, which is 1e-4, or ten times what float32 itself loses of the"
-    " tensor where that is more, or 1e-2 at kinks (docs/method.md), of which steps says in brackets"
-    f" in how many; {PROVEN} all within it: proven to be the same work;"
-    f" {UNPROVEN} not."
+    f" tensor where that is more; {PROVEN} all within it: proven to be the same work; {UNPROVEN}"
+    " not."
 )
 
 Row = tuple[Trial, Certificate | None, str | None]  # the last: why there is no certificate
@@ -60,7 +59,7 @@ def markdown(rows: Iterable[Row]) -> str:
 def _cells(trial: Trial, certificate: Certificate | None) -> dict[str, str]:
     work = trial.workload
     worst = certificate.worst if certificate else {}
-    steps = _steps(certificate) if certificate else UNKNOWN
+    steps = f"{len(certificate.errors)}/{certificate.steps}" if certificate else UNKNOWN
     proven = certificate is not None and certificate.proven
     return {
         "model": work.model,
@@ -74,8 +73,3 @@ def _cells(trial: Trial, certificate: Certificate | None) -> dict[str, str]:
         "of tol.": f"{certificate.share:.2f}" if certificate else UNKNOWN,
         "par.": PROVEN if proven else UNPROVEN,
     }
-
-
-def _steps(certificate: Certificate) -> str:
-    kinks = f" ({certificate.kinks})" if certificate.kinks else ""
-    return f"{len(certificate.errors)}/{certificate.steps}{kinks}"
