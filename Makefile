@@ -26,9 +26,10 @@ shell-%: $(READY)
 parity: $(READY)
 	$(BIN)/dlsuite parity --gpus $(GPUS)
 
-LARGE := alexnet googlenet resnet50 vgg16 vit_tiny
+LARGE ?= alexnet_cifar10 googlenet_cifar10 resnet50_cifar10 vgg16_cifar10 vit_tiny_cifar10 \
+  alexnet googlenet resnet50 vgg16 vit_tiny
 parity-large: $(READY)
-	set -e; for model in $(LARGE:=_cifar10) $(LARGE); do \
+	set -e; for model in $(LARGE); do \
 	  $(BIN)/dlsuite parity --model $$model --steps 1 --gpus $(GPUS) \
 	    --framework pytorch --framework tensorflow --framework jax --framework mxnet \
 	    --framework keras; \
