@@ -29,11 +29,11 @@ parity: $(READY)
 LARGE ?= alexnet_cifar10 googlenet_cifar10 resnet50_cifar10 vgg16_cifar10 vit_tiny_cifar10 \
   alexnet googlenet resnet50 vgg16 vit_tiny
 parity-large: $(READY)
-	set -e; for model in $(LARGE); do \
+	failed=0; for model in $(LARGE); do \
 	  $(BIN)/dlsuite parity --model $$model --steps 1 --gpus $(GPUS) \
 	    --framework pytorch --framework tensorflow --framework jax --framework mxnet \
-	    --framework keras; \
-	done
+	    --framework keras || failed=$$?; \
+	done; exit $$failed
 
 report: $(READY)
 	$(BIN)/dlsuite report
