@@ -1,5 +1,6 @@
 # What there is: make bench, bench-all, bench-<framework>, images, shell-<framework>, parity,
-# parity-large, report, test, lint, format, clean. With GPUs: make images DEVICE=cuda, make bench-all GPUS=all
+# parity-large, report, test, lint, format, clean.
+# With GPUs: make images DEVICE=cuda, make bench-all GPUS=all
 PYTHON ?= python3
 GPUS ?= 0
 DEVICE ?= cpu

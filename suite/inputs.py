@@ -70,18 +70,13 @@ def _need_images(dataset: DatasetManifest, data: Path) -> None:
             f"{dataset.name} is no folder of photographs, which `input: loader` reads",
             hint="give the workload `input: disk` or `host`",
         )
-    folder = _images(data)
+    described = prepared.read(data)
+    folder = described.source_folder if described else None
     if folder is None or not folder.is_dir():
         raise DataError(
             f"{folder}, from which {dataset.name} was prepared, is not there any more",
             hint=f"bring it back, or {datasets.command(dataset)}",
         )
-
-
-def _images(data: Path) -> Path | None:
-    described = prepared.read(data)
-    held = described.images if described else None
-    return Path(held.source_folder) if held else None
 
 
 def make(
@@ -106,7 +101,7 @@ def make(
         architecture=architecture,
         dataset=dataset,
         data=data,
-        images=_images(data),
+        images=described.source_folder,
         weights=weights,
         order=order,
         sha256=digest(hashes),

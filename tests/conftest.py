@@ -31,7 +31,8 @@ from suite.engines.venv import VenvEngine
 from suite.errors import EngineError
 from suite.formats import synthetic
 from suite.images import base_image
-from suite.manifest import DatasetManifest, FrameworkManifest, Measure
+from suite.inputs import Inputs
+from suite.manifest import DatasetManifest, FrameworkManifest, Measure, Workload
 from suite.paths import digest
 from suite.plan import Plan, Run, expand
 from suite.records import Record
@@ -188,15 +189,19 @@ def quick() -> Callable[..., Plan]:
     return plan
 
 
+def made_up(workload: Workload, place: Path) -> Inputs:
+    """Inputs of 200 and 40 made-up samples, in `place`."""
+    samples = {"train": 200, "test": 40}
+    dataset = synthetic.fitted(workload).model_copy(update={"samples": samples})
+    synthetic.write(dataset, place / "data", seed=7)
+    return inputs.make(workload, dataset, data=place / "data", seed=3, place=place / "inputs")
+
+
 @pytest.fixture
 def trial_folder(quick: Callable[..., Plan], tmp_path: Path) -> Path:
     """A trial's folder: LeNet in PyTorch, on 200 and 40 made-up images."""
-    planned = quick("pytorch").trials[0]
-    samples = {"train": 200, "test": 40}
-    dataset = synthetic.fitted(planned.workload).model_copy(update={"samples": samples})
-    data, folder = tmp_path / "data", tmp_path / "trial"
-    synthetic.write(dataset, data, seed=7)
-    given = inputs.make(planned.workload, dataset, data=data, seed=3, place=tmp_path / "inputs")
+    planned, folder = quick("pytorch").trials[0], tmp_path / "trial"
+    given = made_up(planned.workload, tmp_path)
     inputs.write_trial(
         folder, planned, given, mode="train", measure=Measure(), cpus=host.cpus(), epochs=1
     )

@@ -7,12 +7,13 @@ import pytest
 
 from suite import datasets, inputs, manifest
 from suite.errors import DataError
-from suite.formats import prepared, synthetic
+from suite.formats import prepared
 from suite.formats.prepared import Images
 from suite.inputs import Inputs, Mode
 from suite.manifest import Measure
 from suite.models import MODELS
 from suite.plan import Plan
+from tests.conftest import made_up
 
 
 @pytest.mark.parametrize(("mode", "rate"), [("train", 0.1), ("parity", 0.001)])
@@ -23,11 +24,7 @@ def test_the_proof_has_a_rate_of_its_own_where_the_workload_gives_one(
     optimizer = planned.workload.optimizer.model_copy(update={"learning_rate": 0.1})
     changes = {"optimizer": optimizer, "proof_learning_rate": 0.001}
     trial = replace(planned, workload=planned.workload.model_copy(update=changes))
-    data, folder = tmp_path / "data", tmp_path / "trial"
-    dataset = synthetic.fitted(trial.workload)
-    dataset = dataset.model_copy(update={"samples": {"train": 20, "test": 10}})
-    synthetic.write(dataset, data, seed=7)
-    given = inputs.make(trial.workload, dataset, data=data, seed=3, place=tmp_path / "inputs")
+    folder, given = tmp_path / "trial", made_up(trial.workload, tmp_path)
     inputs.write_trial(folder, trial, given, mode=mode, measure=Measure(), cpus=[0])
     written = json.loads((folder / "trial.json").read_text(encoding="utf-8"))
     assert written["optimizer"] == {"name": "sgd", "learning_rate": rate}

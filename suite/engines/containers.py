@@ -247,8 +247,6 @@ class DockerEngine:
         paths = {key: Path(value) for key, value in trial["paths"].items()}
         image_id = str(prepared.image_id)
         volumes, folders = self._data(paths["data"], image_id)
-        if "images" in paths:
-            folders["/images"] = paths["images"]
         given = {f"{key}.npy": paths[key] for key in ("weights", "order")}
         inputs = self._volumes.inputs(given, image_id)
         trial["paths"] = {
@@ -256,8 +254,10 @@ class DockerEngine:
             "weights": "/inputs/weights.npy",
             "order": "/inputs/order.npy",
             "results": "/trial/results",
-            **{target.strip("/"): target for target in folders},
         }
+        if "images" in paths:
+            trial["paths"]["images"] = "/images"
+            folders["/images"] = paths["images"]
         labels = {"dlsuite": "trial", TRIAL: name, OWNER: self._owner}
         self.daemon.make_volume(unique, labels)
         container = self.daemon.create(
@@ -272,16 +272,15 @@ class DockerEngine:
             folders=folders,
             **self._options(),
         )
-        _same_data(container, paths["data"], folders)
+        if "/data" in folders:
+            _need_same_data(container, paths["data"])
         text = json.dumps(trial, indent=1).encode()
         container.put("/trial", archive({"trial.json": text, "results/": b""}, uid=UID))
         return container
 
 
-def _same_data(container: Container, data: Path, folders: dict[str, Path]) -> None:
+def _need_same_data(container: Container, data: Path) -> None:
     """EngineError where what the engine mounted as `data` is another dataset than ours."""
-    if "/data" not in folders:
-        return
     with tempfile.TemporaryDirectory() as place:
         there = fetch(container, f"/data/{DESCRIPTION}", Path(place))
         found = (Path(place) / DESCRIPTION).read_bytes() if there else None

@@ -54,6 +54,11 @@ class Description(BaseModel):
         """One digest of all that is in the files; nothing is read for it."""
         return digest(f"{name} {self.files[name]}" for name in sorted(self.files))
 
+    @property
+    def source_folder(self) -> Path | None:
+        """The user's image folder; None where the dataset was not made from one."""
+        return Path(self.images.source_folder) if self.images else None
+
 
 def read(place: Path) -> Description | None:
     """None where nothing is prepared in this version of the format; ValueError where damaged."""

@@ -115,25 +115,29 @@ emit("finished")
     assert "eth0" not in seen["nets"] and int(seen["caps"], 16) == 0 and seen["no_new"] == "1"
 
 
-def mounted(trial: Path, photographs: Path) -> Path:
-    """The trial with a described dataset, and photographs for a loader."""
-    values = json.loads((trial / "trial.json").read_text())
-    (Path(values["paths"]["data"]) / DESCRIPTION).write_text("{}")
-    photographs.mkdir()
-    (photographs / "a.JPEG").touch()
-    values["paths"]["images"] = str(photographs)
-    (trial / "trial.json").write_text(json.dumps(values))
-    return trial
+@pytest.fixture
+def mounted(
+    folder: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], Path]:
+    """Makes a trial whose dataset is large and that has photographs; returns their folder."""
+    monkeypatch.setattr(containers, "COPIED_BYTES", 0)
+
+    def make(script: str) -> Path:
+        path, photographs = folder(script) / "trial.json", tmp_path / "photographs"
+        values = json.loads(path.read_text())
+        (Path(values["paths"]["data"]) / DESCRIPTION).write_text("{}")
+        photographs.mkdir()
+        (photographs / "a.JPEG").touch()
+        values["paths"]["images"] = str(photographs)
+        path.write_text(json.dumps(values))
+        return photographs
+
+    return make
 
 
 def test_a_large_dataset_and_photographs_are_mounted_from_where_they_lie(
-    engine: DockerEngine,
-    run: Run,
-    folder: Callable[[str], Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    engine: DockerEngine, run: Run, mounted: Callable[[str], Path]
 ) -> None:
-    monkeypatch.setattr(containers, "COPIED_BYTES", 0)
     script = """
 def refused(path):
     try:
@@ -145,8 +149,7 @@ emit("seen", data=os.listdir(paths["data"]), images=os.listdir(paths["images"]),
      refused=[refused("/data/x"), refused("/images/x")])
 emit("finished")
 """
-    photographs = tmp_path / "photographs"
-    mounted(folder(script), photographs)
+    photographs = mounted(script)
     done = run(engine, script)
     assert (done.status, done.error) == ("ok", None)
     seen = done.events[0]
@@ -160,12 +163,11 @@ emit("finished")
 def test_another_dataset_at_the_same_place_of_the_engines_machine_is_refused(
     engine: DockerEngine,
     run: Run,
-    folder: Callable[[str], Path],
+    mounted: Callable[[str], Path],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The engine is told of another folder, as if on its machine that lay at the same place."""
-    monkeypatch.setattr(containers, "COPIED_BYTES", 0)
     other = tmp_path / "other"
     other.mkdir()
     (other / DESCRIPTION).write_text("another")
@@ -176,7 +178,7 @@ def test_another_dataset_at_the_same_place_of_the_engines_machine_is_refused(
         return create(*given, folders=there, **options)
 
     monkeypatch.setattr(engine.daemon, "create", create_there)
-    mounted(folder(""), tmp_path / "photographs")
+    mounted("")
     error = run(engine, "").error
     assert error is not None and "is not the same on the engine's machine" in error.message
 

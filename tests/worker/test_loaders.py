@@ -15,7 +15,7 @@ from suite.engines.venv import VenvEngine
 from suite.formats import image_folder, prepared
 from suite.manifest import Measure, Sgd, Workload
 from suite.plan import expand
-from suite.worker import host
+from suite.worker import data, host
 from suite.worker.frameworks import MODULES
 from suite.worker.protocol import Trial
 
@@ -28,6 +28,7 @@ SIZE, BATCH = 32, 4
 COLOURS = [(0, 0, 0), (255, 255, 255), (250, 120, 5), (10, 200, 90), (0, 30, 255)]
 SLOPES = 2 * BATCH - len(COLOURS)
 EPOCHS = 6
+BEST = {"quality": 100, "subsampling": 0}  # of a JPEG
 # What comes is written down as it would be trained on, but turned to (N, channels, height, width).
 READ = """
 import sys
@@ -63,21 +64,18 @@ class Read:
 def photographs(trial_folder: Path, root: Path, images: list[Image.Image]) -> None:
     """Make the trial's folder one of these photographs; every other one is a PNG by its content."""
     values = json.loads((trial_folder / "trial.json").read_text())
-    data = Path(values["paths"]["data"])
+    place = Path(values["paths"]["data"])
     (root / "train").mkdir(parents=True)
     names = [f"train/{number}.JPEG" for number in range(len(images))]
     for number, (name, image) in enumerate(zip(names, images, strict=True)):
         image.save(root / name, "PNG" if number % 2 else "JPEG", **({} if number % 2 else BEST))
-    (data / "train_files.json").write_text(json.dumps(names))
-    np.save(data / "train_labels.npy", np.arange(len(images), dtype=np.int32))
+    (place / "train_files.json").write_text(json.dumps(names))
+    np.save(place / "train_labels.npy", np.arange(len(images), dtype=np.int32))
     values["paths"]["images"] = str(root)
     values.update(input="loader", batch_size=BATCH)
     values["normalize"] = {"mean": [0.5, 0.4, 0.3], "std": [0.25, 0.2, 0.5]}
     values["architecture"]["input_shape"] = [3, SIZE, SIZE]
     (trial_folder / "trial.json").write_text(json.dumps(values))
-
-
-BEST = {"quality": 100, "subsampling": 0}
 
 
 def read(framework: str, trial_folder: Path) -> Read:
@@ -114,7 +112,7 @@ SEEN: dict[str, Read] = {}
 
 @pytest.fixture(params=LOADERS)
 def found(request: pytest.FixtureRequest, trial_folder: Path, tmp_path: Path) -> Read:
-    """Three epochs of a framework's loader, read once for all tests."""
+    """Six epochs of a framework's loader, read once for all tests."""
     framework = request.param
     if framework not in SEEN:
         plain = [Image.new("RGB", (90, 60), colour) for colour in COLOURS]
@@ -153,11 +151,9 @@ def test_parts_are_taken_at_random_and_mirrored(found: Read) -> None:
 
 
 def test_fewer_photographs_than_a_batch_are_refused(trial_folder: Path, tmp_path: Path) -> None:
-    from suite.worker.data import photographs as of
-
     photographs(trial_folder, tmp_path / "photographs", [Image.new("RGB", (50, 50))] * 3)
     with pytest.raises(ValueError, match="3 photographs are less than a batch of 4"):
-        of(Trial.read(trial_folder))
+        data.photographs(Trial.read(trial_folder))
 
 
 @pytest.mark.parametrize("framework", LOADERS)
