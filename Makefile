@@ -1,5 +1,5 @@
 # What there is: make bench, bench-all, bench-<framework>, images, shell-<framework>, parity,
-# parity-large, report, test, lint, format, clean.
+# parity-small, parity-large, report, test, lint, format, clean.
 # With GPUs: make images DEVICE=cuda, make bench-all GPUS=all
 PYTHON ?= python3
 GPUS ?= 0
@@ -7,7 +7,7 @@ DEVICE ?= cpu
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: bench bench-all images parity parity-large report test lint format clean
+.PHONY: bench bench-all images parity parity-small parity-large report test lint format clean
 
 bench: $(READY)
 	$(BIN)/dlsuite run quick --gpus $(GPUS)
@@ -27,14 +27,17 @@ shell-%: $(READY)
 parity: $(READY)
 	$(BIN)/dlsuite parity --gpus $(GPUS)
 
-LARGE ?= alexnet_cifar10 googlenet_cifar10 resnet50_cifar10 vgg16_cifar10 vit_tiny_cifar10 \
+# Of the small models all, in every variant; of the large ones one step of each usual form.
+SMALL := lenet kent_small kent_medium kent_big adnn_cnn db_mlp lstm every_layer every_sequence
+LARGE := alexnet_cifar10 googlenet_cifar10 resnet50_cifar10 vgg16_cifar10 vit_tiny_cifar10 \
   alexnet googlenet resnet50 vgg16 vit_tiny
+USUAL := pytorch tensorflow jax mxnet keras
+
+parity-small: $(READY)
+	$(BIN)/dlsuite parity --suite zoo $(SMALL:%=--model %) --gpus $(GPUS)
+
 parity-large: $(READY)
-	failed=0; for model in $(LARGE); do \
-	  $(BIN)/dlsuite parity --model $$model --steps 1 --gpus $(GPUS) \
-	    --framework pytorch --framework tensorflow --framework jax --framework mxnet \
-	    --framework keras || failed=$$?; \
-	done; exit $$failed
+	$(BIN)/dlsuite parity $(LARGE:%=--model %) --steps 1 $(USUAL:%=--framework %) --gpus $(GPUS)
 
 report: $(READY)
 	$(BIN)/dlsuite report

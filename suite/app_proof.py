@@ -10,7 +10,6 @@ from suite.app_run import plan_of, progress, working
 from suite.engines.choice import Wanted
 from suite.engines.venv import VenvEngine
 from suite.errors import ParityFailed, UsageError
-from suite.manifest import Adam, Workload
 from suite.owners import IfBusy
 from suite.parity import STEPS
 from suite.paths import home
@@ -24,7 +23,7 @@ def parity(
     suite: str | None,
     *,
     frameworks: list[str],
-    model: str | None,
+    models: list[str],
     steps: int,
     fresh: bool,
     as_markdown: bool,
@@ -33,12 +32,12 @@ def parity(
 ) -> None:
     """Prove and print; ParityFailed where a framework is not proven.
 
-    Without a suite: the zoo's workloads of `model`, or the quick suite's.
+    Without a suite: the zoo's workloads of `models`, or the quick suite's.
     """
     if steps < 1:
         raise UsageError(f"--steps is {steps}; at least 1 makes sense", hint=f"--steps {STEPS}")
-    chosen = suite or ("zoo" if model else "quick")
-    plan = plan_of(chosen, frameworks=frameworks, model=model, device=wanted.device)
+    chosen = suite or ("zoo" if models else "quick")
+    plan = plan_of(chosen, frameworks=frameworks, models=models, device=wanted.device)
     owner = owners.new_id()
     with (
         progress() as live,
@@ -80,12 +79,7 @@ def self_test(*, frameworks: list[str], if_busy: IfBusy) -> None:
     """Plant the faults and print what came of each; ParityFailed where one is not caught, or
     where there is an alarm without one.
     """
-    workload = Workload(
-        model=selftest.MODEL,
-        dataset="synthetic",
-        batch_size=selftest.BATCH_SIZE,
-        optimizer=Adam(name="adam", learning_rate=0.001, epsilon=selftest.EPSILON),
-    )
+    workload = selftest.WORKLOAD
     plan = plan_of("all", frameworks=frameworks, device="cpu")
     trials = [*dict.fromkeys(replace(trial, workload=workload) for trial in plan.trials)]
     wanted = Wanted(engine="venv")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -60,7 +60,7 @@ def run(
     suite: str,
     *,
     frameworks: list[str],
-    model: str | None,
+    models: list[str],
     batch_size: int | None,
     repeats: int | None,
     results: Path,
@@ -71,7 +71,7 @@ def run(
     plan = plan_of(
         suite,
         frameworks=frameworks,
-        model=model,
+        models=models,
         batch_size=batch_size,
         repeats=repeats,
         device=wanted.device,
@@ -168,12 +168,12 @@ def plan_of(
     *,
     frameworks: list[str],
     device: str,
-    model: str | None = None,
+    models: Collection[str] = (),
     batch_size: int | None = None,
     repeats: int | None = None,
 ) -> Plan:
     """The plan of a suite with the command line's changes; UsageError where they make no sense."""
-    chosen = _chosen(manifest.suite(suite), model=model, batch_size=batch_size, repeats=repeats)
+    chosen = _chosen(manifest.suite(suite), models=models, batch_size=batch_size, repeats=repeats)
     _check_data(chosen)
     return expand(chosen, manifest.frameworks(), only=frameworks, device=device)
 
@@ -181,7 +181,7 @@ def plan_of(
 def _chosen(
     suite: SuiteManifest,
     *,
-    model: str | None = None,
+    models: Collection[str] = (),
     batch_size: int | None = None,
     repeats: int | None = None,
 ) -> SuiteManifest:
@@ -189,13 +189,14 @@ def _chosen(
     for option, value in (("--batch-size", batch_size), ("--repeats", repeats)):
         if value is not None and value < 1:
             raise UsageError(f"{option} is {value}; at least 1 makes sense", hint=f"{option} 1")
-    workloads = [w for w in suite.workloads if model in (None, w.model)]
-    if not workloads:
-        known = {workload.model for workload in suite.workloads}
-        raise UsageError(
-            f"suite {suite.name!r} has no model {model!r}; {nearest(str(model), known)}",
-            hint="dlsuite list",
-        )
+    known = {workload.model for workload in suite.workloads}
+    for model in models:
+        if model not in known:
+            raise UsageError(
+                f"suite {suite.name!r} has no model {model!r}; {nearest(model, known)}",
+                hint="dlsuite list",
+            )
+    workloads = [w for w in suite.workloads if not models or w.model in models]
     if batch_size:
         workloads = [w.model_copy(update={"batch_size": batch_size}) for w in workloads]
     changes = {"workloads": tuple(workloads), "repeats": repeats or suite.repeats}

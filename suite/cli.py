@@ -63,6 +63,10 @@ Frameworks = Annotated[
         help="Only this framework, or framework:variant (pytorch:compiled); may be repeated.",
     ),
 ]
+Models = Annotated[
+    list[str] | None,
+    typer.Option("--model", "-m", help="Only the workloads of this model; may be repeated."),
+]
 Results = Annotated[Path, typer.Option("--results", help="The folder that holds all runs.")]
 RunName = Annotated[
     Path, typer.Argument(metavar="RUN", help="A run's folder, or its id under --results.")
@@ -95,7 +99,7 @@ def _options(
 def run(
     suite: Annotated[str, typer.Argument(help="A suite's name (dlsuite list) or a .yaml file.")],
     framework: Frameworks = None,
-    model: Annotated[str | None, typer.Option(help="Only the workloads of this model.")] = None,
+    model: Models = None,
     batch_size: Annotated[int | None, typer.Option(help="In place of the suite's.")] = None,
     repeats: Annotated[int | None, typer.Option(help="Runs of each trial.")] = None,
     results: Results = Path("results"),
@@ -112,7 +116,7 @@ def run(
     app_run.run(
         suite,
         frameworks=framework or [],
-        model=model,
+        models=model or [],
         batch_size=batch_size,
         repeats=repeats,
         results=results,
@@ -136,7 +140,7 @@ def resume(
 
 @cli.command()
 def parity(
-    model: Annotated[str | None, typer.Option(help="Only this model.")] = None,
+    model: Models = None,
     framework: Frameworks = None,
     suite: Annotated[
         str | None,
@@ -157,7 +161,7 @@ def parity(
     app_proof.parity(
         suite,
         frameworks=framework or [],
-        model=model,
+        models=model or [],
         steps=steps,
         as_markdown=format is ParityFormat.markdown,
         fresh=fresh,

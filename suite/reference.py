@@ -6,6 +6,7 @@ variant that is compared with it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -22,7 +23,9 @@ from suite.tensors import ProofFailed, Prover, Tensors
 TOLERANCE = 1e-9  # between the two float64 lowerings
 MARGIN = 10  # times what float32 itself loses: so much noisier a framework may be
 # Float32's own rounding is like weights moved by some 4 units in the last place; so weights moved
-# by 20, and then doubled, stand for ten times that.
+# by 20, and then doubled, stand for ten times that. A batch norm's mean is a long sum: where a
+# framework adds n values one after the other, it is off by sqrt(n) / 6 units (root mean square,
+# each partial sum being rounded by its own size). Where that is more, weights are moved by sqrt(n).
 MOVED_ULPS = 20
 MOVED_MARGIN = 2
 MOVES = 4  # most draws of moved weights
@@ -67,6 +70,15 @@ class Reference:
             found = _combined(max, found, _times(MOVED_MARGIN, errors))
         return found
 
+    def moved(self, draw: int) -> Inputs:
+        """The inputs, with each weight moved at random, differently in each draw."""
+        inputs = self.prover.inputs
+        weights = np.load(inputs.weights)
+        moves = np.random.default_rng(draw).uniform(-self._ulps, self._ulps, weights.size)
+        path = self.prover.work / f"moved{draw}.npy"
+        np.save(path, (weights * (1 + moves * np.finfo(np.float32).eps)).astype(np.float32))
+        return replace(inputs, weights=path)
+
     @cached_property
     def _agreed(self) -> tuple[list[Tensors], float]:
         first, second = (self._cached(which, "float64") for which in LOWERINGS)
@@ -86,7 +98,7 @@ class Reference:
         It begins with the weights as they are, or as a draw of moves (from 1) makes them.
         """
         framework, variant = which
-        name = f"{precision}-moved{MOVED_ULPS}-{draw}" if draw else precision
+        name = f"{precision}-moved{self._ulps:.0f}-{draw}" if draw else precision
         path = home() / "references" / f"{self.key[:16]}-{framework}-{name}.npz"
         if path in self._known:
             return self._known[path]
@@ -94,20 +106,17 @@ class Reference:
         if found is None:
             self.prover.say(f"computing the reference in {framework}, {name}")
             trial = replace(self.trial, framework=framework, variant=variant, device="cpu")
-            prover = replace(self.prover, inputs=self._moved(draw)) if draw else self.prover
+            prover = replace(self.prover, inputs=self.moved(draw)) if draw else self.prover
             found = prover.tensors(trial, precision, role=f"moved{draw}" if draw else "reference")
             _write(path, found)
         self._known[path] = found
         return found
 
-    def _moved(self, draw: int) -> Inputs:
-        """The inputs, with each weight moved at random by up to MOVED_ULPS."""
-        inputs = self.prover.inputs
-        weights = np.load(inputs.weights)
-        moves = np.random.default_rng(draw).uniform(-MOVED_ULPS, MOVED_ULPS, weights.size)
-        path = self.prover.work / f"moved{draw}.npy"
-        np.save(path, (weights * (1 + moves * np.finfo(np.float32).eps)).astype(np.float32))
-        return replace(inputs, weights=path)
+    @property
+    def _ulps(self) -> float:
+        """By how many units in the last place weights are moved."""
+        values = self.prover.inputs.architecture.batch_norm_positions
+        return max(MOVED_ULPS, math.sqrt(self.trial.workload.batch_size * values))
 
 
 def _combined(choose: Callable[[float, float], float], first: Errors, second: Errors) -> Errors:

@@ -15,16 +15,20 @@ from suite.engines.base import Engine, Prepared, Say
 from suite.errors import DlsuiteError
 from suite.inputs import Inputs
 from suite.judge import judged, verdict
+from suite.manifest import Adam, Workload
 from suite.parity import STEPS, reference_of
 from suite.paths import WORKER
 from suite.plan import Trial
 from suite.reference import Reference, compare
 from suite.tensors import Prover
 
-MODEL = "every_layer"
-BATCH_SIZE = 8
-# An epsilon large enough that its place matters to gradients of common size.
-EPSILON = 1e-4
+WORKLOAD = Workload(
+    model="every_layer",
+    dataset="synthetic",
+    batch_size=8,
+    # An epsilon large enough that its place matters to gradients of common size.
+    optimizer=Adam(name="adam", learning_rate=0.001, epsilon=1e-4),
+)
 
 MakeEngine = Callable[[Path], Engine]
 

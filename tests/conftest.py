@@ -10,7 +10,9 @@ import functools
 import hashlib
 import http.server
 import os
+import shutil
 import sys
+import tempfile
 import textwrap
 import threading
 import uuid
@@ -44,6 +46,26 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     place = tmp_path / "home"
     monkeypatch.setenv("DLSUITE_HOME", str(place))
     return place
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let the two processes of the tests measure side by side: nothing they assert is a time."""
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="dlsuite-")
+        tempfile.tempdir = None
+
+
+@pytest.hookimpl(tryfirst=True)  # before the plugin that reads the marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What uses the one engine goes to one process; so does each file, which shares fixtures."""
+    for item in items:
+        engine = item.get_closest_marker("docker") or "tiny" in getattr(item, "fixturenames", ())
+        item.add_marker(pytest.mark.xdist_group("engine" if engine else item.path.stem))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        shutil.rmtree(os.environ["TMPDIR"], ignore_errors=True)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -163,6 +185,8 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tiny]:
     (locks / "tiny" / "apt.txt").write_text("# empty\n")
     made = Tiny(worker=worker, locks=locks)
     yield made
+    if no_engine():
+        return
     with made.engine() as engine:
         image = engine.images.current(engine.images.recipe(TINY, "cpu"))
         if image:

@@ -9,10 +9,12 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 from typer.main import get_command
 
-from suite import cli, errors
+from suite import cli, datasets, errors, manifest
 from suite.errors import DlsuiteError
+from suite.manifest import Measure
 from suite.paths import MANIFESTS, REPOSITORY
 
 DLSUITE = Path(sys.executable).with_name("dlsuite")
@@ -32,6 +34,16 @@ def dlsuite(*arguments: str, folder: Path, **environ: str) -> subprocess.Complet
         text=True,
         check=False,
     )
+
+
+def short_suite(folder: Path) -> str:
+    """The quick suite as a file in `folder`, without whole epochs and soon measured."""
+    suite = manifest.suite("quick")
+    workloads = tuple(each.model_copy(update={"epochs": 0}) for each in suite.workloads)
+    measure = Measure(block_s=0.2, max_warmup_blocks=2, min_measure_s=1, max_measure_s=2)
+    short = suite.model_copy(update={"name": "short", "workloads": workloads, "measure": measure})
+    (folder / "short.yaml").write_text(yaml.safe_dump(short.model_dump(mode="json")))
+    return "short.yaml"
 
 
 def refused(code: int, message: str, *arguments: str, folder: Path, **environ: str) -> None:
@@ -97,8 +109,6 @@ def test_a_report_of_nothing_is_refused(tmp_path: Path) -> None:
 
 def test_without_network_each_run_fails_with_its_record(tmp_path: Path) -> None:
     """pip is pointed at an index that does not answer; the data is that of `make bench`."""
-    from suite import datasets, manifest
-
     data = datasets.ready(manifest.dataset("mnist"), print)
     home = tmp_path / "home"
     (home / "datasets").mkdir(parents=True)
@@ -151,8 +161,9 @@ def test_ctrl_c_stops_the_worker_keeps_finished_records_and_resume_finishes(
     tmp_path: Path,
 ) -> None:
     """A real run of MXNet, interrupted in its second run."""
+    suite = short_suite(tmp_path)
     with subprocess.Popen(
-        [DLSUITE, "run", "quick", "--framework", "mxnet", "--repeats", "2", "--engine", "venv"],
+        [DLSUITE, "run", suite, "--framework", "mxnet", "--repeats", "2", "--engine", "venv"],
         cwd=tmp_path,
         stderr=subprocess.PIPE,
         text=True,

@@ -104,6 +104,11 @@ def test_initial_weights_follow_seed_and_fan_in() -> None:
     assert not weights[25_570 + 400_000 : 25_570 + 400_500].any()
 
 
+def test_batch_norms_are_told_by_the_largest_image_they_see() -> None:
+    assert MODELS["resnet50"]().batch_norm_positions == 112 * 112
+    assert MODELS["vgg16"]().batch_norm_positions == 0
+
+
 def test_layers_that_do_not_fit_are_named() -> None:
     broken = Architecture(
         name="broken",

@@ -1,10 +1,17 @@
 import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from suite.engines.venv import VenvEngine
+from suite.models import MODELS
+from suite.plan import Plan
 from suite.reference import Reference, relative_error
-from suite.tensors import Tensors
+from suite.tensors import Prover, Tensors
+from tests.conftest import made_up
 
 
 def test_the_error_is_relative_and_bad_values_are_infinite() -> None:
@@ -31,3 +38,20 @@ def test_tolerances_come_from_float32_and_from_moved_weights(
     reference = Reference(prover=None, trial=None, key="")  # type: ignore[arg-type]
     assert reference.float32_tolerances(1) == [{"logits": pytest.approx(10 * 1e-6)}]
     assert reference.float32_tolerances(2) == [{"logits": pytest.approx(2 * 1e-3)}]
+
+
+def test_weights_are_moved_further_where_a_batch_norm_sums_many_values(
+    quick: Callable[..., Plan], tmp_path: Path
+) -> None:
+    """By 20 units in the last place, or the root of how many values there are."""
+    trial = quick("pytorch").trials[0]
+    given = made_up(trial.workload, tmp_path / "made")
+    for model, ulps in (("lenet", 20), ("resnet50", math.sqrt(64) * 112)):
+        inputs = replace(given, architecture=MODELS[model]())
+        prover = Prover(
+            engine=VenvEngine(), prepared={}, inputs=inputs, steps=1, work=tmp_path, say=print
+        )
+        moved = np.load(Reference(prover=prover, trial=trial, key="").moved(1).weights)
+        weights = np.load(given.weights)
+        shares = np.abs(moved / np.where(weights, weights, 1) - 1)[weights != 0]
+        assert 0.99 * ulps < shares.max() / np.finfo(np.float32).eps < ulps + 1

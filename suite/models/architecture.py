@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -42,6 +43,13 @@ class Architecture:
     @property
     def parameter_count(self) -> int:
         return sum(parameter.size for parameter in self.parameters())
+
+    @property
+    def batch_norm_positions(self) -> int:
+        """Over how many values of a sample a batch norm's mean is taken, at most; 0 without one."""
+        if not self.statistics():
+            return 0
+        return max(math.prod(shape[1:]) for shape in self.shapes()[1:] if len(shape) == 3)
 
     def flops_per_sample(self, mode: str) -> int:
         """Floating-point operations of convolutions, dense, attention and LSTM layers, two for each

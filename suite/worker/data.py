@@ -23,6 +23,7 @@ DEVICE_BATCHES = 8  # what lies on the device where the trial says so: these, ov
 # not.
 AREA = (0.08, 1.0)
 RATIO = (3 / 4, 4 / 3)
+ATTEMPTS = 10  # at a part that lies in the photograph
 
 
 class Split:

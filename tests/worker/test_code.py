@@ -27,6 +27,7 @@ OWN = {
     "pytorch_loader": {"torch", "PIL"},
     "tensorflow_loader": {"tensorflow"},
     "mxnet_loader": {"mxnet"},
+    "keras_loader": {"tensorflow"},
     "keras_tensorflow": {"tensorflow"},
     "keras_jax": {"jax"},
     "keras_pytorch": {"keras", "torch"},

@@ -50,7 +50,7 @@ class Session:
         self._forward = jax.jit(lambda *values: self._apply(self._inference_graph, *values)[0])
         self._gradients = jax.jit(jax.grad(self._loss, has_aux=True))
 
-    def put(self, inputs: Any, labels: Any) -> Any:
+    def put(self, inputs: Array, labels: Array) -> Any:
         return jax.device_put((inputs, labels))
 
     def train_step(self, batch: Any) -> Any:

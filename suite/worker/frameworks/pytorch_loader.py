@@ -16,10 +16,8 @@ import torch
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 
-from ..data import AREA, RATIO, Photographs
+from ..data import AREA, ATTEMPTS, RATIO, Photographs
 from ..protocol import Trial
-
-ATTEMPTS = 10  # at a part that lies in the image; after that the middle, as torchvision has it
 
 
 def batches(trial: Trial, photographs: Photographs) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
@@ -69,6 +67,7 @@ def random_part(width: int, height: int) -> tuple[int, int, int, int]:
         if 0 < wide <= width and 0 < high <= height:
             left, top = random.randint(0, width - wide), random.randint(0, height - high)
             return left, top, left + wide, top + high
+    # The middle, as torchvision has it.
     wide, high = min(width, round(height * RATIO[1])), min(height, round(width / RATIO[0]))
     left, top = (width - wide) // 2, (height - high) // 2
     return left, top, left + wide, top + high

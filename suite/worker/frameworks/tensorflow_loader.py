@@ -7,11 +7,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from ..data import AREA, RATIO, Photographs
+from ..data import AREA, ATTEMPTS, RATIO, Photographs
 from ..protocol import Trial
 
 WHOLE = [[[0.0, 0.0, 1.0, 1.0]]]
-ATTEMPTS = 10
 
 
 def batches(trial: Trial, photographs: Photographs) -> Iterator[tuple[Any, Any]]:
