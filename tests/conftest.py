@@ -23,6 +23,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from suite import inputs, manifest
 from suite.engines.base import Event, Prepared, Say
@@ -40,6 +42,14 @@ from suite.plan import Plan, Run, expand
 from suite.records import Record
 from suite.worker import host
 
+USE_THE_ENGINE = (
+    "test_choice.py",
+    "test_cli_docker.py",
+    "test_containers.py",
+    "test_engine_faults.py",
+    "test_images.py",
+)
+
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -55,12 +65,16 @@ def pytest_configure(config: pytest.Config) -> None:
         tempfile.tempdir = None
 
 
-@pytest.hookimpl(tryfirst=True)  # before the plugin that reads the marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What uses the one engine goes to one process; so does each file, which shares fixtures."""
-    for item in items:
-        engine = item.get_closest_marker("docker") or "tiny" in getattr(item, "fixturenames", ())
-        item.add_marker(pytest.mark.xdist_group("engine" if engine else item.path.stem))
+class ByFile(LoadFileScheduling):
+    """Each file's tests go to one process, and all that use the engine to the same."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.split("::")[0]
+        return "engine" if Path(file).name in USE_THE_ENGINE else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
+    return ByFile(config, log)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -72,6 +86,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Tests marked `docker` are skipped where no engine is; where one must be, they fail."""
     if item.get_closest_marker("docker") is None:
         return
+    assert item.path.name in USE_THE_ENGINE
     lacking = no_engine()
     if lacking and os.environ.get("DLSUITE_REQUIRE_DOCKER"):
         pytest.fail(f"DLSUITE_REQUIRE_DOCKER is set, and {lacking}")
