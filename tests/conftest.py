@@ -50,6 +50,15 @@ USE_THE_ENGINE = (
     "test_images.py",
 )
 
+LONGEST = (
+    "test_cli_docker.py",
+    "test_cli.py",
+    "test_environments.py",
+    "test_selftest.py",
+    "test_conformance.py",
+    "test_loaders.py",
+)
+
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -63,6 +72,12 @@ def pytest_configure(config: pytest.Config) -> None:
     if os.environ.get("PYTEST_XDIST_WORKER"):
         os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="dlsuite-")
         tempfile.tempdir = None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first, so that both processes end at about the same time."""
+    place = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path.name, len(LONGEST)))
 
 
 class ByFile(LoadFileScheduling):
