@@ -198,6 +198,8 @@ class DockerEngine:
             **self._options(),
         )
         try:
+            if folders:
+                _need_same_data(container, data)
             yield container
         finally:
             container.remove()

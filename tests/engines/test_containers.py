@@ -179,8 +179,16 @@ def test_another_dataset_at_the_same_place_of_the_engines_machine_is_refused(
 
     monkeypatch.setattr(engine.daemon, "create", create_there)
     mounted("")
+    refusal = "is not the same on the engine's machine"
     error = run(engine, "").error
-    assert error is not None and "is not the same on the engine's machine" in error.message
+    assert error is not None and refusal in error.message
+    prepared = engine.prepare(TINY, lambda text: None)
+    with (
+        pytest.raises(EngineError, match=refusal),
+        engine.shell(prepared, tmp_path / "data", ["true"], tty=False),
+    ):
+        pytest.fail("a shell has another's data")
+    assert not [name for name in left(engine) if "inputs" not in name]
 
 
 def test_out_of_memory_is_told_by_the_engines_flag(tiny: Tiny, run: Run, home: Path) -> None:
