@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from suite import app, app_docker, app_proof, app_run
+from suite import app, app_compare, app_docker, app_proof, app_run
 from suite.engines.choice import Wanted
 from suite.parity import STEPS
 from suite.report import table
@@ -22,7 +22,7 @@ cli = typer.Typer(
         "The same deep-learning work in every framework, proven to be the same, and measured.\n\n"
         "Exit codes: 0 done; 1 a bug; 2 usage; 3 manifest; 4 data; 5 no engine, image or "
         "environment; 6 results; 7 a run failed; 8 parity failed; 9 conformance failed; "
-        "10 another dlsuite is at work; 130 interrupted."
+        "10 another dlsuite is at work; 11 slower than allowed; 130 interrupted."
     ),
     no_args_is_help=True,
     add_completion=False,
@@ -193,6 +193,31 @@ def report(
     Example: dlsuite report results/latest --format json
     """
     app.report(run, results=results, as_json=format is Format.json)
+
+
+@cli.command()
+def compare(
+    a: Annotated[str, typer.Argument(help="A run, framework:variant of the last, or RUN@both.")],
+    b: Annotated[str, typer.Argument(help="The same; it is this side that is faster or slower.")],
+    fail_if_slower: Annotated[
+        str | None,
+        typer.Option(metavar="SHARE", help="Exit with 11 where b is slower by more (3%)."),
+    ] = None,
+    format: Annotated[Format, typer.Option(help="table, or json and nothing else.")] = Format.table,
+    results: Results = Path("results"),
+) -> None:
+    """Say whether b is faster or slower than a, or that no difference is shown.
+
+    Examples: dlsuite compare results/before results/after --fail-if-slower 3% ;
+    dlsuite compare pytorch jax
+    """
+    app_compare.compare(
+        a,
+        b,
+        fail_if_slower=fail_if_slower,
+        as_json=format is Format.json,
+        results=results,
+    )
 
 
 @data.command()

@@ -70,6 +70,12 @@ class BusyError(DlsuiteError):
     exit_code = 10
 
 
+class Slower(DlsuiteError):
+    """A comparison found what it was told not to let pass."""
+
+    exit_code = 11
+
+
 class Interrupted(DlsuiteError):
     """The user pressed Ctrl-C, or something ended the orchestrator."""
 

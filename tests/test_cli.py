@@ -20,7 +20,7 @@ from suite.paths import MANIFESTS, REPOSITORY
 DLSUITE = Path(sys.executable).with_name("dlsuite")
 COMMANDS = (
     *("run", "resume", "parity", "selftest", "report", "data", "images", "shell", "clean"),
-    *("list", "doctor", "conformance"),
+    *("list", "doctor", "conformance", "compare"),
 )
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from suite.stats import summarise
+from suite.stats import can_differ, compare, summarise
 
 
 def test_three_runs_give_their_median_and_an_interval_from_lowest_to_highest() -> None:
@@ -22,3 +22,28 @@ def test_the_interval_narrows_with_more_runs_and_is_the_same_each_time() -> None
     assert narrow == summarise(values)
     assert narrow.spread is not None and wide.spread is not None
     assert narrow.spread < wide.spread
+
+
+def test_a_difference_needs_the_test_and_the_interval() -> None:
+    a = [100.0, 101.0, 99.0, 100.5, 99.5]
+    assert compare(a, [value * 1.1 for value in a]).verdict == "faster"
+    assert compare(a, [value * 0.9 for value in a]).verdict == "slower"
+    same = compare(a, [100.2, 99.2, 101.1, 99.9, 100.4])
+    assert same.verdict == "no difference shown"
+    assert same.ci_low is not None and same.ci_high is not None and same.ci_low < 1 < same.ci_high
+
+
+def test_the_exact_p_of_the_rank_test() -> None:
+    """Of 4 and 4 runs, none of a below any of b: 2 of the 70 ways to deal them out."""
+    found = compare([1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0])
+    assert found.p_value == pytest.approx(2 / 70)
+    assert found.ratio == 2.6
+
+
+def test_too_few_runs_show_nothing_however_far_apart() -> None:
+    found = compare([1.0, 1.1, 1.2], [9.0, 9.1, 9.2])
+    assert (found.verdict, found.p_value) == ("too few runs", None)
+    assert found.ratio == pytest.approx(9.1 / 1.1)
+    assert can_differ(4, 4) and can_differ(2, 20) and not can_differ(1, 20)
+    with pytest.raises(ValueError, match="without a run"):
+        compare([], [1.0])

@@ -18,6 +18,7 @@ class TrialSummary:
     framework_version: str | None
     statuses: tuple[Status, ...]
     error: Error | None  # the first that occurred
+    rates: tuple[float, ...]  # samples per second of each run that ended well
     samples_per_s: stats.Summary
     first_step_s: float | None
     epoch_s: float | None
@@ -42,13 +43,15 @@ def summarise(records: Iterable[Record]) -> list[TrialSummary]:
 
 def _trial(runs: list[Record]) -> TrialSummary:
     ok = [run for run in runs if run.status == "ok"]
+    rates = tuple(run.samples_per_s for run in ok if run.samples_per_s)
     epochs = [run.epochs[-1] for run in ok if run.epochs]
     return TrialSummary(
         record=runs[0],
         framework_version=next((run.framework_version for run in ok), None),
         statuses=tuple(run.status for run in runs),
         error=next((run.error for run in runs if run.error), None),
-        samples_per_s=stats.summarise([run.samples_per_s for run in ok if run.samples_per_s]),
+        rates=rates,
+        samples_per_s=stats.summarise(rates),
         first_step_s=_median([run.times.first_step_s for run in ok]),
         epoch_s=_median([epoch.duration_s for epoch in epochs]),
         accuracy=_median([epoch.test_accuracy for epoch in epochs]),

@@ -39,17 +39,18 @@ def render(summaries: list[TrialSummary], width: int = PIPED_WIDTH) -> Renderabl
     Where `width` is too small, whole columns go, the least needed first; none is cut.
     """
     parts: list[RenderableType] = []
-    for title, group in groupby(sorted(summaries, key=_order), key=lambda each: _title(each)):
+    for title, group in groupby(sorted(summaries, key=_order), key=lambda each: title_of(each)):
         trials = list(group)
         parts += [_table(title, trials, width), *_notes(trials)]
     return Group(*parts)
 
 
 def _order(summary: TrialSummary) -> tuple[str, float]:
-    return _title(summary), -(summary.samples_per_s.median or 0)
+    return title_of(summary), -(summary.samples_per_s.median or 0)
 
 
-def _title(summary: TrialSummary) -> str:
+def title_of(summary: TrialSummary) -> str:
+    """The trial's workload, in words."""
     record = summary.record
     optimizer = f"{record.optimizer['name']} {record.optimizer['learning_rate']:g}"
     return (

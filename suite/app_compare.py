@@ -1,0 +1,99 @@
+"""`compare`: two runs, or two rows of them, beside each other."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from suite import manifest, records
+from suite.app_run import folder_of
+from suite.compare import Comparisons
+from suite.compare import compare as compare_trials
+from suite.errors import ResultsError, Slower, UsageError, nearest
+from suite.plan import resolve
+from suite.report import compare_table, table
+from suite.report.summary import TrialSummary, summarise
+
+
+@dataclass(frozen=True)
+class Side:
+    """What the command line names: a run, and one framework:variant of it or all."""
+
+    run: Path
+    chosen: tuple[str, str] | None
+
+
+def compare(a: str, b: str, *, fail_if_slower: str | None, as_json: bool, results: Path) -> None:
+    """Print the comparison.
+
+    ResultsError where nothing can be compared; Slower where b is slower by more than allowed, or
+    what is asked for cannot be told.
+    """
+    allowed = None if fail_if_slower is None else _share(fail_if_slower)
+    side_a, side_b = _side(a, results), _side(b, results)
+    chosen_a, chosen_b = side_a.chosen or side_b.chosen, side_b.chosen or side_a.chosen
+    found = compare_trials(
+        _trials(side_a.run, chosen_a), _trials(side_b.run, chosen_b), across=chosen_a != chosen_b
+    )
+    if found.pairs:
+        if as_json:
+            print(compare_table.as_json(found))
+        else:
+            table.console().print(compare_table.render(found))
+    _judge(found, allowed)
+
+
+def _judge(found: Comparisons, allowed: float | None) -> None:
+    refused = [*(pair.refused for pair in found.pairs if pair.refused), *found.alone]
+    told = [pair for pair in found.pairs if pair.difference]
+    if not told:
+        raise ResultsError(f"nothing can be compared: {'; '.join(refused)}", hint="dlsuite report")
+    if allowed is None:
+        return
+    slow = [
+        f"{pair.b.record.trial_id}: {1 - pair.difference.ratio:.1%} slower"
+        for pair in told
+        if pair.difference
+        and pair.difference.verdict == "slower"
+        and 1 - pair.difference.ratio > allowed
+    ]
+    if slow:
+        raise Slower(f"more than {allowed:.1%}: {'; '.join(slow)}", hint="dlsuite report")
+    if refused:
+        raise ResultsError(f"not all could be compared: {'; '.join(refused)}", hint="dlsuite run")
+
+
+def _share(text: str) -> float:
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?%", text.strip())
+    if not match or float(match[1]) >= 100:
+        raise UsageError(f"--fail-if-slower {text!r} is no share", hint="--fail-if-slower 3%")
+    return float(match[1]) / 100
+
+
+def _side(text: str, results: Path) -> Side:
+    """RUN, FRAMEWORK[:VARIANT] of the last run, or RUN@FRAMEWORK[:VARIANT]."""
+    run, at, means = text.rpartition("@")
+    if not at and folder_of(Path(text), results).is_dir():
+        run, means = text, ""
+    elif not at and text.partition(":")[0] not in manifest.names("framework"):
+        runs = [path.name for path in results.glob("*/")]
+        known = [*runs, *manifest.names("framework")]
+        raise UsageError(
+            f"no run and no framework {text!r}; {nearest(text, known)}", hint="ls results"
+        )
+    folder = folder_of(Path(run or "latest"), results)
+    return Side(folder, resolve(means, manifest.frameworks()) if means else None)
+
+
+def _trials(run: Path, chosen: tuple[str, str] | None) -> list[TrialSummary]:
+    found = summarise(records.read(run))
+    if chosen is None:
+        return found
+    of = {(each.record.framework, each.record.variant) for each in found}
+    if chosen not in of:
+        has = ", ".join(sorted(":".join(each) for each in of))
+        raise ResultsError(
+            f"{run.name} has no {':'.join(chosen)}; it has {has}", hint="dlsuite report"
+        )
+    return [each for each in found if (each.record.framework, each.record.variant) == chosen]

@@ -1,0 +1,107 @@
+"""Two sets of trials beside each other, for the terminal and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from itertools import groupby
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from suite.compare import Comparison, Comparisons
+from suite.report.summary import TrialSummary
+from suite.report.table import UNKNOWN, title_of
+from suite.stats import CONFIDENCE
+
+LEFT = ("a | b", "b is")
+NOTE = (
+    "ratio: median images/s of b over that of a, with its 95 % bootstrap interval over runs; p: "
+    "Mann-Whitney test over runs. Faster or slower needs both: p of at most 0.05, and an interval "
+    "without 1."
+)
+
+
+def render(found: Comparisons) -> RenderableType:
+    """A table for each workload, and below what they differ in besides and what has no partner."""
+    parts: list[RenderableType] = []
+    pairs = sorted(found.pairs, key=lambda pair: title_of(pair.a))
+    for title, group in groupby(pairs, key=lambda pair: title_of(pair.a)):
+        parts.append(_table(title, [_cells(pair) for pair in group]))
+    return Group(*parts, *map(Text, _notes(found)))
+
+
+def _table(title: str, rows: list[dict[str, str]]) -> Table:
+    table = Table(
+        title=title,
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+        title_style="bold",
+        padding=(0, 1, 0, 0),
+    )
+    for name in rows[0]:
+        table.add_column(name, justify="left" if name in LEFT else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row.values())
+    return table
+
+
+def _cells(pair: Comparison) -> dict[str, str]:
+    found, a, b = pair.difference, _means(pair.a), _means(pair.b)
+    tested = found is not None and found.p_value is not None
+    return {
+        "a | b": a if a == b else f"{a} | {b}",
+        "images/s": f"{_rate(pair.a)} | {_rate(pair.b)}",
+        "runs": f"{len(pair.a.rates)} | {len(pair.b.rates)}",
+        "ratio": f"{found.ratio:.3f}" if found else UNKNOWN,
+        "interval": f"{found.ci_low:.3f} to {found.ci_high:.3f}" if found and tested else UNKNOWN,
+        "p": f"{found.p_value:.2g}" if found and tested else UNKNOWN,
+        "b is": found.verdict if found else "not compared",
+    }
+
+
+def _means(trial: TrialSummary) -> str:
+    return f"{trial.record.framework}:{trial.record.variant}"
+
+
+def _rate(trial: TrialSummary) -> str:
+    median = trial.samples_per_s.median
+    return UNKNOWN if median is None else f"{median:,.0f}"
+
+
+def _notes(found: Comparisons) -> Iterator[str]:
+    tested = [pair for pair in found.pairs if pair.difference and pair.difference.p_value]
+    if any(pair.difference and not pair.difference.p_value for pair in found.pairs):
+        yield "too few runs: at least 4 on both sides can show a difference"
+        yield "  hint: dlsuite run ... --repeats 10"
+    yield from (f"not compared: {pair.refused}" for pair in found.pairs if pair.refused)
+    besides = dict.fromkeys(fact for pair in found.pairs for fact in pair.besides)
+    yield from (f"differs besides: {fact}" for fact in besides)
+    yield from found.alone
+    yield NOTE
+    if len(tested) > 1:
+        chance = (1 - CONFIDENCE) * len(tested)
+        yield f"of {len(tested)} pairs that do not differ, {chance:.2g} would be shown to by chance"
+
+
+def as_json(found: Comparisons) -> str:
+    """One object: the pairs, and what has no partner."""
+    pairs = [
+        {
+            "a": {"run_id": pair.a.record.run_id, "trial_id": pair.a.record.trial_id},
+            "b": {"run_id": pair.b.record.run_id, "trial_id": pair.b.record.trial_id},
+            "samples_per_s": {
+                "a": pair.a.samples_per_s.median,
+                "b": pair.b.samples_per_s.median,
+            },
+            "difference": asdict(pair.difference) if pair.difference else None,
+            "verdict": pair.difference.verdict if pair.difference else None,
+            "refused": pair.refused,
+            "besides": pair.besides,
+        }
+        for pair in found.pairs
+    ]
+    return json.dumps({"pairs": pairs, "alone": found.alone}, indent=1)
