@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from suite import datasets, manifest, owners, planfile, records, reference
 from suite.engines import choice
@@ -103,7 +104,7 @@ def resume(run: Path, *, results: Path, if_busy: IfBusy) -> None:
     folder = records.RunFolder(folder_of(run, results))
     planned = planfile.read(folder.path)
     done = records.so_far(folder.path)
-    if len(done) == len(planned.plan.runs):
+    if not planfile.missing(folder.path, done):
         _conclude(done, folder)
         return
     frameworks = planned.plan.frameworks
@@ -199,7 +200,10 @@ def _chosen(
     workloads = [w for w in suite.workloads if not models or w.model in models]
     if batch_size:
         workloads = [w.model_copy(update={"batch_size": batch_size}) for w in workloads]
-    changes = {"workloads": tuple(workloads), "repeats": repeats or suite.repeats}
+    changes: dict[str, Any] = {"workloads": tuple(workloads)}
+    if repeats:
+        exactly = {"at_least": repeats, "at_most": repeats}
+        changes["repeats"] = suite.repeats.model_copy(update=exactly)
     return suite.model_copy(update=changes)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ class Attempt:
     status: Status
     error: Error | None
     events: list[Event]
+    total_s: float | None = None  # from its start to its verdict
     engine_s: float | None = None  # what the engine took beyond the worker's own life
 
 
@@ -43,6 +45,7 @@ def attempt(
 
     Raise EngineLost where the engine went away, and with it all knowledge of the worker.
     """
+    started_s = time.monotonic()
     garbage: list[ProtocolError] = []
     heard: list[Event] = []
 
@@ -62,7 +65,8 @@ def attempt(
         raise
     except EngineError as refused:
         reason = Error(error_class="EngineError", message=str(refused), hint=refused.hint)
-        return Attempt(status="failed", error=reason, events=heard)
+        total_s = time.monotonic() - started_s
+        return Attempt(status="failed", error=reason, events=heard, total_s=total_s)
     try:
         said = events.read(folder / "results" / "events.jsonl")
     except ProtocolError as broken:
@@ -71,7 +75,13 @@ def attempt(
     # The file is the whole story, unless the disk was full: then the mirror has heard more.
     said = max(said, heard, key=len)
     status, error = _verdict(outcome, said, garbage, deadline_s, log)
-    return Attempt(status=status, error=error, events=said, engine_s=outcome.engine_s)
+    return Attempt(
+        status=status,
+        error=error,
+        events=said,
+        total_s=time.monotonic() - started_s,
+        engine_s=outcome.engine_s,
+    )
 
 
 def _verdict(

@@ -254,13 +254,29 @@ class Workload(Closed):
         return self.optimizer.model_copy(update={"learning_rate": rate})
 
 
+class Repeats(Closed):
+    """How many runs each trial gets: more than `at_least` only while its figure is uncertain."""
+
+    at_least: PositiveInt
+    at_most: PositiveInt
+    spread: PositiveFloat = 0.02  # half the interval as a share of the median: narrow enough
+    budget_s: PositiveFloat | None = None  # of all runs together; none beyond at_least after it
+
+    @field_validator("at_most")
+    @classmethod
+    def _in_order(cls, value: int, others: ValidationInfo) -> int:
+        if value < others.data.get("at_least", value):
+            raise ValueError(f"{value} is less than at_least")
+        return value
+
+
 class SuiteManifest(Closed):
     """manifests/suites/<name>.yaml"""
 
     name: Name
     title: str
     seed: NonNegativeInt
-    repeats: PositiveInt
+    repeats: Repeats
     deadline_s: PositiveFloat
     track: Literal["equal"]  # float32, the same cores and threads
     device: Literal["cpu"] = "cpu"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from suite.errors import UsageError, unknown
-from suite.manifest import FrameworkManifest, Measure, SuiteManifest, Workload
+from suite.manifest import FrameworkManifest, Measure, Repeats, SuiteManifest, Workload
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,9 +53,10 @@ class Run:
 class Plan:
     suite: str
     measure: Measure
+    repeats: Repeats
     deadline_s: float
     trials: tuple[Trial, ...]
-    runs: tuple[Run, ...]
+    runs: tuple[Run, ...]  # the most there may be; suite/repeats.py says which are wanted
 
     @property
     def frameworks(self) -> tuple[str, ...]:
@@ -68,7 +69,6 @@ def expand(
     frameworks: dict[str, FrameworkManifest],
     *,
     only: Iterable[str] = (),
-    repeats: int | None = None,
     device: str | None = None,
 ) -> Plan:
     """All the runs of `suite`; `only` (framework or framework:variant) takes its frameworks' place.
@@ -94,12 +94,13 @@ def expand(
     rounds = random.Random(suite.seed)
     runs = tuple(
         Run(trial=trial, repeat=repeat)
-        for repeat in range(repeats or suite.repeats)
+        for repeat in range(suite.repeats.at_most)
         for trial in rounds.sample(trials, len(trials))
     )
     return Plan(
         suite=suite.name,
         measure=suite.measure,
+        repeats=suite.repeats,
         deadline_s=suite.deadline_s,
         trials=trials,
         runs=runs,

@@ -8,6 +8,7 @@ from pathlib import Path
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
+from suite import repeats
 from suite.engines.choice import Wanted
 from suite.errors import ResultsError
 from suite.paths import write_atomically
@@ -15,7 +16,7 @@ from suite.plan import Plan
 from suite.records import Record
 
 NAME = "plan.yaml"
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +61,8 @@ def read(folder: Path) -> Planned:
 
 
 def missing(folder: Path, done: list[Record]) -> list[str]:
-    """The names of the planned runs that are not `done`; none where the folder has no plan."""
+    """The names of the planned runs still to be done; none where the folder has no plan."""
     if not (folder / NAME).exists():
         return []
-    complete = {record.name for record in done}
-    return [run.name for run in read(folder).plan.runs if run.name not in complete]
+    plan = read(folder).plan
+    return [run.name for run in plan.runs if repeats.wanted(plan, run, done)]

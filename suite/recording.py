@@ -8,16 +8,16 @@ from suite import events
 from suite.attempt import Attempt
 from suite.engines.base import Event, Prepared
 from suite.inputs import Inputs
-from suite.plan import Run
+from suite.plan import Plan, Run
 from suite.records import Block, Epoch, Memory, Parity, Record, Times
 
 
 def record(
+    plan: Plan,
     run: Run,
     done: Attempt,
     *,
     run_id: str,
-    suite: str,
     engine: str,
     prepared: Prepared | None,
     given: Inputs,
@@ -31,7 +31,7 @@ def record(
     lock_sha256 = prepared.lock_sha256 if prepared else None
     return Record(
         run_id=run_id,
-        suite=suite,
+        suite=plan.suite,
         trial_id=trial.trial_id,
         framework=trial.framework,
         framework_version=started.get("framework_version"),
@@ -50,6 +50,8 @@ def record(
         device=trial.device,
         repeat=run.repeat,
         seed=trial.seed,
+        measure=plan.measure,
+        repeats=plan.repeats,
         status=done.status,
         error=done.error,
         engine=engine,
@@ -79,6 +81,7 @@ def _measured(done: Attempt, batch_size: int) -> dict[str, Any]:
         first_step_s=events.one(said, "compiled").get("first_step_s"),
         warmup_s=warmup_s if blocks else None,
         measured_s=measured_s if steady else None,
+        total_s=done.total_s,
         engine_s=done.engine_s,
     )
     return {

@@ -14,9 +14,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from suite.errors import ResultsError
+from suite.manifest import Measure, Repeats
 from suite.paths import write_atomically
 
-SCHEMA_VERSION = 2  # 2: input, data_origin; 1: the first
+SCHEMA_VERSION = 3  # 3: measure, repeats, times.total_s; 2: input, data_origin; 1: the first
 
 Status = Literal["ok", "failed", "timeout", "oom", "skipped"]
 
@@ -39,6 +40,7 @@ class Times(Strict):
     first_step_s: float | None = None
     warmup_s: float | None = None
     measured_s: float | None = None
+    total_s: float | None = None  # of the whole run, from its start to its verdict
     engine_s: float | None = None  # what the engine took beyond the worker's own life
 
 
@@ -98,6 +100,8 @@ class Record(Strict):
     device: str
     repeat: int
     seed: int
+    measure: Measure
+    repeats: Repeats
     status: Status
     error: Error | None = None
     engine: str

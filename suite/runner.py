@@ -16,6 +16,7 @@ from suite import (
     parity,
     recording,
     reference,
+    repeats,
     tensors,
 )
 from suite.attempt import Attempt, attempt
@@ -60,7 +61,6 @@ class Runner:
         the first run. Raise EngineLost where the engine went away: what is left can be resumed.
         """
         records = list(done)
-        complete = {record.name for record in records}
         prepared_inputs = self.inputs(plan)
         self.prepare(plan.frameworks)
         begin(self._locks())
@@ -69,7 +69,7 @@ class Runner:
         marks = self._marks(plan, prepared_inputs)
         self._progress.planned(plan)
         for run in plan.runs:
-            if run.name in complete:
+            if not repeats.wanted(plan, run, records):
                 continue
             given = prepared_inputs[run.trial.workload]
             record = self._run(plan, run, given, marks[run.trial.trial_id], folder)
@@ -196,10 +196,10 @@ class Runner:
         else:
             done = self._attempt(plan, run, given, ready, folder)
         return recording.record(
+            plan,
             run,
             done,
             run_id=folder.run_id,
-            suite=plan.suite,
             engine=self._engine.name,
             prepared=ready if isinstance(ready, Prepared) else None,
             given=given,

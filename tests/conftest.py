@@ -36,7 +36,7 @@ from suite.errors import EngineError
 from suite.formats import synthetic
 from suite.images import base_image
 from suite.inputs import Inputs
-from suite.manifest import DatasetManifest, FrameworkManifest, Measure, Workload
+from suite.manifest import DatasetManifest, FrameworkManifest, Measure, Repeats, Workload
 from suite.paths import digest
 from suite.plan import Plan, Run, expand
 from suite.records import Record
@@ -237,8 +237,9 @@ def quick() -> Callable[..., Plan]:
     """Plans the quick suite, for some frameworks and as many repeats as wanted."""
 
     def plan(*frameworks: str, repeats: int = 1) -> Plan:
-        suite = manifest.suite("quick")
-        return expand(suite, manifest.frameworks(), only=frameworks, repeats=repeats)
+        exactly = {"repeats": Repeats(at_least=repeats, at_most=repeats)}
+        suite = manifest.suite("quick").model_copy(update=exactly)
+        return expand(suite, manifest.frameworks(), only=frameworks)
 
     return plan
 

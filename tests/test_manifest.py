@@ -49,8 +49,8 @@ def test_every_lock_that_a_manifest_names_exists() -> None:
 
 
 def test_an_unknown_key_is_named_with_its_line_and_the_nearest(refused: Callable[..., str]) -> None:
-    text = QUICK.replace("repeats: 3", "repeets: 3")
-    line = text.splitlines().index("repeets: 3") + 1
+    text = QUICK.replace("repeats:", "repeets:")
+    line = [line[:8] for line in text.splitlines()].index("repeets:") + 1
     assert refused(text) == f"bad.yaml:{line}: unknown key 'repeets'; nearest: 'repeats'"
 
 
@@ -70,8 +70,8 @@ def test_values_that_make_no_sense_are_refused(refused: Callable[..., str]) -> N
     assert "unknown model 'lenett'; nearest: 'lenet'" in refused(
         QUICK.replace("model: lenet", "model: lenett")
     )
-    assert "repeats: Input should be a valid integer" in refused(
-        QUICK.replace("repeats: 3", "repeats: often")
+    assert "repeats.at_most: 3 is less than at_least" in refused(
+        QUICK.replace("at_least: 3", "at_least: 4")
     )
     assert "not YAML" in refused("name: [")
     assert "valid dictionary" in refused("")

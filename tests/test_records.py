@@ -5,12 +5,13 @@ import pytest
 
 from suite import records
 from suite.errors import ResultsError
+from suite.manifest import Measure, Repeats
 from suite.records import Parity, Record
 
 KEYS = """schema_version run_id suite trial_id framework framework_version variant track model
 parameters flops_per_sample dataset data_origin input mode batch_size precision optimizer device
-repeat seed status error engine image_id environment times blocks samples_per_s epochs memory power
-parity log"""
+repeat seed measure repeats status error engine image_id environment times blocks samples_per_s
+epochs memory power parity log"""
 
 
 def record(**changes: object) -> Record:
@@ -33,6 +34,8 @@ def record(**changes: object) -> Record:
         "device": "cpu",
         "repeat": 0,
         "seed": 1,
+        "measure": Measure(),
+        "repeats": Repeats(at_least=3, at_most=3),
         "status": "ok",
         "engine": "venv",
         "environment": {"cpus": [0, 1]},
@@ -81,7 +84,7 @@ def test_what_is_no_record_is_refused_by_name(tmp_path: Path) -> None:
         records.read(tmp_path)
     values = json.loads(record().model_dump_json())
     file.write_text(json.dumps(values | {"schema_version": 99}))
-    with pytest.raises(ResultsError, match="schema version 99, this is 2"):
+    with pytest.raises(ResultsError, match="schema version 99, this is 3"):
         records.read(tmp_path)
     del values["framework"]
     file.write_text(json.dumps(values))

@@ -60,7 +60,9 @@ def test_what_the_worker_measured_is_in_the_record(
 ) -> None:
     record = run(quick("pytorch"), script_engine(WORKS))[0]
     assert (record.status, record.parameters, record.framework_version) == ("ok", 431_080, "1")
-    assert record.times.model_dump() == {
+    times = record.times.model_dump()
+    assert times.pop("total_s") > 0
+    assert times == {
         "import_s": 0.1,
         "build_s": 0.1,
         "first_step_s": 0.5,

@@ -26,7 +26,7 @@ from suite.runner import Runner
 
 def main(pairs: int, only: list[str]) -> None:
     suite = manifest.suite("quick")
-    plan = expand(suite, manifest.frameworks(), only=only, repeats=2)
+    plan = expand(suite, manifest.frameworks(), only=only)
     owner = owners.new_id()
     with ExitStack() as stack:
         work = stack.enter_context(owners.owning(owner))

@@ -34,6 +34,7 @@ def _trial(summary: TrialSummary) -> dict[str, Any]:
         **{key: getattr(summary.record, key) for key in IDENTITY},
         "framework_version": summary.framework_version,
         "runs": rate.runs,
+        "enough": summary.enough,
         "status": summary.status,
         "error": summary.error.model_dump() if summary.error else None,
         "samples_per_s": {

@@ -8,6 +8,7 @@ from statistics import median
 
 from suite import stats
 from suite.records import Error, Parity, Record, Status
+from suite.repeats import Enough, enough, spent_s
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +19,7 @@ class TrialSummary:
     framework_version: str | None
     statuses: tuple[Status, ...]
     error: Error | None  # the first that occurred
+    enough: Enough | None  # why it had no more runs; None where it is to have more
     rates: tuple[float, ...]  # samples per second of each run that ended well
     samples_per_s: stats.Summary
     first_step_s: float | None
@@ -35,13 +37,17 @@ class TrialSummary:
 def summarise(records: Iterable[Record]) -> list[TrialSummary]:
     """The trials, fastest first; those without a figure last."""
     trials: dict[str, list[Record]] = {}
+    records = list(records)
     for record in records:
         trials.setdefault(record.trial_id, []).append(record)
-    summaries = [_trial(sorted(runs, key=lambda run: run.repeat)) for runs in trials.values()]
+    spent = spent_s(records)
+    summaries = [
+        _trial(sorted(runs, key=lambda run: run.repeat), spent) for runs in trials.values()
+    ]
     return sorted(summaries, key=lambda each: -(each.samples_per_s.median or 0))
 
 
-def _trial(runs: list[Record]) -> TrialSummary:
+def _trial(runs: list[Record], spent: float) -> TrialSummary:
     ok = [run for run in runs if run.status == "ok"]
     rates = tuple(run.samples_per_s for run in ok if run.samples_per_s)
     epochs = [run.epochs[-1] for run in ok if run.epochs]
@@ -50,6 +56,7 @@ def _trial(runs: list[Record]) -> TrialSummary:
         framework_version=next((run.framework_version for run in ok), None),
         statuses=tuple(run.status for run in runs),
         error=next((run.error for run in runs if run.error), None),
+        enough=enough(runs, runs[0].repeats, spent_s=spent),
         rates=rates,
         samples_per_s=stats.summarise(rates),
         first_step_s=_median([run.times.first_step_s for run in ok]),

@@ -16,7 +16,7 @@ from suite.report.summary import TrialSummary
 
 PIPED_WIDTH = 120
 PROVEN, UNPROVEN, UNKNOWN = "=", "?", "-"
-DISPENSABLE = ("first step", "memory", "epoch", "rel.", "variant")
+DISPENSABLE = ("first step", "memory", "epoch", "rel.", "runs", "variant")
 JUSTIFY: dict[str, JustifyMethod] = {
     "framework": "left",
     "variant": "left",
@@ -96,6 +96,7 @@ def _cells(trial: TrialSummary, fastest: float | None) -> dict[str, str]:
         "framework": f"{title} {trial.framework_version or ''}".strip(),
         "variant": trial.record.variant,
         "images/s": _number(rate.median, "{:,.0f}"),
+        "runs": str(len(trial.statuses)),
         "spread": _number(rate.spread, "±{:.1%}"),
         "rel.": _number(rate.median / fastest if rate.median and fastest else None, "{:.2f}"),
         "first step": _number(trial.first_step_s, "{:.2f} s"),
@@ -107,13 +108,17 @@ def _cells(trial: TrialSummary, fastest: float | None) -> dict[str, str]:
     }
 
 
+def _name(trial: TrialSummary) -> str:
+    return f"{trial.record.framework} {trial.record.variant}"
+
+
 def _number(value: float | None, form: str) -> str:
     return UNKNOWN if value is None else form.format(value)
 
 
 def _notes(trials: list[TrialSummary]) -> Iterator[Text]:
     for trial in trials:
-        name = f"{trial.record.framework} {trial.record.variant}"
+        name = _name(trial)
         if trial.error:
             yield Text(f"{name}: {trial.error.message}")
             if trial.error.hint:
@@ -121,9 +126,11 @@ def _notes(trials: list[TrialSummary]) -> Iterator[Text]:
         elif not trial.parity.proven:
             yield Text(f"{name}: not proven to be the same work: {trial.parity.reason}")
             yield Text(f"  hint: dlsuite parity --framework {trial.record.framework}")
-    runs = max(len(trial.statuses) for trial in trials)
+    if any(trial.record.repeats.at_least < trial.record.repeats.at_most for trial in trials):
+        why = ", ".join(f"{_name(trial)} {trial.enough or 'not yet'}" for trial in trials)
+        yield Text(f"why no more runs: {why}")
     yield Text(
-        f"images/s, first step: median of {runs} fresh processes; spread: half the bootstrap "
+        "images/s, first step: median over runs, each a fresh process; spread: half the bootstrap "
         "interval of images/s (of 3 runs: from the lowest to the highest); rel.: to the fastest "
         "proven; epoch, accuracy: of the first run; memory: largest peak of the host process; "
         "par.: = proven to be the same work, ? not"

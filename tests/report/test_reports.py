@@ -2,6 +2,7 @@ import json
 
 from rich.console import Console
 
+from suite.manifest import Repeats
 from suite.records import Epoch, Error, Parity, Record
 from suite.report import as_json, table
 from suite.report.summary import summarise
@@ -54,6 +55,7 @@ def test_the_table_puts_the_fastest_first_and_failures_last() -> None:
     assert [row.split()[0] for row in rows] == ["PyTorch", "JAX/Flax", "MXNet"]
     assert rows[0].split()[2:] == [
         "4,200",
+        "3",
         "±4.8%",
         "1.00",
         "-",
@@ -64,7 +66,7 @@ def test_the_table_puts_the_fastest_first_and_failures_last() -> None:
         "=",
         "ok",
     ]
-    assert rows[1].split()[3:6] == ["±1.6%", "0.73", "-"]
+    assert rows[1].split()[3:7] == ["3", "±1.6%", "0.73", "-"]
     assert rows[2].split()[-7:] == ["-", "?", "failed", "(1", "of", "1", "runs)"]
     assert "mxnet eager: the worker was killed" in rendered()
 
@@ -93,3 +95,16 @@ def test_json_gives_each_trial_its_identity_figures_and_parity() -> None:
     assert first["parity"]["proven"] is True
     assert values["trials"][2]["samples_per_s"]["median"] is None
     assert values["trials"][2]["error"]["error_class"] == "WorkerCrashed"
+
+
+def test_where_runs_are_repeated_as_needed_the_table_says_why_there_are_no_more() -> None:
+    adaptive = Repeats(at_least=3, at_most=10)
+    found = [each.model_copy(update={"repeats": adaptive}) for each in some_records()]
+    console = Console(width=200, no_color=True)
+    with console.capture() as captured:
+        console.print(table.render(summarise(found), 200))
+    assert (
+        "why no more runs: pytorch eager not yet, jax eager narrow enough, mxnet eager not yet"
+        in captured.get()
+    )
+    assert "why no more runs" not in rendered()
