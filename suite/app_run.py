@@ -64,6 +64,7 @@ def run(
     models: list[str],
     batch_size: int | None,
     repeats: int | None,
+    turns: bool,
     results: Path,
     wanted: Wanted,
     if_busy: IfBusy,
@@ -75,6 +76,7 @@ def run(
         models=models,
         batch_size=batch_size,
         repeats=repeats,
+        turns=turns,
         device=wanted.device,
     )
     owner = owners.new_id()
@@ -172,9 +174,12 @@ def plan_of(
     models: Collection[str] = (),
     batch_size: int | None = None,
     repeats: int | None = None,
+    turns: bool = False,
 ) -> Plan:
     """The plan of a suite with the command line's changes; UsageError where they make no sense."""
-    chosen = _chosen(manifest.suite(suite), models=models, batch_size=batch_size, repeats=repeats)
+    chosen = _chosen(
+        manifest.suite(suite), models=models, batch_size=batch_size, repeats=repeats, turns=turns
+    )
     _check_data(chosen)
     return expand(chosen, manifest.frameworks(), only=frameworks, device=device)
 
@@ -185,6 +190,7 @@ def _chosen(
     models: Collection[str] = (),
     batch_size: int | None = None,
     repeats: int | None = None,
+    turns: bool = False,
 ) -> SuiteManifest:
     """The suite with the command line's changes, checked as its file was."""
     for option, value in (("--batch-size", batch_size), ("--repeats", repeats)):
@@ -200,7 +206,7 @@ def _chosen(
     workloads = [w for w in suite.workloads if not models or w.model in models]
     if batch_size:
         workloads = [w.model_copy(update={"batch_size": batch_size}) for w in workloads]
-    changes: dict[str, Any] = {"workloads": tuple(workloads)}
+    changes: dict[str, Any] = {"workloads": tuple(workloads), "turns": turns or suite.turns}
     if repeats:
         exactly = {"at_least": repeats, "at_most": repeats}
         changes["repeats"] = suite.repeats.model_copy(update=exactly)

@@ -102,6 +102,12 @@ def run(
     model: Models = None,
     batch_size: Annotated[int | None, typer.Option(help="In place of the suite's.")] = None,
     repeats: Annotated[int | None, typer.Option(help="Runs of each trial.")] = None,
+    turns: Annotated[
+        bool,
+        typer.Option(
+            "--turns", help="A workload's frameworks run at once, block by block in turn."
+        ),
+    ] = False,
     results: Results = Path("results"),
     engine: EngineName = Engine.auto,
     gpus: GpuChoice = "0",
@@ -119,6 +125,7 @@ def run(
         models=model or [],
         batch_size=batch_size,
         repeats=repeats,
+        turns=turns,
         results=results,
         wanted=Wanted(engine=engine.value, gpus=gpus, memory=memory, keep=keep),
         if_busy=if_busy.value,

@@ -20,6 +20,7 @@ WORKLOAD = (
     "optimizer",
     "input",
     "device",
+    "turns",
 )
 # What two whole runs must have in common besides; of two chosen rows it is what is compared.
 MEANS = ("framework", "variant", "track")
@@ -69,10 +70,18 @@ def _pair(a: TrialSummary, b: TrialSummary) -> Comparison:
     return Comparison(
         a=a,
         b=b,
-        difference=None if refused else stats.compare(a.rates, b.rates),
+        difference=None if refused else _difference(a, b),
         refused=refused,
         besides=tuple(_besides(a, b)),
     )
+
+
+def _difference(a: TrialSummary, b: TrialSummary) -> stats.Difference:
+    """By rounds where both took turns in the same, else by all runs of both."""
+    together = a.record.run_id == b.record.run_id and a.record.turns > 1
+    if together and (rounds := sorted(a.rates.keys() & b.rates.keys())):
+        return stats.compare_pairs([(a.rates[each], b.rates[each]) for each in rounds])
+    return stats.compare([*a.rates.values()], [*b.rates.values()])
 
 
 def _unfit(trial: TrialSummary) -> str | None:

@@ -39,15 +39,29 @@ class Inputs:
     sha256: str
     origin: str  # of the data
 
-    def must_fit(self, workload: Workload, memory_bytes: int | None) -> None:
-        """DataError where a worker would need more memory than there is to hold all inputs."""
-        needed = sum(self.dataset.samples.values()) * math.prod(self.dataset.shape) * FLOAT32_BYTES
+    def must_fit(self, workload: Workload, memory_bytes: int | None, workers: int) -> None:
+        """DataError where the inputs of so many workers at once need more memory than there is."""
+        needed = (
+            workers
+            * sum(self.dataset.samples.values())
+            * math.prod(self.dataset.shape)
+            * FLOAT32_BYTES
+        )
         if workload.input == "host" and memory_bytes and needed > memory_bytes:
+            at_once = f" of {workers} workers at once" if workers > 1 else ""
             raise DataError(
-                f"{self.dataset.name} takes {needed / 2**30:,.1f} GiB in memory, this machine has"
-                f" {memory_bytes / 2**30:,.1f} GiB",
+                f"{self.dataset.name} takes {needed / 2**30:,.1f} GiB in memory{at_once},"
+                f" this machine has {memory_bytes / 2**30:,.1f} GiB",
                 hint="give the workload `input: disk`",
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turns:
+    """So many workers run at once and take turns by the files in `folder`."""
+
+    folder: Path
+    workers: int
 
 
 def obtain(workload: Workload, *, seed: int, place: Path, say: Say) -> Inputs:
@@ -121,12 +135,16 @@ def write_trial(
     mode: Mode,
     measure: Measure,
     cpus: list[int],
+    turns: Turns | None = None,
     precision: str | None = None,
     repeat: int = 0,
     epochs: int = 0,
     steps: int = 0,
 ) -> None:
-    """Make `folder` with its trial.json and an empty results/, all that a worker gets."""
+    """Make `folder` with its trial.json and an empty results/, all that a worker gets.
+
+    `turns` are those of the workers that run at once with it.
+    """
     work, architecture = trial.workload, inputs.architecture
     optimizer = work.proof_optimizer if mode == "parity" else work.optimizer
     results = folder / "results"
@@ -164,4 +182,14 @@ def write_trial(
     }
     if work.input == "loader":
         values["paths"]["images"] = str(inputs.images)
+    if turns:
+        values["paths"]["turns"] = str(turns.folder)
     (folder / "trial.json").write_text(json.dumps(values, indent=1), encoding="utf-8")
+
+
+def make_turns(folder: Path, workers: int) -> Turns:
+    """Make the files that workers lock to take turns (docs/protocol.md), or find them made."""
+    folder.mkdir(exist_ok=True)
+    for name in ("queue", "turn"):
+        (folder / name).touch()
+    return Turns(folder=folder, workers=workers)

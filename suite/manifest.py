@@ -277,6 +277,7 @@ class SuiteManifest(Closed):
     title: str
     seed: NonNegativeInt
     repeats: Repeats
+    turns: bool = False  # the trials of a workload run at once, and take turns block by block
     deadline_s: PositiveFloat
     track: Literal["equal"]  # float32, the same cores and threads
     device: Literal["cpu"] = "cpu"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from suite.errors import UsageError, unknown
 from suite.manifest import FrameworkManifest, Measure, Repeats, SuiteManifest, Workload
@@ -54,6 +55,7 @@ class Plan:
     suite: str
     measure: Measure
     repeats: Repeats
+    turns: bool
     deadline_s: float
     trials: tuple[Trial, ...]
     runs: tuple[Run, ...]  # the most there may be; suite/repeats.py says which are wanted
@@ -62,6 +64,16 @@ class Plan:
     def frameworks(self) -> tuple[str, ...]:
         """Each once, in the order of the trials."""
         return tuple(dict.fromkeys(trial.framework for trial in self.trials))
+
+    @property
+    def groups(self) -> tuple[tuple[Run, ...], ...]:
+        """The runs in order, those together that run at once and take turns."""
+        if not self.turns:
+            return tuple((run,) for run in self.runs)
+        return tuple(
+            tuple(group)
+            for _, group in groupby(self.runs, lambda run: (run.repeat, run.trial.workload))
+        )
 
 
 def expand(
@@ -95,16 +107,25 @@ def expand(
     runs = tuple(
         Run(trial=trial, repeat=repeat)
         for repeat in range(suite.repeats.at_most)
-        for trial in rounds.sample(trials, len(trials))
+        for trial in _round(trials, rounds)
     )
     return Plan(
         suite=suite.name,
         measure=suite.measure,
         repeats=suite.repeats,
+        turns=suite.turns,
         deadline_s=suite.deadline_s,
         trials=trials,
         runs=runs,
     )
+
+
+def _round(trials: Sequence[Trial], order: random.Random) -> list[Trial]:
+    """The trials in random order, those of one workload after each other."""
+    workloads = list(dict.fromkeys(trial.workload for trial in trials))
+    order.shuffle(workloads)
+    shuffled = order.sample(trials, len(trials))
+    return sorted(shuffled, key=lambda trial: workloads.index(trial.workload))
 
 
 def resolve(name: str, frameworks: dict[str, FrameworkManifest]) -> tuple[str, str]:

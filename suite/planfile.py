@@ -65,4 +65,4 @@ def missing(folder: Path, done: list[Record]) -> list[str]:
     if not (folder / NAME).exists():
         return []
     plan = read(folder).plan
-    return [run.name for run in plan.runs if repeats.wanted(plan, run, done)]
+    return [run.name for group in plan.groups for run in repeats.wanted(plan, group, done)]

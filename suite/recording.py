@@ -23,6 +23,7 @@ def record(
     given: Inputs,
     mark: Parity,
     host: dict[str, Any],
+    turns: int,
 ) -> Record:
     """The record of `run`, which ended as `done`; `prepared` is None where it could not start."""
     trial, work = run.trial, run.trial.workload
@@ -52,6 +53,7 @@ def record(
         seed=trial.seed,
         measure=plan.measure,
         repeats=plan.repeats,
+        turns=turns,
         status=done.status,
         error=done.error,
         engine=engine,
@@ -59,11 +61,11 @@ def record(
         environment={**host, "worker": worker, "lock_sha256": lock_sha256},
         parity=mark,
         log=f"logs/{run.name}.log" if prepared else None,
-        **_measured(done, work.batch_size),
+        **measured(done, work.batch_size),
     )
 
 
-def _measured(done: Attempt, batch_size: int) -> dict[str, Any]:
+def measured(done: Attempt, batch_size: int) -> dict[str, Any]:
     """The figures in a worker's events, as the record's fields."""
     said = done.events
     blocks = tuple(
@@ -79,6 +81,7 @@ def _measured(done: Attempt, batch_size: int) -> dict[str, Any]:
         import_s=events.one(said, "started").get("import_s"),
         build_s=events.one(said, "built").get("build_s"),
         first_step_s=events.one(said, "compiled").get("first_step_s"),
+        synchronize_s=events.one(said, "compiled").get("synchronize_s"),
         warmup_s=warmup_s if blocks else None,
         measured_s=measured_s if steady else None,
         total_s=done.total_s,
@@ -87,6 +90,7 @@ def _measured(done: Attempt, batch_size: int) -> dict[str, Any]:
     return {
         "times": times,
         "blocks": blocks,
+        "steady": events.one(said, "warm").get("steady"),
         "samples_per_s": samples / measured_s if steady else None,
         "epochs": tuple(Epoch(**_fields(each, Epoch)) for each in events.of(said, "epoch")),
         "memory": Memory(**_fields(events.one(said, "memory"), Memory)),

@@ -38,6 +38,7 @@ class Times(Strict):
     import_s: float | None = None
     build_s: float | None = None
     first_step_s: float | None = None
+    synchronize_s: float | None = None  # of an idle device
     warmup_s: float | None = None
     measured_s: float | None = None
     total_s: float | None = None  # of the whole run, from its start to its verdict
@@ -102,6 +103,8 @@ class Record(Strict):
     seed: int
     measure: Measure
     repeats: Repeats
+    turns: int  # how many workers ran at once and took turns; 1: it was alone
+    steady: bool | None = None  # whether warm-up ended because the series was steady
     status: Status
     error: Error | None = None
     engine: str

@@ -33,14 +33,19 @@ def enough(runs: Sequence[Record], repeats: Repeats, *, spent_s: float) -> Enoug
     return None
 
 
-def wanted(plan: Plan, run: Run, done: Iterable[Record]) -> bool:
-    """Whether a planned run is still to be done."""
+def wanted(plan: Plan, group: Sequence[Run], done: Iterable[Record]) -> list[Run]:
+    """Those of a plan's group of runs that are still to be done: all of it, or none."""
     done = list(done)
+    complete = {record.name for record in done}
+    left = [run for run in group if run.name not in complete]
+    return left if any(_uncertain(plan, run, done) for run in left) else []
+
+
+def _uncertain(plan: Plan, run: Run, done: Sequence[Record]) -> bool:
     runs = [record for record in done if record.trial_id == run.trial.trial_id]
-    if run.repeat in {record.repeat for record in runs}:
-        return False
     return enough(runs, plan.repeats, spent_s=spent_s(done)) is None
 
 
 def spent_s(done: Iterable[Record]) -> float:
-    return sum(record.times.total_s or 0.0 for record in done)
+    """What all runs have taken together; those that took turns passed the same time."""
+    return sum((record.times.total_s or 0.0) / record.turns for record in done)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from suite import (
 from suite.attempt import Attempt, attempt
 from suite.engines.base import Engine, EngineLost, FrameworkUnavailable, Prepared
 from suite.errors import EngineError
-from suite.inputs import Inputs
+from suite.inputs import Inputs, Turns
 from suite.manifest import Workload
 from suite.models import MODELS
 from suite.plan import Plan, Run, Trial
@@ -65,18 +65,48 @@ class Runner:
         self.prepare(plan.frameworks)
         begin(self._locks())
         for workload, given in prepared_inputs.items():
-            given.must_fit(workload, self._engine.host["memory_bytes"])
+            workers = max(
+                len(group) for group in plan.groups if group[0].trial.workload == workload
+            )
+            given.must_fit(workload, self._engine.host["memory_bytes"], workers)
         marks = self._marks(plan, prepared_inputs)
         self._progress.planned(plan)
-        for run in plan.runs:
-            if not repeats.wanted(plan, run, records):
-                continue
-            given = prepared_inputs[run.trial.workload]
-            record = self._run(plan, run, given, marks[run.trial.trial_id], folder)
+        for group in plan.groups:
+            runs = repeats.wanted(plan, group, records)
+            records += self._run_together(plan, runs, prepared_inputs, marks, folder)
+        return records
+
+    def _run_together(
+        self,
+        plan: Plan,
+        runs: Sequence[Run],
+        given: dict[Workload, Inputs],
+        marks: dict[str, Parity],
+        folder: RunFolder,
+    ) -> list[Record]:
+        """Do the runs at once, with turns where there are several; write down what came of them."""
+        turns = inputs.make_turns(self.work / "turns", len(runs)) if len(runs) > 1 else None
+
+        def do(run: Run) -> Record:
+            mark = marks[run.trial.trial_id]
+            return self._run(plan, run, given[run.trial.workload], mark, folder, turns)
+
+        records = self._at_once(do, runs) if turns else [do(run) for run in runs]
+        for run, record in zip(runs, records, strict=True):
             folder.append(record)
             self._progress.done(run, record)
-            records.append(record)
         return records
+
+    def _at_once(self, do: Callable[[Run], Record], runs: Sequence[Run]) -> list[Record]:
+        with ThreadPoolExecutor(max_workers=len(runs)) as pool:
+            futures = [pool.submit(do, run) for run in runs]
+            try:
+                for future in as_completed(futures):
+                    future.result()
+            except BaseException:
+                self._engine.stop()
+                raise
+        return [future.result() for future in futures]
 
     def _locks(self) -> dict[str, str]:
         return {
@@ -189,12 +219,20 @@ class Runner:
             reason = Error(error_class=name, message=str(error), hint=error.hint)
             return Refusal(status, reason)
 
-    def _run(self, plan: Plan, run: Run, given: Inputs, mark: Parity, folder: RunFolder) -> Record:
+    def _run(
+        self,
+        plan: Plan,
+        run: Run,
+        given: Inputs,
+        mark: Parity,
+        folder: RunFolder,
+        turns: Turns | None,
+    ) -> Record:
         ready = self._prepare_for(run.trial)
         if isinstance(ready, Refusal):
             done = Attempt(status=ready.status, error=ready.error, events=[])
         else:
-            done = self._attempt(plan, run, given, ready, folder)
+            done = self._attempt(plan, run, given, ready, folder, turns)
         return recording.record(
             plan,
             run,
@@ -205,10 +243,17 @@ class Runner:
             given=given,
             mark=mark,
             host=environment.describe(self._engine.host),
+            turns=turns.workers if turns else 1,
         )
 
     def _attempt(
-        self, plan: Plan, run: Run, given: Inputs, ready: Prepared, folder: RunFolder
+        self,
+        plan: Plan,
+        run: Run,
+        given: Inputs,
+        ready: Prepared,
+        folder: RunFolder,
+        turns: Turns | None,
     ) -> Attempt:
         trial_folder = self.work / run.name
         inputs.write_trial(
@@ -218,6 +263,7 @@ class Runner:
             mode="train",
             measure=plan.measure,
             cpus=self._engine.host["cpus"],
+            turns=turns,
             repeat=run.repeat,
             epochs=run.epochs,
         )
@@ -227,7 +273,7 @@ class Runner:
             trial_folder,
             name=f"{folder.run_id}-{run.name}",
             log=folder.logs / f"{run.name}.log",
-            deadline_s=plan.deadline_s,
+            deadline_s=plan.deadline_s * (turns.workers if turns else 1),
             on_event=partial(self._progress.event, run),
         )
         said = trial_folder / "results" / "events.jsonl"

@@ -9,12 +9,13 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import bootstrap, mannwhitneyu
+from scipy.stats import bootstrap, mannwhitneyu, wilcoxon
 
 CONFIDENCE = 0.95
 RESAMPLES = 9999
 
 Samples = NDArray[np.float64]
+Test = Literal["Mann-Whitney", "Wilcoxon"]
 Verdict = Literal["faster", "slower", "no difference shown", "too few runs"]
 
 
@@ -53,10 +54,11 @@ def summarise(values: Sequence[float]) -> Summary:
 class Difference:
     """How the runs of b stand to those of a; `p_value` is null where no test could tell."""
 
-    ratio: float  # median of b over median of a: more than 1 is faster
+    ratio: float  # more than 1: b is faster
     ci_low: float | None
     ci_high: float | None
     p_value: float | None
+    test: Test
 
     @property
     def verdict(self) -> Verdict:
@@ -78,11 +80,31 @@ def compare(a: Sequence[float], b: Sequence[float]) -> Difference:
         raise ValueError("a side without a run has no median")
     ratio = float(np.median(b) / np.median(a))
     if not can_differ(len(a), len(b)):
-        return Difference(ratio=ratio, ci_low=None, ci_high=None, p_value=None)
+        return _untold(ratio, "Mann-Whitney")
     low, high = _interval((a, b), _ratio_of_medians)
     # "auto": exact where a side has at most 8 runs and no two are equal, else by the normal law.
     p_value = float(mannwhitneyu(a, b, alternative="two-sided").pvalue)
-    return Difference(ratio=ratio, ci_low=low, ci_high=high, p_value=p_value)
+    return Difference(ratio=ratio, ci_low=low, ci_high=high, p_value=p_value, test="Mann-Whitney")
+
+
+def compare_pairs(pairs: Sequence[tuple[float, float]]) -> Difference:
+    """The median of b over a in each pair with its bootstrap interval, and the signed-rank test.
+
+    For runs that were disturbed alike (Wilcoxon 1945). Raise ValueError where there is no pair.
+    """
+    if not pairs:
+        raise ValueError("no pair, no median")
+    ratios = [b / a for a, b in pairs]
+    ratio = float(np.median(ratios))
+    if 2 / 2 ** len(pairs) > 1 - CONFIDENCE:
+        return _untold(ratio, "Wilcoxon")
+    low, high = _interval((ratios,), np.median)
+    p_value = float(wilcoxon(np.log(ratios)).pvalue)
+    return Difference(ratio=ratio, ci_low=low, ci_high=high, p_value=p_value, test="Wilcoxon")
+
+
+def _untold(ratio: float, test: Test) -> Difference:
+    return Difference(ratio=ratio, ci_low=None, ci_high=None, p_value=None, test=test)
 
 
 def can_differ(runs_a: int, runs_b: int) -> bool:

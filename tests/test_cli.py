@@ -247,6 +247,10 @@ def test_an_epoch_run_has_938_steps_and_its_parts(quick_run: Path) -> None:
         record = json.loads(path.read_text())
         assert record["parameters"] == 431_080
         assert 1 + sum(block["steps"] for block in record["blocks"]) >= 938
+        assert record["environment"]["worker"]["device"]["threads"] in (
+            None,  # what JAX tells
+            len(record["environment"]["cpus"]),
+        )
         times = record["times"]
         assert times.pop("engine_s") is None  # a process costs its engine nothing
         assert all(times[key] > 0 for key in times)

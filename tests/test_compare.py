@@ -82,3 +82,17 @@ def test_other_versions_and_machines_are_compared_and_told() -> None:
         "cpu (EPYC, Xeon)",
         "cpus ([0, 1], [0, 1, 2])",
     )
+
+
+def test_rows_that_took_turns_are_compared_round_by_round() -> None:
+    rates = (100.0, 400.0, 80.0, 250.0, 310.0, 150.0)
+    slower = tuple(rate * (0.97 + number / 1000) for number, rate in enumerate(rates))
+    jax = {"framework": "jax", "variant": "jit", "trial_id": "jax-jit"}
+    both = (trials(rates, turns=2), trials(slower, turns=2, **jax))
+    (pair,) = compare(*both, across=True).pairs
+    assert pair.difference is not None
+    assert (pair.difference.test, pair.difference.verdict) == ("Wilcoxon", "slower")
+    of_another_run = trials(slower, turns=2, run_id="s", **jax)
+    (pair,) = compare(both[0], of_another_run, across=True).pairs
+    assert pair.difference is not None and pair.difference.test == "Mann-Whitney"
+    assert "turns (2, 1)" in compare(both[0], trials(), across=True).alone[0]

@@ -62,12 +62,14 @@ def test_inputs_that_do_not_fit_in_memory_are_refused(
         sha256="",
         origin="",
     )
-    given.must_fit(workload, 219_520_000)
-    given.must_fit(workload, None)  # not known
+    given.must_fit(workload, 219_520_000, 1)
+    given.must_fit(workload, None, 1)  # not known
     if refused:
         with pytest.raises(
             DataError, match=r"mnist takes 0\.2 GiB in memory, this machine has 0\.2"
         ):
-            given.must_fit(workload, 219_519_999)
+            given.must_fit(workload, 219_519_999, 1)
+        with pytest.raises(DataError, match=r"mnist takes 0\.4 GiB in memory of 2 workers at once"):
+            given.must_fit(workload, 439_039_999, 2)
     else:
-        given.must_fit(workload, 1)
+        given.must_fit(workload, 1, 1)

@@ -38,3 +38,13 @@ def test_unknown_names_are_refused_with_the_nearest(quick: Callable[..., Plan]) 
 def test_a_plan_is_frozen(quick: Callable[..., Plan]) -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         quick().suite = "other"  # type: ignore[misc]
+
+
+def test_in_turns_the_runs_of_a_workload_are_together_and_else_each_is_alone(
+    quick: Callable[..., Plan],
+) -> None:
+    plan = quick(repeats=2)
+    assert [len(group) for group in plan.groups] == [1] * 8
+    groups = dataclasses.replace(plan, turns=True).groups
+    assert [len(group) for group in groups] == [4, 4]
+    assert [group[0].repeat for group in groups] == [0, 1]

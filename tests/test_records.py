@@ -10,8 +10,8 @@ from suite.records import Parity, Record
 
 KEYS = """schema_version run_id suite trial_id framework framework_version variant track model
 parameters flops_per_sample dataset data_origin input mode batch_size precision optimizer device
-repeat seed measure repeats status error engine image_id environment times blocks samples_per_s
-epochs memory power parity log"""
+repeat seed measure repeats turns steady status error engine image_id environment times blocks
+samples_per_s epochs memory power parity log"""
 
 
 def record(**changes: object) -> Record:
@@ -36,6 +36,7 @@ def record(**changes: object) -> Record:
         "seed": 1,
         "measure": Measure(),
         "repeats": Repeats(at_least=3, at_most=3),
+        "turns": 1,
         "status": "ok",
         "engine": "venv",
         "environment": {"cpus": [0, 1]},

@@ -4,7 +4,7 @@ from dataclasses import replace
 from suite.manifest import Repeats
 from suite.plan import Plan
 from suite.records import Record, Times
-from suite.repeats import Enough, enough, wanted
+from suite.repeats import Enough, enough, spent_s, wanted
 from tests.test_records import record
 
 REPEATS = Repeats(at_least=3, at_most=5, spread=0.02, budget_s=100)
@@ -43,8 +43,8 @@ def test_of_a_plan_only_uncertain_trials_get_more_runs(quick: Callable[..., Plan
     """What the runner does, with figures in place of workers."""
     plan = replace(quick("jax", "mxnet", repeats=5), repeats=REPEATS)
     done: list[Record] = []
-    for run in plan.runs:
-        if wanted(plan, run, done):
+    for group in plan.groups:
+        for run in wanted(plan, group, done):
             steady = run.trial.framework == "jax"
             rate = 100.0 if steady else 100.0 + 10 * run.repeat
             done.append(
@@ -55,7 +55,25 @@ def test_of_a_plan_only_uncertain_trials_get_more_runs(quick: Callable[..., Plan
                     times=Times(total_s=9),
                 )
             )
-            assert not wanted(plan, run, done)
+            assert not wanted(plan, group, done)
     counts = [sum(each.trial_id.startswith(name) for each in done) for name in ("jax", "mxnet")]
     assert counts == [3, 5]
-    assert not any(wanted(plan, run, done) for run in plan.runs)
+    assert not any(wanted(plan, group, done) for group in plan.groups)
+
+
+def test_those_that_take_turns_are_repeated_together(quick: Callable[..., Plan]) -> None:
+    plan = replace(quick("jax", "mxnet", repeats=5), repeats=REPEATS, turns=True)
+    done = [
+        record(trial_id=run.trial.trial_id, repeat=run.repeat, samples_per_s=100.0, turns=2)
+        for group in plan.groups[:3]
+        for run in group
+    ]
+    assert wanted(plan, plan.groups[3], done) == []
+    slow = next(each for each in done if each.repeat == 1)
+    done[done.index(slow)] = slow.model_copy(update={"samples_per_s": 50.0})
+    assert wanted(plan, plan.groups[3], done) == list(plan.groups[3])
+
+
+def test_those_that_take_turns_pass_the_same_time() -> None:
+    alone, *others = [record(times=Times(total_s=9), turns=turns) for turns in (1, 3, 3, 3)]
+    assert spent_s([alone, *others]) == 18

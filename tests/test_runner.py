@@ -1,15 +1,17 @@
 """Plans run to the end whatever the workers do: each planned run has its record."""
 
+import textwrap
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from suite import datasets, manifest, records
-from suite.engines.base import FrameworkUnavailable, Prepared, Say
+from suite.engines.base import Event, FrameworkUnavailable, Prepared, Say
 from suite.errors import EngineError
 from suite.manifest import DatasetManifest, FrameworkManifest, Lack
-from suite.plan import Plan
+from suite.plan import Plan, Run
 from suite.records import Record
 from suite.runner import Runner
 from tests.conftest import ScriptEngine, Silent
@@ -17,8 +19,9 @@ from tests.conftest import ScriptEngine, Silent
 WORKS = """
 started()
 emit("built", build_s=0.1, parameters=431080, device={"threads": 2})
-emit("compiled", first_step_s=0.5)
+emit("compiled", first_step_s=0.5, synchronize_s=0.001)
 emit("warmup", step=2, steps=1, duration_s=0.5, samples_per_s=128.0, left_s=1)
+emit("warm", blocks=1, steady=False)
 emit("block", step=12, steps=10, duration_s=1.0, samples_per_s=640.0, left_s=1)
 emit("block", step=22, steps=10, duration_s=3.0, samples_per_s=213.3, left_s=0)
 emit("epoch", epoch=1, duration_s=4.5, train_loss=0.3, train_accuracy=0.9, test_loss=0.3,
@@ -66,10 +69,12 @@ def test_what_the_worker_measured_is_in_the_record(
         "import_s": 0.1,
         "build_s": 0.1,
         "first_step_s": 0.5,
+        "synchronize_s": 0.001,
         "warmup_s": 0.5,
         "measured_s": 4.0,
         "engine_s": None,
     }
+    assert (record.steady, record.turns) == (False, 1)
     assert [block.warmup for block in record.blocks] == [True, False, False]
     assert record.samples_per_s == pytest.approx(20 * 64 / 4, rel=1e-3)
     assert record.epochs[0].test_accuracy == 0.91
@@ -148,3 +153,52 @@ def test_what_a_framework_lacks_is_skipped_for_its_declared_reason(
     skipped = done["mxnet"]
     assert skipped.status == "skipped" and skipped.blocks == ()
     assert skipped.error is not None and skipped.error.message == "it has no pools"
+
+
+MEETS = """
+turns = pathlib.Path(trial["paths"]["turns"])
+mine = turns.parent / trial["framework"]
+mine.touch()
+other = turns.parent / {"jax": "mxnet", "mxnet": "jax"}[trial["framework"]]
+while not other.exists():
+    time.sleep(0.01)
+"""
+
+
+def test_in_turns_the_frameworks_of_a_workload_run_at_once(
+    run: Callable[..., list[Record]],
+    script_engine: Callable[[str], ScriptEngine],
+    quick: Callable[..., Plan],
+) -> None:
+    """Each worker waits until the other one is there too; alone it would wait for ever."""
+    text = f"if trial['mode'] == 'train':\n{textwrap.indent(MEETS, '    ')}\n{WORKS}"
+    plan = replace(quick("jax", "mxnet", repeats=2), turns=True)
+    done = run(plan, script_engine(text))
+    assert [(each.status, each.turns, each.repeat) for each in done] == [
+        *[("ok", 2, 0)] * 2,
+        *[("ok", 2, 1)] * 2,
+    ]
+
+
+def test_an_interruption_ends_all_that_run_at_once(
+    run: Callable[..., list[Record]],
+    script_engine: Callable[[str], ScriptEngine],
+    quick: Callable[..., Plan],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """One worker sleeps; what the other one says interrupts, as Ctrl-C would."""
+    text = """
+if trial["mode"] == "train" and trial["framework"] == "jax":
+    time.sleep(600)
+started()
+"""
+
+    def interrupt(self: Silent, run: Run, event: Event) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Silent, "event", interrupt)
+    plan = replace(quick("jax", "mxnet"), turns=True)
+    with pytest.raises(KeyboardInterrupt):
+        run(plan, script_engine(text))
+    assert not list((tmp_path / "results").glob("*/*.json"))

@@ -1,6 +1,6 @@
 import pytest
 
-from suite.stats import can_differ, compare, summarise
+from suite.stats import can_differ, compare, compare_pairs, summarise
 
 
 def test_three_runs_give_their_median_and_an_interval_from_lowest_to_highest() -> None:
@@ -47,3 +47,23 @@ def test_too_few_runs_show_nothing_however_far_apart() -> None:
     assert can_differ(4, 4) and can_differ(2, 20) and not can_differ(1, 20)
     with pytest.raises(ValueError, match="without a run"):
         compare([], [1.0])
+
+
+def test_of_pairs_each_is_compared_with_its_own() -> None:
+    """The machine's speed changes by a factor of five; each pair met the same."""
+    speeds = [100.0, 400.0, 80.0, 250.0, 310.0, 150.0]
+    pairs = [(speed, speed * (0.97 + number / 1000)) for number, speed in enumerate(speeds)]
+    found = compare_pairs(pairs)
+    assert (found.verdict, found.test) == ("slower", "Wilcoxon")
+    assert found.p_value == pytest.approx(2 / 64)
+    assert found.ratio == pytest.approx(0.9725)
+    alone = compare([a for a, _ in pairs], [b for _, b in pairs])
+    assert (alone.verdict, alone.test) == ("no difference shown", "Mann-Whitney")
+
+
+def test_five_pairs_are_too_few() -> None:
+    assert compare_pairs([(1.0, 2.0 + number / 10) for number in range(5)]).verdict == (
+        "too few runs"
+    )
+    with pytest.raises(ValueError, match="no pair"):
+        compare_pairs([])

@@ -20,6 +20,7 @@ from suite.engines.base import Prepared
 from suite.engines.venv import INHERITED, VenvEngine
 from suite.manifest import Measure
 from suite.plan import Trial, expand
+from suite.worker import host
 
 BLOCK_S = Measure().block_s
 BLOCKS = 4  # of the suite in one turn
@@ -32,6 +33,7 @@ class Contender:
 
     def __init__(self, command: list[str | Path], path: Path | None = None) -> None:
         environ = {key: os.environ[key] for key in INHERITED if key in os.environ}
+        environ["OMP_NUM_THREADS"] = str(len(host.cpus()))  # as the worker sets it
         if path:
             environ["PYTHONPATH"] = str(path)
         self._process = subprocess.Popen(

@@ -77,7 +77,7 @@ class Engine(Protocol):
         """
 
     def stop(self) -> None:
-        """End every `prepare` under way in another thread; the engine prepares no more."""
+        """End every `prepare` and `run` under way in other threads; the engine does no more."""
 
     def run(
         self,

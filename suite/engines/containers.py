@@ -6,7 +6,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -47,6 +47,8 @@ class DockerEngine:
         self._owner = owner
         self._worker = worker
         self._locks = locks
+        self._running: set[Container] = set()
+        self._stopped = False
         self._image_id: str | None = None  # any of ours that is there, to look at the machine
 
     def __enter__(self) -> Self:
@@ -130,6 +132,10 @@ class DockerEngine:
 
     def stop(self) -> None:
         self.images.stop()
+        self._stopped = True
+        for container in list(self._running):
+            with suppress(EngineLost):
+                container.kill()
 
     def run(
         self,
@@ -153,7 +159,7 @@ class DockerEngine:
             container.remove()
             self.daemon.remove_volume(volume)
 
-        with self._removing(remove), log.open("wb") as stderr:
+        with self._removing(remove), log.open("wb") as stderr, self._counted(container):
             watch = Watch(self.daemon, container, deadline_s, on_line, stderr)
             outcome = watch.until_over()
             if persist(self.daemon, collect) and outcome.exit_code and outcome.end == "exited":
@@ -164,6 +170,17 @@ class DockerEngine:
             memory_limit_bytes=self.host["limits"]["memory_bytes"],
             engine_s=taken_s - watch.worker_s if watch.worker_s is not None else None,
         )
+
+    @contextmanager
+    def _counted(self, container: Container) -> Iterator[None]:
+        """Among those that `stop` ends."""
+        self._running.add(container)
+        try:
+            if self._stopped:
+                raise EngineError("stopped", hint="dlsuite resume")
+            yield
+        finally:
+            self._running.discard(container)
 
     @contextmanager
     def _removing(self, remove: Callable[[], None]) -> Iterator[None]:
@@ -260,6 +277,10 @@ class DockerEngine:
         if "images" in paths:
             trial["paths"]["images"] = "/images"
             folders["/images"] = paths["images"]
+        if "turns" in paths:
+            trial["paths"]["turns"] = "/turns"
+            files = {path.name: path for path in sorted(paths["turns"].iterdir())}
+            volumes[self._volumes.inputs(files, image_id)] = {"bind": "/turns", "mode": "ro"}
         labels = {"dlsuite": "trial", TRIAL: name, OWNER: self._owner}
         self.daemon.make_volume(unique, labels)
         container = self.daemon.create(

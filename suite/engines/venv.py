@@ -32,6 +32,8 @@ class VenvEngine:
         self._worker = worker
         self.worker_sha256 = tree_sha256(worker)
         self.host = host.describe()
+        self._running: set[subprocess.Popen[str]] = set()
+        self._stopped = False
 
     def __enter__(self) -> Self:
         return self
@@ -48,6 +50,9 @@ class VenvEngine:
 
     def stop(self) -> None:
         environments.stop()
+        self._stopped = True
+        for process in list(self._running):
+            _kill(process)
 
     def run(
         self,
@@ -101,9 +106,13 @@ class VenvEngine:
             errors="replace",
             start_new_session=True,
         )
+        self._running.add(process)
+        if self._stopped:
+            _kill(process)
         try:
             yield process
         finally:
+            self._running.discard(process)
             _kill(process)
             temporary.cleanup()
 

@@ -10,6 +10,7 @@ import io
 import os
 import tarfile
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -32,6 +33,7 @@ class Volumes:
         self._owner = owner
         self._labels = labels
         self._filled: set[str] = set()
+        self._filling = threading.Lock()  # runs in several threads ask for the same volumes
 
     def data(self, folder: Path, image_id: str) -> str:
         """The volume with a dataset's files: filled once and kept, found again by content.
@@ -57,13 +59,14 @@ class Volumes:
             fetch(helper, f"/data/{path}", folder)
 
     def _hold(self, name: str, labels: Labels, files: Files, image_id: str) -> str:
-        if name not in self._filled:
-            self._daemon.make_volume(name, labels)
-            with self._helper(name, image_id) as helper, tempfile.TemporaryFile() as nowhere:
-                if not helper.fetch(f"/data/{COMPLETE}", nowhere):
-                    _send(helper, files)
-                    helper.put("/data", archive({COMPLETE: b""}, uid=UID))
-            self._filled.add(name)
+        with self._filling:
+            if name not in self._filled:
+                self._daemon.make_volume(name, labels)
+                with self._helper(name, image_id) as helper, tempfile.TemporaryFile() as nowhere:
+                    if not helper.fetch(f"/data/{COMPLETE}", nowhere):
+                        _send(helper, files)
+                        helper.put("/data", archive({COMPLETE: b""}, uid=UID))
+                self._filled.add(name)
         return name
 
     @contextmanager

@@ -19,9 +19,9 @@ from suite.stats import CONFIDENCE
 
 LEFT = ("a | b", "b is")
 NOTE = (
-    "ratio: median images/s of b over that of a, with its 95 % bootstrap interval over runs; p: "
-    "Mann-Whitney test over runs. Faster or slower needs both: p of at most 0.05, and an interval "
-    "without 1."
+    "ratio: median images/s of b over that of a (in turns: median over rounds of b over a), with "
+    "its 95 % bootstrap interval; p: Mann-Whitney test of the runs (in turns: Wilcoxon signed-rank "
+    "test of the rounds). Faster or slower needs both: p of at most 0.05, an interval without 1."
 )
 
 
@@ -75,7 +75,7 @@ def _rate(trial: TrialSummary) -> str:
 def _notes(found: Comparisons) -> Iterator[str]:
     tested = [pair for pair in found.pairs if pair.difference and pair.difference.p_value]
     if any(pair.difference and not pair.difference.p_value for pair in found.pairs):
-        yield "too few runs: at least 4 on both sides can show a difference"
+        yield "too few runs: at least 4 on both sides, or 6 rounds in turns, can show a difference"
         yield "  hint: dlsuite run ... --repeats 10"
     yield from (f"not compared: {pair.refused}" for pair in found.pairs if pair.refused)
     besides = dict.fromkeys(fact for pair in found.pairs for fact in pair.besides)

@@ -20,7 +20,7 @@ class TrialSummary:
     statuses: tuple[Status, ...]
     error: Error | None  # the first that occurred
     enough: Enough | None  # why it had no more runs; None where it is to have more
-    rates: tuple[float, ...]  # samples per second of each run that ended well
+    rates: dict[int, float]  # samples per second of each run that ended well, by its repeat
     samples_per_s: stats.Summary
     first_step_s: float | None
     epoch_s: float | None
@@ -49,7 +49,7 @@ def summarise(records: Iterable[Record]) -> list[TrialSummary]:
 
 def _trial(runs: list[Record], spent: float) -> TrialSummary:
     ok = [run for run in runs if run.status == "ok"]
-    rates = tuple(run.samples_per_s for run in ok if run.samples_per_s)
+    rates = {run.repeat: run.samples_per_s for run in ok if run.samples_per_s}
     epochs = [run.epochs[-1] for run in ok if run.epochs]
     return TrialSummary(
         record=runs[0],
@@ -58,7 +58,7 @@ def _trial(runs: list[Record], spent: float) -> TrialSummary:
         error=next((run.error for run in runs if run.error), None),
         enough=enough(runs, runs[0].repeats, spent_s=spent),
         rates=rates,
-        samples_per_s=stats.summarise(rates),
+        samples_per_s=stats.summarise([*rates.values()]),
         first_step_s=_median([run.times.first_step_s for run in ok]),
         epoch_s=_median([epoch.duration_s for epoch in epochs]),
         accuracy=_median([epoch.test_accuracy for epoch in epochs]),

@@ -56,7 +56,7 @@ def title_of(summary: TrialSummary) -> str:
     return (
         f"{record.model} on {record.dataset}, {record.mode}, batch {record.batch_size}, "
         f"{record.precision}, {optimizer}, input from {record.input}, {_device(record)}, "
-        f"track {record.track}"
+        f"track {record.track}" + (f", {record.turns} in turns" if record.turns > 1 else "")
     )
 
 

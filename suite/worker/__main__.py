@@ -9,12 +9,14 @@ import sys
 import time
 import traceback
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from . import turns
 from .frameworks import load
 from .loop import MODES
-from .protocol import Events, Trial, read_weights
+from .protocol import Events, Session, Trial, read_weights
 
 
 def main(folder: Path) -> int:
@@ -36,6 +38,17 @@ def main(folder: Path) -> int:
 def _work(trial: Trial, events: Events) -> None:
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, trial.cpus)
+    # Before OpenMP is loaded: MXNet, left alone, takes half the CPUs, as if each were two threads.
+    os.environ["OMP_NUM_THREADS"] = str(len(trial.cpus))
+    with turns.of(trial):
+        framework, session = _start(trial, events)
+    MODES[trial.mode](trial, session, framework.LAYOUT, events.emit)
+    events.emit("memory", host_rss_peak_bytes=_rss_peak_bytes())
+    events.emit("finished")
+
+
+def _start(trial: Trial, events: Events) -> tuple[Any, Session]:
+    """Import the framework and build the model; each is timed."""
     started = time.perf_counter()
     framework = load(trial.framework, trial.variant)
     events.emit(
@@ -52,9 +65,7 @@ def _work(trial: Trial, events: Events) -> None:
         parameters=sum(values.size for values in session.weights().values()),
         device=framework.device(trial),
     )
-    MODES[trial.mode](trial, session, framework.LAYOUT, events.emit)
-    events.emit("memory", host_rss_peak_bytes=_rss_peak_bytes())
-    events.emit("finished")
+    return framework, session
 
 
 def _rss_peak_bytes() -> int:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from . import turns
 from .data import Batches, Split, feed
 from .protocol import Array, Session, Trial, Weights
 from .sketch import sketch
@@ -23,6 +24,8 @@ Emit = Callable[..., None]
 STEADY_WINDOW = 3  # blocks whose median is compared with that of the three before them
 STEADY_CHANGE = 0.02  # less than this between the two medians: the series is steady
 CALIBRATION_STEPS = 5
+SYNCHRONIZE_SHARE = 0.005  # of a block, at most, is what its last synchronisation costs
+SYNCHRONIZE_CALLS = 20
 
 
 class Stepper:
@@ -46,6 +49,16 @@ class Stepper:
         self.step += steps
         return duration_s
 
+    def synchronize_s(self) -> float:
+        """What it costs to synchronise a device that has nothing to do, in seconds: the median."""
+        durations = []
+        self._session.synchronize()
+        for _ in range(SYNCHRONIZE_CALLS):
+            started = time.perf_counter_ns()
+            self._session.synchronize()
+            durations.append((time.perf_counter_ns() - started) / 1e9)
+        return statistics.median(durations)
+
 
 def train(trial: Trial, session: Session, layout: str, emit: Emit) -> None:
     """Train for `epochs` whole epochs, and on until the rate is known well enough."""
@@ -63,7 +76,10 @@ class Training:
         self._trial, self._session, self._layout, self._emit = trial, session, layout, emit
         self._batches = Batches(trial, layout)
         self._stepper = Stepper(session, feed(trial, session, self._batches))
+        self._turn = turns.of(trial)
+        self._block_s: float = trial.measure["block_s"]
         self._block_steps = CALIBRATION_STEPS
+        self._warm = False
         self._warmup: list[float] = []  # samples per second of each block
         self._rates: list[float] = []
         self._measured_s = 0.0
@@ -76,40 +92,56 @@ class Training:
         return total - self._stepper.step
 
     def first_step(self) -> None:
-        """The step that compiles, in the frameworks that do."""
-        self._epoch_s = self._stepper.block(1)
-        self._emit("compiled", first_step_s=self._epoch_s)
+        """The step that compiles, in the frameworks that do; then blocks can be calibrated."""
+        with self._turn:
+            self._epoch_s = self._stepper.block(1)
+            synchronize_s = self._stepper.synchronize_s()
+        self._block_s = max(self._block_s, synchronize_s / SYNCHRONIZE_SHARE)
+        self._emit("compiled", first_step_s=self._epoch_s, synchronize_s=synchronize_s)
         self._end_epoch()
 
     def block(self) -> None:
-        """One block, as long as `block_s` asks, cut where an epoch ends."""
+        """One block, as long as it must be at least, cut where an epoch ends."""
         trial, per_epoch = self._trial, self._batches.steps_per_epoch
         steps = self._block_steps
         if self.steps_left > 0:
             steps = min(steps, per_epoch - self._stepper.step % per_epoch)
-        duration_s = self._stepper.block(steps)
+        with self._turn:
+            duration_s = self._stepper.block(steps)
         self._epoch_s += duration_s
         rate = steps * trial.batch_size / duration_s
-        warm = _steady(self._warmup) or len(self._warmup) >= trial.measure["max_warmup_blocks"]
-        (self._rates if warm else self._warmup).append(rate)
-        self._measured_s += duration_s if warm else 0.0
+        (self._rates if self._warm else self._warmup).append(rate)
+        self._measured_s += duration_s if self._warm else 0.0
         self._emit(
-            "block" if warm else "warmup",
+            "block" if self._warm else "warmup",
             step=self._stepper.step,
             steps=steps,
             duration_s=duration_s,
             samples_per_s=rate,
             left_s=self._left_s(rate),
         )
-        if not warm:
-            self._block_steps = max(1, round(trial.measure["block_s"] * rate / trial.batch_size))
+        if not self._warm:
+            self._block_steps = max(1, round(self._block_s * rate / trial.batch_size))
+            self._warm_up()
         self._end_epoch()
 
+    def _warm_up(self) -> None:
+        """See whether warm-up is over: the series is steady, or has been given time enough."""
+        steady = _steady(self._warmup)
+        self._warm = steady or len(self._warmup) >= self._trial.measure["max_warmup_blocks"]
+        if self._warm:
+            self._emit("warm", blocks=len(self._warmup), steady=steady)
+
     def rate_is_known(self) -> bool:
-        """Whether two standard errors of the mean are within `relative_error`, or time is up."""
+        """Whether two standard errors of the mean are within `relative_error`, or time is up.
+
+        Those who take turns all use their time up: who stops early leaves the others alone.
+        """
         measure = self._trial.measure
         if self._measured_s >= measure["max_measure_s"]:
             return True
+        if "turns" in self._trial.paths:
+            return False
         if self._measured_s < measure["min_measure_s"] or len(self._rates) < 2:
             return False
         error = 2 * statistics.stdev(self._rates) / math.sqrt(len(self._rates))
@@ -126,7 +158,8 @@ class Training:
         if step % per_epoch or self.steps_left < 0:
             return
         self.check_loss()
-        accuracy = _accuracy(self._trial, self._session, self._batches, self._layout)
+        with self._turn:
+            accuracy = _accuracy(self._trial, self._session, self._batches, self._layout)
         self._emit("epoch", epoch=step // per_epoch, duration_s=self._epoch_s, **accuracy)
         self._epoch_s = 0.0
 

@@ -87,8 +87,8 @@ def test_weights_come_back_as_they_were_written(trial: Trial) -> None:
 
 def test_another_schema_version_is_refused(trial: Trial, tmp_path: Path) -> None:
     path = tmp_path / "trial" / "trial.json"
-    path.write_text(path.read_text().replace('"schema_version": 2', '"schema_version": 1'))
-    with pytest.raises(ValueError, match="schema version 1, this worker speaks 2"):
+    path.write_text(path.read_text().replace('"schema_version": 3', '"schema_version": 1'))
+    with pytest.raises(ValueError, match="schema version 1, this worker speaks 3"):
         Trial.read(path.parent)
 
 

@@ -1,10 +1,14 @@
 """The loop with a real, if small, model: softmax regression in numpy."""
 
+import fcntl
+import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from suite import inputs
 from suite.worker import loop
 from suite.worker.protocol import Array, Trial, Weights
 
@@ -88,14 +92,56 @@ def test_an_epoch_of_one_step_is_evaluated_too(trial: Trial) -> None:
 def test_warm_up_comes_first_ends_and_is_capped(trial: Trial) -> None:
     events = train(trial, Regression(), epochs=0)
     kinds = [event["event"] for event in events][1:]
-    assert set(kinds) == {"warmup", "block"}
-    first = kinds.index("block")
-    assert "warmup" not in kinds[first:]
-    assert first <= 8
+    assert set(kinds) == {"warmup", "warm", "block"}
+    end = kinds.index("warm")
+    assert set(kinds[:end]) == {"warmup"} and set(kinds[end + 1 :]) == {"block"}
+    assert events[1 + end]["blocks"] == end <= 8
+
+
+def test_a_series_that_is_never_steady_is_cut_short_and_said_to_be(
+    trial: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "STEADY_CHANGE", -1.0)
+    warm = next(e for e in train(trial, Regression(), epochs=0) if e["event"] == "warm")
+    assert (warm["blocks"], warm["steady"]) == (8, False)
+
+
+def test_blocks_are_so_long_that_synchronising_costs_little(trial: Trial) -> None:
+    """A device that takes 0.2 ms to answer, and blocks that were to last 2 ms."""
+
+    class Distant(Regression):
+        def synchronize(self) -> None:
+            time.sleep(0.0002)
+
+    events = train(trial, Distant(), epochs=0)
+    synchronize_s = events[0]["synchronize_s"]
+    assert synchronize_s >= 0.0002
+    blocks = [event for event in events if event["event"] == "block"]
+    # Rates vary from block to block: half of what is asked for is still ten times what was given.
+    assert min(block["duration_s"] for block in blocks) > synchronize_s / 0.005 / 2
+
+
+def test_who_takes_turns_uses_its_time_up_and_holds_its_turn_in_each_block(
+    trial: Trial, tmp_path: Path
+) -> None:
+    class Asking(Regression):
+        """Sees at each step that nobody else could get the turn."""
+
+        def train_step(self, batch: tuple[Array, Array]) -> float:
+            with (tmp_path / "turns" / "turn").open() as file, pytest.raises(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return super().train_step(batch)
+
+    turns = inputs.make_turns(tmp_path / "turns", 2)
+    paths = {**trial.paths, "turns": str(turns.folder)}
+    events = train(trial, Asking(), epochs=0, paths=paths)
+    blocks = [event["duration_s"] for event in events if event["event"] == "block"]
+    assert sum(blocks) >= 0.05 > sum(blocks[:-1])
 
 
 def test_rates_are_steps_times_batch_over_duration(trial: Trial) -> None:
-    for event in train(trial, Regression(), epochs=0)[1:]:
+    events = train(trial, Regression(), epochs=0)
+    for event in [each for each in events if "steps" in each]:
         expected = event["steps"] * 64 / event["duration_s"]
         assert event["samples_per_s"] == pytest.approx(expected)
 

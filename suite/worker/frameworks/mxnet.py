@@ -8,6 +8,7 @@ from typing import Any
 import mxnet as mx
 import numpy as np
 from mxnet import autograd, gluon
+from mxnet.base import _LIB
 
 from ..protocol import Array, Trial, Weights
 from .mxnet_layers import gluon_name, series
@@ -20,8 +21,8 @@ def version() -> str:
 
 
 def device(trial: Trial) -> dict[str, Any]:
-    # OpenMP takes as many threads as it finds CPUs, and MXNet does not tell: null.
-    return {"name": trial.device, "threads": None, "kind": None}
+    # MXNet's library, opened by itself, knows its OpenMP's functions too.
+    return {"name": trial.device, "threads": int(_LIB.omp_get_max_threads()), "kind": None}
 
 
 class Session:

@@ -1,0 +1,152 @@
+"""How often `dlsuite compare` finds a difference where there is none, or misses a planted one.
+
+Each comparison has rounds of three fresh processes of LeNet that take turns: the worker, the worker
+again, and a copy of it that waits at the end of each block until the block has taken SHARE longer.
+The rates go to a file of JSON lines; the same command goes on where it ended.
+
+Usage: .venv/bin/python scripts/false_alarms.py RATES.jsonl [FRAMEWORK [COMPARISONS [ROUNDS
+    [SHARE]]]]
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import statistics
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from suite import inputs, manifest, owners, recording
+from suite.attempt import attempt
+from suite.engines.venv import VenvEngine
+from suite.inputs import Inputs, Turns
+from suite.manifest import Measure
+from suite.paths import WORKER
+from suite.plan import Trial, expand
+from suite.selftest import Fault
+from suite.stats import compare_pairs
+
+SIDES = ("first", "same", "slowed")
+LEAST = 6  # rounds: fewer show nothing
+MEASURE = Measure(block_s=0.1, min_measure_s=8, max_measure_s=8)
+
+
+def slowed(share: float) -> Fault:
+    """The worker's block, `share` longer."""
+    return Fault(
+        name=f"{share:.1%} slower",
+        framework="any",
+        file="loop.py",
+        right="        duration_s = (time.perf_counter_ns() - started) / 1e9\n        self.step",
+        wrong=f"""\
+        until = started + (time.perf_counter_ns() - started) * {1 + share}
+        while time.perf_counter_ns() < until:
+            pass
+        duration_s = (time.perf_counter_ns() - started) / 1e9
+        self.step""",
+    )
+
+
+def collect(rates: Path, framework: str, comparisons: int, rounds: int, share: float) -> None:
+    """Do the rounds that have no line in `rates` yet."""
+    (trial,) = expand(manifest.suite("quick"), manifest.frameworks(), only=[framework]).trials
+    done = {(each["comparison"], each["round"]) for each in read(rates)}
+    with owners.turn("wait", print), owners.owning(owners.new_id()) as work:
+        given = inputs.obtain(trial.workload, seed=1, place=work / "inputs", say=print)
+        turns = inputs.make_turns(work / "turns", len(SIDES))
+        workers = dict.fromkeys(SIDES, WORKER) | {"slowed": slowed(share).plant(work / "slowed")}
+        engines = {side: VenvEngine(worker) for side, worker in workers.items()}
+        for comparison in range(comparisons):
+            for number in range(rounds):
+                if (comparison, number) in done:
+                    continue
+                order = random.Random(f"{comparison} {number}").sample(SIDES, len(SIDES))
+                with ThreadPoolExecutor(len(SIDES)) as pool:
+                    runs = {
+                        side: pool.submit(one_run, engines[side], trial, given, turns, work)
+                        for side in order
+                    }
+                line: dict[str, float] = {"comparison": comparison, "round": number}
+                line |= {side: run.result() for side, run in runs.items()}
+                with rates.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(line) + "\n")
+
+
+def one_run(engine: VenvEngine, trial: Trial, given: Inputs, turns: Turns, work: Path) -> float:
+    """Samples per second of one fresh process; RuntimeError where it ends otherwise than well."""
+    prepared = engine.prepare(manifest.framework(trial.framework), print)
+    with tempfile.TemporaryDirectory(dir=work) as place:
+        folder = Path(place) / "run"
+        inputs.write_trial(
+            folder,
+            trial,
+            given,
+            mode="train",
+            measure=MEASURE,
+            cpus=engine.host["cpus"],
+            turns=turns,
+        )
+        done = attempt(
+            engine,
+            prepared,
+            folder,
+            name="run",
+            log=Path(place) / "log",
+            deadline_s=600,
+            on_event=lambda event: None,
+        )
+    rate = recording.measured(done, trial.workload.batch_size)["samples_per_s"]
+    if done.error or not rate:
+        raise RuntimeError(f"the run did not end well: {done.error}")
+    return float(rate)
+
+
+def report(rates: Path, rounds: int) -> None:
+    """Print how many of the complete comparisons showed a difference, by the rounds used."""
+    found: dict[int, list[dict[str, float]]] = {}
+    for line in read(rates):
+        found.setdefault(line["comparison"], []).append(line)
+    whole = [each for each in found.values() if len(each) >= rounds]
+    for used in range(LEAST, rounds + 1):
+        alike = [compare_pairs(pairs(each[:used], "same")) for each in whole]
+        slow = [compare_pairs(pairs(each[:used], "slowed")) for each in whole]
+        false = sum(each.verdict in ("faster", "slower") for each in alike)
+        caught = sum(each.verdict == "slower" for each in slow)
+        ratio = statistics.median(each.ratio for each in slow)
+        print(
+            f"{used:2} rounds: different from itself {false} of {len(whole)};"
+            f" slowed: found {caught} of {len(whole)}, median ratio {ratio:.3f}"
+        )
+    ratios = [b / a for each in found.values() for a, b in pairs(each, "same")]
+    rates_alone = [line["first"] for each in found.values() for line in each]
+    print(
+        f"standard deviation over {len(ratios)} rounds: of one rate"
+        f" {statistics.stdev(rates_alone) / statistics.fmean(rates_alone):.2%},"
+        f" of the ratio of two {statistics.stdev(ratios):.2%}"
+    )
+
+
+def pairs(rounds: list[dict[str, float]], side: str) -> list[tuple[float, float]]:
+    return [(each["first"], each[side]) for each in rounds]
+
+
+def read(rates: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in rates.read_text().splitlines()] if rates.exists() else []
+
+
+def main(
+    rates: str,
+    framework: str = "mxnet",
+    comparisons: str = "20",
+    rounds: str = "10",
+    share: str = "0.03",
+) -> None:
+    collect(Path(rates), framework, int(comparisons), int(rounds), float(share))
+    report(Path(rates), int(rounds))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
