@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 from suite.report.summary import TrialSummary
@@ -46,5 +47,6 @@ def _trial(summary: TrialSummary) -> dict[str, Any]:
         "epoch_s": summary.epoch_s,
         "accuracy": summary.accuracy,
         "host_rss_peak_bytes": summary.host_rss_peak_bytes,
+        "doubts": [asdict(doubt) for doubt in summary.doubts],
         "parity": summary.parity.model_dump(),
     }

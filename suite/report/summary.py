@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from suite import stats
+from suite.checks import Doubt, doubts
 from suite.records import Error, Parity, Record, Status
 from suite.repeats import Enough, enough, spent_s
 
@@ -27,6 +28,7 @@ class TrialSummary:
     accuracy: float | None  # on the test split, after the last epoch
     host_rss_peak_bytes: int | None
     parity: Parity
+    doubts: tuple[Doubt, ...]
 
     @property
     def status(self) -> str:
@@ -65,6 +67,7 @@ def _trial(runs: list[Record], spent: float) -> TrialSummary:
         host_rss_peak_bytes=max((run.memory.host_rss_peak_bytes or 0 for run in ok), default=0)
         or None,
         parity=runs[0].parity,
+        doubts=doubts(runs),
     )
 
 

@@ -118,14 +118,11 @@ def _number(value: float | None, form: str) -> str:
 
 def _notes(trials: list[TrialSummary]) -> Iterator[Text]:
     for trial in trials:
-        name = _name(trial)
         if trial.error:
-            yield Text(f"{name}: {trial.error.message}")
+            yield Text(f"{_name(trial)}: {trial.error.message}")
             if trial.error.hint:
                 yield Text(f"  hint: {trial.error.hint}")
-        elif not trial.parity.proven:
-            yield Text(f"{name}: not proven to be the same work: {trial.parity.reason}")
-            yield Text(f"  hint: dlsuite parity --framework {trial.record.framework}")
+    yield from _doubts(trials)
     if any(trial.record.repeats.at_least < trial.record.repeats.at_most for trial in trials):
         why = ", ".join(f"{_name(trial)} {trial.enough or 'not yet'}" for trial in trials)
         yield Text(f"why no more runs: {why}")
@@ -135,3 +132,15 @@ def _notes(trials: list[TrialSummary]) -> Iterator[Text]:
         "proven; epoch, accuracy: of the first run; memory: largest peak of the host process; "
         "par.: = proven to be the same work, ? not"
     )
+
+
+def _doubts(trials: list[TrialSummary]) -> Iterator[Text]:
+    """Each kind of doubt once, with all the trials that it concerns."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for trial in trials:
+        for doubt in trial.doubts:
+            detail = f"{_name(trial)} ({doubt.detail})"
+            found.setdefault((doubt.kind, doubt.hint), []).append(detail)
+    for (kind, hint), details in found.items():
+        yield Text(f"warning: {kind}: {', '.join(details)}")
+        yield Text(f"  hint: {hint}")

@@ -24,6 +24,7 @@ def describe() -> dict[str, Any]:
         "cpu": _cpu_model(),
         "cpus": cpus(),
         "logical_cpus": os.cpu_count(),
+        "governor": _read(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
         "memory_bytes": _memory_bytes(),
         "gpus": gpus(),
         "load_average_1min": os.getloadavg()[0],

@@ -108,3 +108,18 @@ def test_where_runs_are_repeated_as_needed_the_table_says_why_there_are_no_more(
         in captured.get()
     )
     assert "why no more runs" not in rendered()
+
+
+def test_each_kind_of_doubt_is_told_once_with_all_whom_it_concerns() -> None:
+    found = [
+        record(framework=framework, trial_id=framework, samples_per_s=rate)
+        for framework, rate in {"pytorch": 4000.0, "jax": 3000.0}.items()
+    ]
+    console = Console(width=120, no_color=True)
+    with console.capture() as captured:
+        console.print(table.render(summarise(found)))
+    lines = captured.get().splitlines()
+    at = lines.index("warning: too few runs: pytorch eager (1), jax eager (1)")
+    assert lines[at + 1] == "  hint: --repeats 3 or more"
+    doubt = json.loads(as_json.render("r", summarise(found), []))["trials"][0]["doubts"][0]
+    assert doubt == {"kind": "too few runs", "detail": "1", "hint": "--repeats 3 or more"}

@@ -1,0 +1,60 @@
+"""Every doubt about a trial's figures, each with what can be done. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from suite import stats
+from suite.records import Record
+
+FEW_RUNS = 3
+HIGH_SPREAD = 0.05
+STEADY_GOVERNORS = (None, "performance")
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """`kind` is the same for all trials, `detail` this one's."""
+
+    kind: str
+    detail: str
+    hint: str
+
+
+def doubts(runs: Sequence[Record]) -> tuple[Doubt, ...]:
+    """What speaks against trusting the figures of one trial's runs; nothing where none is ok."""
+    ok = [run for run in runs if run.status == "ok" and run.samples_per_s]
+    return tuple(_doubts(ok)) if ok else ()
+
+
+def _doubts(runs: Sequence[Record]) -> Iterator[Doubt]:
+    first = runs[0]
+    if not first.parity.proven:
+        hint = f"dlsuite parity --framework {first.framework}"
+        yield Doubt("not proven to be the same work", str(first.parity.reason), hint)
+    if len(runs) < FEW_RUNS:
+        yield Doubt("too few runs", f"{len(runs)}", f"--repeats {FEW_RUNS} or more")
+    unsteady = sum(run.steady is False for run in runs)
+    if unsteady:
+        hint = "a larger max_warmup_blocks in the suite, or a quieter machine"
+        yield Doubt("not steady after warm-up", f"{unsteady} of {len(runs)} runs", hint)
+    spread = stats.summarise([run.samples_per_s or 0 for run in runs]).spread
+    if spread is not None and spread > HIGH_SPREAD:
+        hint = "more --repeats; to compare on a noisy machine, --turns"
+        yield Doubt("runs differ much", f"±{spread:.1%}", hint)
+    threads, cpus = _threads(first), len(first.environment.get("cpus") or [])
+    if threads is not None and threads != cpus:
+        hint = "the framework took other threads than it was told; report it"
+        yield Doubt("other threads than cores", f"{threads} on {cpus}", hint)
+    governor = first.environment.get("governor")
+    if governor not in STEADY_GOVERNORS:
+        hint = "cpupower frequency-set --governor performance"
+        yield Doubt("the CPU's frequency changes", f"governor {governor}", hint)
+
+
+def _threads(run: Record) -> int | None:
+    """As the framework told; None where it does not."""
+    device = (run.environment.get("worker") or {}).get("device") or {}
+    threads = device.get("threads")
+    return int(threads) if threads is not None else None
