@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-CUDA_ONLY = re.compile(r"^(nvidia-|cuda-|jax-cuda|triton)")
+CUDA_ONLY = re.compile(r"^(nvidia-(?!ml-py)|cuda-|jax-cuda|triton)")
 
 
 def main(cuda_lock: Path, wheels: Path, cpu_lock: Path) -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from suite import events
+from suite import events, telemetry
 from suite.engines.base import Engine, EngineLost, Event, Outcome, Prepared
 from suite.errors import EngineError
 from suite.events import ProtocolError
 from suite.records import Error, Status
+from suite.telemetry import Sample
+from suite.worker.telemetry import FILE
 
 LIKELY = {
     "SIGKILL": "the kernel does so when memory runs out",
@@ -27,6 +29,7 @@ class Attempt:
     status: Status
     error: Error | None
     events: list[Event]
+    samples: list[Sample] = field(default_factory=list)  # the telemetry's
     total_s: float | None = None  # from its start to its verdict
     engine_s: float | None = None  # what the engine took beyond the worker's own life
 
@@ -79,6 +82,7 @@ def attempt(
         status=status,
         error=error,
         events=said,
+        samples=telemetry.read(folder / "results" / FILE),
         total_s=time.monotonic() - started_s,
         engine_s=outcome.engine_s,
     )

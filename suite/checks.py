@@ -10,6 +10,7 @@ from suite.records import Record
 
 FEW_RUNS = 3
 HIGH_SPREAD = 0.05
+BUSY_CORES = 0.25  # of others than the worker, in the mean over its blocks
 STEADY_GOVERNORS = (None, "performance")
 
 
@@ -51,6 +52,27 @@ def _doubts(runs: Sequence[Record]) -> Iterator[Doubt]:
     if governor not in STEADY_GOVERNORS:
         hint = "cpupower frequency-set --governor performance"
         yield Doubt("the CPU's frequency changes", f"governor {governor}", hint)
+    yield from _machine(runs)
+
+
+def _machine(runs: Sequence[Record]) -> Iterator[Doubt]:
+    """What the telemetry says of others on the machine, and of a GPU that could not do its best."""
+    told = [run.telemetry for run in runs if run.telemetry]
+    busy = max((each.other_cores or 0 for each in told), default=0)
+    if busy > BUSY_CORES:
+        yield Doubt("something else ran", f"on {busy:.1f} cores", "end it, and run again")
+    stolen = max((each.steal_cores or 0 for each in told), default=0)
+    if stolen > BUSY_CORES:
+        hint = "a machine of your own; to compare, --turns"
+        yield Doubt("the hypervisor gave time to others", f"{stolen:.1f} cores", hint)
+    gpus = [each.gpu for each in told if each.gpu]
+    if any(gpu.other_processes for gpu in gpus):
+        most = max(gpu.other_processes or 0 for gpu in gpus)
+        yield Doubt("the GPU was shared", f"{most} other processes", "see nvidia-smi, end them")
+    throttled = dict.fromkeys(reason for gpu in gpus for reason in gpu.throttled or ())
+    if throttled:
+        hint = "cool it, or see nvidia-smi -q -d PERFORMANCE,POWER"
+        yield Doubt("the GPU was throttled", ", ".join(throttled), hint)
 
 
 def _threads(run: Record) -> int | None:

@@ -9,6 +9,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from pydantic import AfterValidator as After
 from pydantic import (
     Field,
+    NonNegativeFloat,
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
@@ -232,6 +233,8 @@ class Measure(Closed):
     min_measure_s: PositiveFloat = 2
     max_measure_s: PositiveFloat = 5
     relative_error: PositiveFloat = 0.01
+    sample_s: NonNegativeFloat = 0.25  # between two looks of the telemetry; 0: none
+    idle_s: NonNegativeFloat = 1.0  # of the idle machine, where its power can be read
 
 
 class Workload(Closed):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from suite import events
+from suite import events, telemetry
 from suite.attempt import Attempt
 from suite.engines.base import Event, Prepared
 from suite.inputs import Inputs
@@ -93,6 +93,7 @@ def measured(done: Attempt, batch_size: int) -> dict[str, Any]:
         "steady": events.one(said, "warm").get("steady"),
         "samples_per_s": samples / measured_s if steady else None,
         "epochs": tuple(Epoch(**_fields(each, Epoch)) for each in events.of(said, "epoch")),
+        "telemetry": telemetry.summarise(done.samples, said, trained=samples) if steady else None,
         "memory": Memory(**_fields(events.one(said, "memory"), Memory)),
     }
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from suite.errors import ResultsError
 from suite.manifest import Measure, Repeats
 from suite.paths import write_atomically
+from suite.telemetry import Telemetry
 
 SCHEMA_VERSION = 3  # 3: measure, repeats, times.total_s; 2: input, data_origin; 1: the first
 
@@ -115,7 +116,7 @@ class Record(Strict):
     samples_per_s: float | None = None
     epochs: tuple[Epoch, ...] = ()
     memory: Memory = Memory()
-    power: dict[str, Any] | None = None
+    telemetry: Telemetry | None = None
     parity: Parity
     log: str | None = None
 

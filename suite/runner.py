@@ -28,6 +28,7 @@ from suite.models import MODELS
 from suite.plan import Plan, Run, Trial
 from suite.progress import Progress
 from suite.records import Error, Parity, Record, RunFolder, Status
+from suite.worker.telemetry import FILE
 
 
 @dataclass(frozen=True)
@@ -276,8 +277,9 @@ class Runner:
             deadline_s=plan.deadline_s * (turns.workers if turns else 1),
             on_event=partial(self._progress.event, run),
         )
-        said = trial_folder / "results" / "events.jsonl"
-        if said.exists():
-            shutil.copyfile(said, folder.logs / f"{run.name}.events.jsonl")
+        for name in ("events.jsonl", FILE):
+            said = trial_folder / "results" / name
+            if said.exists():
+                shutil.copyfile(said, folder.logs / f"{run.name}.{name}")
         shutil.rmtree(trial_folder, ignore_errors=True)
         return done

@@ -2,6 +2,7 @@ import pytest
 
 from suite.checks import doubts
 from suite.records import Parity
+from suite.telemetry import Gpu, Telemetry
 from tests.test_records import record
 
 CALM = {"cpus": [0, 1], "governor": None, "worker": {"device": {"threads": 2}}}
@@ -49,3 +50,46 @@ def test_what_cannot_be_known_raises_none() -> None:
 
 def test_of_runs_that_failed_there_is_no_figure_to_doubt() -> None:
     assert doubts([record(status="failed", parity=Parity(proven=False))]) == ()
+
+
+CALM_MACHINE = Telemetry(
+    samples=9,
+    rss_peak_bytes=1,
+    cores=1.9,
+    other_cores=0.1,
+    steal_cores=0.0,
+    cpu_energy=None,
+    gpu=Gpu(
+        uuid="GPU-a",
+        used_peak_bytes=1,
+        used_mean_bytes=1,
+        utilisation=0.9,
+        sm_clock_mhz=1500,
+        sm_clock_min_mhz=1400,
+        temperature_max_c=60,
+        throttled=(),
+        other_processes=0,
+        energy=None,
+    ),
+)
+
+
+def gpu(**changes: object) -> dict[str, object]:
+    assert CALM_MACHINE.gpu is not None
+    return {"gpu": CALM_MACHINE.gpu.model_copy(update=changes)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, []),
+        ({"other_cores": 0.6}, ["something else ran: on 0.6 cores"]),
+        ({"steal_cores": 0.3}, ["the hypervisor gave time to others: 0.3 cores"]),
+        (gpu(other_processes=2), ["the GPU was shared: 2 other processes"]),
+        (gpu(throttled=("power cap",)), ["the GPU was throttled: power cap"]),
+    ],
+)
+def test_what_the_telemetry_saw_beside_the_worker(
+    changes: dict[str, object], told: list[str]
+) -> None:
+    assert kinds(telemetry=CALM_MACHINE.model_copy(update=changes)) == told

@@ -11,7 +11,7 @@ from suite.records import Parity, Record
 KEYS = """schema_version run_id suite trial_id framework framework_version variant track model
 parameters flops_per_sample dataset data_origin input mode batch_size precision optimizer device
 repeat seed measure repeats turns steady status error engine image_id environment times blocks
-samples_per_s epochs memory power parity log"""
+samples_per_s epochs memory telemetry parity log"""
 
 
 def record(**changes: object) -> Record:

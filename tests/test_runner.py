@@ -78,7 +78,7 @@ def test_what_the_worker_measured_is_in_the_record(
     assert [block.warmup for block in record.blocks] == [True, False, False]
     assert record.samples_per_s == pytest.approx(20 * 64 / 4, rel=1e-3)
     assert record.epochs[0].test_accuracy == 0.91
-    assert record.memory.host_rss_peak_bytes == 1000 and record.power is None
+    assert record.memory.host_rss_peak_bytes == 1000 and record.telemetry is None
     assert record.environment["worker"] == {"versions": {}, "device": {"threads": 2}}
     folder = tmp_path / "results" / "latest"
     assert record.log is not None and (folder / record.log).is_file()

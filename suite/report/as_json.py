@@ -47,6 +47,7 @@ def _trial(summary: TrialSummary) -> dict[str, Any]:
         "epoch_s": summary.epoch_s,
         "accuracy": summary.accuracy,
         "host_rss_peak_bytes": summary.host_rss_peak_bytes,
+        "energy": summary.energy.model_dump() if summary.energy else None,
         "doubts": [asdict(doubt) for doubt in summary.doubts],
         "parity": summary.parity.model_dump(),
     }

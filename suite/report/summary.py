@@ -10,6 +10,7 @@ from suite import stats
 from suite.checks import Doubt, doubts
 from suite.records import Error, Parity, Record, Status
 from suite.repeats import Enough, enough, spent_s
+from suite.telemetry import Energy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +28,7 @@ class TrialSummary:
     epoch_s: float | None
     accuracy: float | None  # on the test split, after the last epoch
     host_rss_peak_bytes: int | None
+    energy: Energy | None  # of the run with the median gross joules per sample
     parity: Parity
     doubts: tuple[Doubt, ...]
 
@@ -66,9 +68,18 @@ def _trial(runs: list[Record], spent: float) -> TrialSummary:
         accuracy=_median([epoch.test_accuracy for epoch in epochs]),
         host_rss_peak_bytes=max((run.memory.host_rss_peak_bytes or 0 for run in ok), default=0)
         or None,
+        energy=_energy(ok),
         parity=runs[0].parity,
         doubts=doubts(runs),
     )
+
+
+def _energy(runs: Sequence[Record]) -> Energy | None:
+    """The GPU's where there is one, else that of the CPU's packages."""
+    told = [run.telemetry for run in runs if run.telemetry]
+    found = [each.gpu.energy if each.gpu else each.cpu_energy for each in told]
+    known = sorted((each for each in found if each), key=lambda each: each.gross_j_per_sample)
+    return known[(len(known) - 1) // 2] if known else None
 
 
 def _median(values: Sequence[float | None]) -> float | None:

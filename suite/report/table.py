@@ -16,6 +16,7 @@ from suite.report.summary import TrialSummary
 
 PIPED_WIDTH = 120
 PROVEN, UNPROVEN, UNKNOWN = "=", "?", "-"
+ENERGY = "J/image, net"
 DISPENSABLE = ("first step", "memory", "epoch", "rel.", "runs", "variant")
 JUSTIFY: dict[str, JustifyMethod] = {
     "framework": "left",
@@ -68,7 +69,7 @@ def _table(title: str, trials: list[TrialSummary], width: int) -> Table:
     proven = [trial for trial in trials if trial.parity.proven] or trials
     fastest = proven[0].samples_per_s.median
     rows = [_cells(trial, fastest) for trial in trials]
-    columns = list(rows[0])
+    columns = [name for name in rows[0] if name != ENERGY or any(trial.energy for trial in trials)]
     for spare in DISPENSABLE:
         widths = [max(len(name), *(len(row[name]) for row in rows)) for name in columns]
         if sum(widths) + 2 * len(columns) <= width:
@@ -103,9 +104,17 @@ def _cells(trial: TrialSummary, fastest: float | None) -> dict[str, str]:
         "epoch": _number(trial.epoch_s, "{:.1f} s"),
         "accuracy": _number(trial.accuracy, "{:.2%}"),
         "memory": _number(memory / 2**20 if memory else None, "{:,.0f} MiB"),
+        ENERGY: _energy(trial),
         "par.": PROVEN if trial.parity.proven else UNPROVEN,
         "status": trial.status + (f" ({bad} of {len(trial.statuses)} runs)" if bad else ""),
     }
+
+
+def _energy(trial: TrialSummary) -> str:
+    energy = trial.energy
+    if energy is None:
+        return UNKNOWN
+    return f"{energy.gross_j_per_sample:.3g}, {_number(energy.net_j_per_sample, '{:.3g}')}"
 
 
 def _name(trial: TrialSummary) -> str:
@@ -130,6 +139,7 @@ def _notes(trials: list[TrialSummary]) -> Iterator[Text]:
         "images/s, first step: median over runs, each a fresh process; spread: half the bootstrap "
         "interval of images/s (of 3 runs: from the lowest to the highest); rel.: to the fastest "
         "proven; epoch, accuracy: of the first run; memory: largest peak of the host process; "
+        "J/image: of the GPU, else of the CPU's packages; net: less what the idle machine takes; "
         "par.: = proven to be the same work, ? not"
     )
 

@@ -8,12 +8,13 @@ import resource
 import sys
 import time
 import traceback
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from . import turns
+from . import telemetry, turns
 from .frameworks import load
 from .loop import MODES
 from .protocol import Events, Session, Trial, read_weights
@@ -36,13 +37,16 @@ def main(folder: Path) -> int:
 
 
 def _work(trial: Trial, events: Events) -> None:
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, trial.cpus)
     # Before OpenMP is loaded: MXNet, left alone, takes half the CPUs, as if each were two threads.
     os.environ["OMP_NUM_THREADS"] = str(len(trial.cpus))
-    with turns.of(trial):
-        framework, session = _start(trial, events)
-    MODES[trial.mode](trial, session, framework.LAYOUT, events.emit)
+    os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # telemetry's GPU is then the framework's
+    with ExitStack() as stack:
+        with turns.of(trial):
+            stack.enter_context(telemetry.sampling(trial))
+            if hasattr(os, "sched_setaffinity"):  # of the worker, not of the sampler
+                os.sched_setaffinity(0, trial.cpus)
+            framework, session = _start(trial, events)
+        MODES[trial.mode](trial, session, framework.LAYOUT, events.emit)
     events.emit("memory", host_rss_peak_bytes=_rss_peak_bytes())
     events.emit("finished")
 

@@ -6,6 +6,7 @@ from suite.manifest import Repeats
 from suite.records import Epoch, Error, Parity, Record
 from suite.report import as_json, table
 from suite.report.summary import summarise
+from suite.telemetry import Energy, Telemetry
 from tests.test_records import record
 
 EPOCH = Epoch(
@@ -15,6 +16,17 @@ EPOCH = Epoch(
     train_accuracy=0.97,
     test_loss=0.1,
     test_accuracy=0.9691,
+)
+
+
+TOLD = Telemetry(
+    samples=9,
+    rss_peak_bytes=None,
+    cores=None,
+    other_cores=None,
+    steal_cores=None,
+    cpu_energy=None,
+    gpu=None,
 )
 
 
@@ -123,3 +135,24 @@ def test_each_kind_of_doubt_is_told_once_with_all_whom_it_concerns() -> None:
     assert lines[at + 1] == "  hint: --repeats 3 or more"
     doubt = json.loads(as_json.render("r", summarise(found), []))["trials"][0]["doubts"][0]
     assert doubt == {"kind": "too few runs", "detail": "1", "hint": "--repeats 3 or more"}
+
+
+def test_energy_has_a_column_where_any_is_known() -> None:
+    energy = Energy(
+        source="counter",
+        gross_j=100,
+        net_j=80,
+        gross_j_per_sample=0.0123,
+        net_j_per_sample=0.0098,
+        idle_power_w=70,
+    )
+    found = [record(repeat=repeat, samples_per_s=100.0) for repeat in range(3)]
+    told = TOLD.model_copy(update={"cpu_energy": energy})
+    console = Console(width=150, no_color=True)
+    with console.capture() as captured:
+        summaries = summarise([each.model_copy(update={"telemetry": told}) for each in found])
+        console.print(table.render(summaries, 150))
+    assert "J/image, net" in captured.get() and "0.0123, 0.0098" in captured.get()
+    assert "J/image, net" not in rendered()
+    values = json.loads(as_json.render("r", summaries, []))["trials"][0]
+    assert values["energy"]["source"] == "counter"

@@ -1,0 +1,124 @@
+/* What stands in for libnvidia-ml.so.1 in the tests, at its ABI: two GPUs of 100 W and 200 W, the
+ * first with a foreign process. What goes wrong with the first GPU, from half a second on:
+ *   FAKE_NVML = fine | absent (it has no energy counter) | wraps | fails (the counter) | vanishes
+ * Since when is told by a file's first use, the start of this process.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { SUCCESS = 0, NOT_SUPPORTED = 3, NOT_FOUND = 6, GPU_IS_LOST = 15, UNKNOWN = 999 };
+typedef struct { int number; } *Device;
+typedef struct { unsigned long long total, free, used; } Memory;
+typedef struct { unsigned int gpu, memory; } Rates;
+typedef struct { unsigned int pid; unsigned long long used; unsigned int gi, ci; } Process;
+
+static struct { int number; } gpus[2] = {{0}, {1}};
+static const char *const uuids[2] = {"GPU-aaaa", "GPU-bbbb"};
+static const unsigned int watts[2] = {100, 200};
+static struct timespec begun;
+
+static double passed_s(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - begun.tv_sec) + (double)(now.tv_nsec - begun.tv_nsec) / 1e9;
+}
+
+static int is(const char *fault) {
+    const char *told = getenv("FAKE_NVML");
+    return told && strcmp(told, fault) == 0;
+}
+
+static int late(Device device, const char *fault) {
+    return device->number == 0 && is(fault) && passed_s() > 0.5;
+}
+
+static int lost(Device device) { return late(device, "vanishes") ? GPU_IS_LOST : SUCCESS; }
+
+int nvmlInitWithFlags(unsigned int flags) {
+    (void)flags;
+    clock_gettime(CLOCK_MONOTONIC, &begun);
+    return SUCCESS;
+}
+
+const char *nvmlErrorString(int code) { return code == GPU_IS_LOST ? "GPU is lost" : "failed"; }
+
+int nvmlDeviceGetCount_v2(unsigned int *count) { *count = 2; return SUCCESS; }
+
+int nvmlDeviceGetHandleByIndex_v2(unsigned int index, Device *device) {
+    if (index > 1) return NOT_FOUND;
+    *device = (Device)&gpus[index];
+    return SUCCESS;
+}
+
+int nvmlDeviceGetHandleByUUID(const char *uuid, Device *device) {
+    for (unsigned int i = 0; i < 2; i++)
+        if (strcmp(uuid, uuids[i]) == 0) return nvmlDeviceGetHandleByIndex_v2(i, device);
+    return NOT_FOUND;
+}
+
+int nvmlDeviceGetUUID(Device device, char *uuid, unsigned int length) {
+    snprintf(uuid, length, "%s", uuids[device->number]);
+    return SUCCESS;
+}
+
+int nvmlDeviceGetMemoryInfo(Device device, Memory *memory) {
+    memory->total = 1ULL << 34;
+    memory->used = (1ULL << 30) * (unsigned)(device->number + 1);
+    memory->free = memory->total - memory->used;
+    return lost(device);
+}
+
+int nvmlDeviceGetTotalEnergyConsumption(Device device, unsigned long long *millijoules) {
+    double joules = 1000 + watts[device->number] * passed_s();
+    if (device->number == 0 && is("absent")) return NOT_SUPPORTED;
+    if (late(device, "fails")) return UNKNOWN;
+    if (late(device, "wraps")) joules -= 1000;
+    *millijoules = (unsigned long long)(joules * 1e3);
+    return lost(device);
+}
+
+int nvmlDeviceGetPowerUsage(Device device, unsigned int *milliwatts) {
+    *milliwatts = watts[device->number] * 1000;
+    return lost(device);
+}
+
+int nvmlDeviceGetUtilizationRates(Device device, Rates *rates) {
+    rates->gpu = 90;
+    rates->memory = 40;
+    return lost(device);
+}
+
+int nvmlDeviceGetClockInfo(Device device, int type, unsigned int *mhz) {
+    *mhz = type == 1 ? 1500 : 0; /* NVML_CLOCK_SM */
+    return lost(device);
+}
+
+int nvmlDeviceGetTemperature(Device device, int sensor, unsigned int *celsius) {
+    *celsius = sensor == 0 ? 60 : 0;
+    return lost(device);
+}
+
+/* An older driver: it has not the newer name, nvmlDeviceGetCurrentClocksEventReasons. */
+int nvmlDeviceGetCurrentClocksThrottleReasons(Device device, unsigned long long *reasons) {
+    *reasons = device->number == 0 ? 0x4 : 0x1; /* power cap; idle */
+    return lost(device);
+}
+
+int nvmlDeviceGetComputeRunningProcesses_v3(Device device, unsigned int *count, Process *found) {
+    if (lost(device)) return GPU_IS_LOST;
+    if (device->number == 1) {
+        *count = 0;
+        return SUCCESS;
+    }
+    if (found == NULL || *count == 0) {
+        *count = 1;
+        return found == NULL ? 7 : SUCCESS; /* NVML_ERROR_INSUFFICIENT_SIZE */
+    }
+    *count = 1;
+    memset(found, 0, sizeof *found);
+    found->pid = 1;
+    return SUCCESS;
+}
