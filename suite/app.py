@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from suite import conformance as conformance_test
-from suite import datasets, manifest, planfile, records
+from suite import datasets, limit, manifest, planfile, records
 from suite import doctor as diagnosis
 from suite.app_run import folder_of, progress, show
 from suite.errors import (
@@ -55,9 +55,9 @@ def report(run: Path, *, results: Path, as_json: bool) -> None:
     summaries = summarise(found)
     missing = planfile.missing(folder, found)
     if as_json:
-        print(json_report.render(found[0].run_id, summaries, missing))
+        print(json_report.render(found[0].run_id, summaries, missing, limit.read(folder)))
         return
-    show(summaries)
+    show(summaries, limit.read(folder))
     if missing:
         text = f"{len(missing)} planned runs have no record yet; dlsuite resume {run} does them"
         table.console().print(text, soft_wrap=True)

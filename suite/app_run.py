@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from suite import datasets, manifest, owners, planfile, records, reference
+from suite import datasets, limit, manifest, owners, planfile, records, reference
 from suite.engines import choice
 from suite.engines.base import Engine
 from suite.engines.choice import Wanted
@@ -136,7 +136,7 @@ def resume(run: Path, *, results: Path, if_busy: IfBusy) -> None:
 
 def _conclude(done: list[records.Record], folder: records.RunFolder) -> None:
     """Print the table of a finished plan; raise what its records have to complain of."""
-    show(summarise(done))
+    show(summarise(done), limit.read(folder.path))
     bad = [each for each in done if each.status not in ("ok", "skipped")]
     if bad or not any(each.status == "ok" for each in done):
         raise RunsFailed(
@@ -157,9 +157,9 @@ def folder_of(run: Path, results: Path) -> Path:
     return (run if run.is_dir() else results / run).resolve()
 
 
-def show(summaries: list[TrialSummary]) -> None:
+def show(summaries: list[TrialSummary], reached: limit.Limit | None) -> None:
     console = table.console()
-    console.print(table.render(summaries, console.width))
+    console.print(table.render(summaries, console.width, reached))
 
 
 def _unproven(record: records.Record) -> bool:

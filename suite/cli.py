@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from suite import app, app_compare, app_docker, app_proof, app_run
+from suite import app, app_compare, app_docker, app_limit, app_proof, app_run
 from suite.engines.choice import Wanted
 from suite.parity import STEPS
 from suite.report import table
@@ -200,6 +200,27 @@ def report(
     Example: dlsuite report results/latest --format json
     """
     app.report(run, results=results, as_json=format is Format.json)
+
+
+@cli.command()
+def limit(
+    framework: Frameworks = None,
+    format: Annotated[Format, typer.Option(help="table, or json and nothing else.")] = Format.table,
+    engine: EngineName = Engine.auto,
+    gpus: GpuChoice = "0",
+    memory: MemoryLimit = None,
+    if_busy: Busy = IfBusy.wait,
+) -> None:
+    """Measure what the device can do at most: matrix products in each precision, and copies.
+
+    `dlsuite run` does so too, and says how near each row comes to it.
+    """
+    app_limit.limit(
+        framework or [],
+        as_json=format is Format.json,
+        wanted=Wanted(engine=engine.value, gpus=gpus, memory=memory),
+        if_busy=if_busy.value,
+    )
 
 
 @cli.command()

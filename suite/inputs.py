@@ -22,7 +22,7 @@ from suite.plan import Trial
 from suite.sources import Say
 from suite.worker.protocol import SCHEMA_VERSION
 
-Mode = Literal["train", "parity"]
+Mode = Literal["train", "parity", "limit"]
 FLOAT32_BYTES = 4
 
 

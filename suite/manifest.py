@@ -280,6 +280,7 @@ class SuiteManifest(Closed):
     title: str
     seed: NonNegativeInt
     repeats: Repeats
+    limit: bool = True  # measure what the device can do at most, before the runs
     turns: bool = False  # the trials of a workload run at once, and take turns block by block
     deadline_s: PositiveFloat
     track: Literal["equal"]  # float32, the same cores and threads

@@ -56,6 +56,7 @@ class Plan:
     measure: Measure
     repeats: Repeats
     turns: bool
+    limit: bool
     deadline_s: float
     trials: tuple[Trial, ...]
     runs: tuple[Run, ...]  # the most there may be; suite/repeats.py says which are wanted
@@ -114,6 +115,7 @@ def expand(
         measure=suite.measure,
         repeats=suite.repeats,
         turns=suite.turns,
+        limit=suite.limit,
         deadline_s=suite.deadline_s,
         trials=trials,
         runs=runs,

@@ -41,6 +41,7 @@ def record(
         model=work.model,
         parameters=built.get("parameters"),
         flops_per_sample=given.architecture.flops_per_sample(work.mode),
+        bytes_per_sample=given.architecture.bytes_per_sample(work.mode, work.batch_size),
         dataset=work.dataset,
         data_origin=given.origin,
         input=work.input,

@@ -92,6 +92,7 @@ class Record(Strict):
     model: str
     parameters: int | None = None
     flops_per_sample: int
+    bytes_per_sample: float  # that must go to and from memory at least
     dataset: str
     data_origin: str  # where the dataset came from
     input: str  # where each batch lay before its step: disk, host or device

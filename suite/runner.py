@@ -12,6 +12,7 @@ from pathlib import Path
 from suite import (
     environment,
     inputs,
+    limit,
     manifest,
     parity,
     recording,
@@ -71,11 +72,32 @@ class Runner:
             )
             given.must_fit(workload, self._engine.host["memory_bytes"], workers)
         marks = self._marks(plan, prepared_inputs)
+        self._limit(plan, prepared_inputs, folder)
         self._progress.planned(plan)
         for group in plan.groups:
             runs = repeats.wanted(plan, group, records)
             records += self._run_together(plan, runs, prepared_inputs, marks, folder)
         return records
+
+    def _limit(self, plan: Plan, given: dict[Workload, Inputs], folder: RunFolder) -> None:
+        """Measure the device's limit, once for the run."""
+        if plan.limit and limit.read(folder.path) is None:
+            found = self.measure_limit(plan, given)
+            if found.best:
+                with folder.writing(limit.NAME):
+                    limit.write(folder.path, found)
+
+    def measure_limit(self, plan: Plan, given: dict[Workload, Inputs]) -> limit.Limit:
+        """What the plan's device can do at most, by the frameworks that were prepared."""
+        trial = plan.trials[0]
+        return limit.measure(
+            self._engine,
+            trial,
+            {name: ready for name, ready in self._ready.items() if isinstance(ready, Prepared)},
+            given[trial.workload],
+            work=self.work,
+            say=self._progress.say,
+        )
 
     def _run_together(
         self,

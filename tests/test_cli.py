@@ -20,7 +20,7 @@ from suite.paths import MANIFESTS, REPOSITORY
 DLSUITE = Path(sys.executable).with_name("dlsuite")
 COMMANDS = (
     *("run", "resume", "parity", "selftest", "report", "data", "images", "shell", "clean"),
-    *("list", "doctor", "conformance", "compare"),
+    *("list", "doctor", "conformance", "compare", "limit"),
 )
 
 
@@ -41,7 +41,8 @@ def short_suite(folder: Path) -> str:
     suite = manifest.suite("quick")
     workloads = tuple(each.model_copy(update={"epochs": 0}) for each in suite.workloads)
     measure = Measure(block_s=0.2, max_warmup_blocks=2, min_measure_s=1, max_measure_s=2)
-    short = suite.model_copy(update={"name": "short", "workloads": workloads, "measure": measure})
+    changes = {"name": "short", "workloads": workloads, "measure": measure, "limit": False}
+    short = suite.model_copy(update=changes)
     (folder / "short.yaml").write_text(yaml.safe_dump(short.model_dump(mode="json")))
     return "short.yaml"
 
@@ -261,3 +262,22 @@ def test_an_epoch_run_has_938_steps_and_its_parts(quick_run: Path) -> None:
 def test_the_table_marks_every_proven_row(quick_run: Path) -> None:
     rows = [line.split() for line in (quick_run / "table.txt").read_text().splitlines()]
     assert sum(row[-2:] == ["=", "ok"] for row in rows) == 4
+
+
+def test_the_limit_is_measured_once_and_each_row_told_its_share(quick_run: Path) -> None:
+    report = json.loads(dlsuite("report", "--format", "json", folder=quick_run).stdout)
+    best = report["limit"]["best"]
+    assert {"matmul_float32", "matmul_bfloat16", "copy"} == set(best)
+    assert set(report["limit"]["by_framework"]) == {"pytorch", "tensorflow", "jax", "mxnet"}
+    # Any core of this century: a few operations in each of a billion cycles, and less than a peta.
+    assert 1e9 < best["matmul_float32"]["work_per_s"] < 1e15
+    assert 1e8 < best["copy"]["work_per_s"] < 1e14
+    for trial in report["trials"]:
+        assert 0 < trial["of_limit"]["compute"] < 1.5
+
+
+def test_limit_prints_what_each_framework_shows(tmp_path: Path) -> None:
+    reply = dlsuite("limit", "--framework", "mxnet", folder=tmp_path)
+    assert reply.returncode == 0, reply.stderr
+    rows = [line.split() for line in reply.stdout.splitlines()]
+    assert [row[0] for row in rows if len(row) == 3] == ["operation", "matmul_float32", "copy"]

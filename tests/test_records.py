@@ -9,9 +9,9 @@ from suite.manifest import Measure, Repeats
 from suite.records import Parity, Record
 
 KEYS = """schema_version run_id suite trial_id framework framework_version variant track model
-parameters flops_per_sample dataset data_origin input mode batch_size precision optimizer device
-repeat seed measure repeats turns steady status error engine image_id environment times blocks
-samples_per_s epochs memory telemetry parity log"""
+parameters flops_per_sample bytes_per_sample dataset data_origin input mode batch_size
+precision optimizer device repeat seed measure repeats turns steady status error engine
+image_id environment times blocks samples_per_s epochs memory telemetry parity log"""
 
 
 def record(**changes: object) -> Record:
@@ -24,6 +24,7 @@ def record(**changes: object) -> Record:
         "track": "equal",
         "model": "lenet",
         "flops_per_sample": 1,
+        "bytes_per_sample": 1,
         "dataset": "mnist",
         "data_origin": "made here",
         "input": "host",

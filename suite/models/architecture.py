@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.models.branches import series_macs, series_shapes, series_to_json
+from suite.models.branches import series_macs, series_shapes, series_to_json, series_values
 from suite.models.layers import Layer, Parameter, Shape
 
 
@@ -62,6 +62,17 @@ class Architecture:
         each = zip(self.layers, self.shapes(), strict=False)
         first = next(macs for layer, shape in each if (macs := layer.macs(shape)))
         return 3 * forward - 2 * first
+
+    def bytes_per_sample(self, mode: str, batch_size: int) -> float:
+        """What must go to and from memory at least, in float32, were every operation joined to the
+        convolution or matrix product beside it and nothing kept in a cache.
+
+        Training reads and writes as much again for the gradients of inputs and of weights; it
+        reads the weights three times a batch, writes and reads their gradients and writes them.
+        """
+        values = series_values(self.layers, self.input_shape)
+        times, weights = (1, 1) if mode == "infer" else (3, 6)
+        return 4 * (times * values + weights * self.parameter_count / batch_size)
 
     def initial_weights(self, seed: int) -> NDArray[np.float32]:
         """One flat vector, in the order of `parameters`."""

@@ -24,6 +24,9 @@ class Branches(Layer):
     def macs(self, shape: Shape) -> int:
         return sum(series_macs(branch, shape) for branch in self.branches)
 
+    def values(self, shape: Shape) -> int:
+        return sum(series_values(branch, shape) for branch in self.branches)
+
     def leaves(self) -> Iterator[Layer]:
         for branch in self.branches:
             for layer in branch:
@@ -74,3 +77,8 @@ def series_to_json(layers: tuple[Layer, ...], shape: Shape) -> list[dict[str, An
 def series_macs(layers: tuple[Layer, ...], shape: Shape) -> int:
     shapes = series_shapes(layers, shape)
     return sum(layer.macs(before) for layer, before in zip(layers, shapes, strict=False))
+
+
+def series_values(layers: tuple[Layer, ...], shape: Shape) -> int:
+    shapes = series_shapes(layers, shape)
+    return sum(layer.values(before) for layer, before in zip(layers, shapes, strict=False))

@@ -54,6 +54,12 @@ class Layer:
         """Multiply-accumulates of one sample's forward pass, for an input of `shape`."""
         return 0
 
+    def values(self, shape: Shape) -> int:
+        """What a sample's forward pass must read and write at least, weights apart: the input and
+        output of a layer that multiplies; all others can be joined to one that does.
+        """
+        return math.prod(shape) + math.prod(self.output_shape(shape)) if self.macs(shape) else 0
+
     def leaves(self) -> Iterator[Layer]:
         """Itself, or the layers inside it, in order."""
         yield self

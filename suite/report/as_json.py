@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+from suite.limit import Limit, share
 from suite.report.summary import TrialSummary
 
 IDENTITY = (
@@ -23,14 +24,27 @@ IDENTITY = (
 )
 
 
-def render(run_id: str, summaries: list[TrialSummary], missing: list[str]) -> str:
-    """One object: run_id, its trials, fastest first, and the planned runs without a record."""
-    trials = [_trial(each) for each in summaries]
-    return json.dumps({"run_id": run_id, "trials": trials, "missing": missing}, indent=1)
+def render(
+    run_id: str,
+    summaries: list[TrialSummary],
+    missing: list[str],
+    limit: Limit | None = None,
+) -> str:
+    """One object: run_id, its trials, fastest first, the planned runs without a record, and what
+    the device can do at most.
+    """
+    values = {
+        "run_id": run_id,
+        "trials": [_trial(each, limit) for each in summaries],
+        "missing": missing,
+        "limit": limit.model_dump() if limit else None,
+    }
+    return json.dumps(values, indent=1)
 
 
-def _trial(summary: TrialSummary) -> dict[str, Any]:
+def _trial(summary: TrialSummary, limit: Limit | None) -> dict[str, Any]:
     rate = summary.samples_per_s
+    reached = share(summary.record, rate.median, limit)
     return {
         **{key: getattr(summary.record, key) for key in IDENTITY},
         "framework_version": summary.framework_version,
@@ -43,6 +57,7 @@ def _trial(summary: TrialSummary) -> dict[str, Any]:
             "ci_low": rate.ci_low,
             "ci_high": rate.ci_high,
         },
+        "of_limit": {**asdict(reached), "near": reached.near} if reached else None,
         "first_step_s": summary.first_step_s,
         "epoch_s": summary.epoch_s,
         "accuracy": summary.accuracy,

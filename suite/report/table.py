@@ -11,13 +11,14 @@ from rich.table import Table
 from rich.text import Text
 
 from suite import manifest
+from suite.limit import Limit, share
 from suite.records import Record
 from suite.report.summary import TrialSummary
 
 PIPED_WIDTH = 120
 PROVEN, UNPROVEN, UNKNOWN = "=", "?", "-"
-ENERGY = "J/image, net"
-DISPENSABLE = ("first step", "memory", "epoch", "rel.", "runs", "variant")
+ENERGY, OF_LIMIT = "J/image, net", "of peak"
+DISPENSABLE = ("first step", "memory", "epoch", "rel.", "runs", ENERGY, OF_LIMIT, "variant")
 JUSTIFY: dict[str, JustifyMethod] = {
     "framework": "left",
     "variant": "left",
@@ -34,7 +35,9 @@ def console(*, stderr: bool = False) -> Console:
     return found
 
 
-def render(summaries: list[TrialSummary], width: int = PIPED_WIDTH) -> RenderableType:
+def render(
+    summaries: list[TrialSummary], width: int = PIPED_WIDTH, limit: Limit | None = None
+) -> RenderableType:
     """One table for each workload, with notes on what did not go well.
 
     Where `width` is too small, whole columns go, the least needed first; none is cut.
@@ -42,7 +45,7 @@ def render(summaries: list[TrialSummary], width: int = PIPED_WIDTH) -> Renderabl
     parts: list[RenderableType] = []
     for title, group in groupby(sorted(summaries, key=_order), key=lambda each: title_of(each)):
         trials = list(group)
-        parts += [_table(title, trials, width), *_notes(trials)]
+        parts += [_table(title, trials, width, limit), *_notes(trials)]
     return Group(*parts)
 
 
@@ -65,16 +68,18 @@ def _device(record: Record) -> str:
     return f"{record.device} ({len(record.environment['cpus'])} cores)"
 
 
-def _table(title: str, trials: list[TrialSummary], width: int) -> Table:
+def _table(title: str, trials: list[TrialSummary], width: int, limit: Limit | None) -> Table:
     proven = [trial for trial in trials if trial.parity.proven] or trials
     fastest = proven[0].samples_per_s.median
-    rows = [_cells(trial, fastest) for trial in trials]
-    columns = [name for name in rows[0] if name != ENERGY or any(trial.energy for trial in trials)]
+    rows = [_cells(trial, fastest, limit) for trial in trials]
+    known = [name for name in (OF_LIMIT, ENERGY) if any(row[name] != UNKNOWN for row in rows)]
+    columns = [name for name in rows[0] if name not in (OF_LIMIT, ENERGY) or name in known]
     for spare in DISPENSABLE:
         widths = [max(len(name), *(len(row[name]) for row in rows)) for name in columns]
         if sum(widths) + 2 * len(columns) <= width:
             break
-        columns.remove(spare)
+        if spare in columns:
+            columns.remove(spare)
     table = Table(
         title=title,
         box=box.SIMPLE_HEAD,
@@ -89,7 +94,8 @@ def _table(title: str, trials: list[TrialSummary], width: int) -> Table:
     return table
 
 
-def _cells(trial: TrialSummary, fastest: float | None) -> dict[str, str]:
+def _cells(trial: TrialSummary, fastest: float | None, limit: Limit | None) -> dict[str, str]:
+    reached = share(trial.record, trial.samples_per_s.median, limit)
     rate, memory = trial.samples_per_s, trial.host_rss_peak_bytes
     title = manifest.framework(trial.record.framework).title
     bad = sum(status != "ok" for status in trial.statuses)
@@ -100,6 +106,7 @@ def _cells(trial: TrialSummary, fastest: float | None) -> dict[str, str]:
         "runs": str(len(trial.statuses)),
         "spread": _number(rate.spread, "±{:.1%}"),
         "rel.": _number(rate.median / fastest if rate.median and fastest else None, "{:.2f}"),
+        OF_LIMIT: f"{reached.compute:.0%} ({reached.near})" if reached else UNKNOWN,
         "first step": _number(trial.first_step_s, "{:.2f} s"),
         "epoch": _number(trial.epoch_s, "{:.1f} s"),
         "accuracy": _number(trial.accuracy, "{:.2%}"),
@@ -139,6 +146,7 @@ def _notes(trials: list[TrialSummary]) -> Iterator[Text]:
         "images/s, first step: median over runs, each a fresh process; spread: half the bootstrap "
         "interval of images/s (of 3 runs: from the lowest to the highest); rel.: to the fastest "
         "proven; epoch, accuracy: of the first run; memory: largest peak of the host process; "
+        "of peak: of the best matrix product of any framework here, and what the row is near to; "
         "J/image: of the GPU, else of the CPU's packages; net: less what the idle machine takes; "
         "par.: = proven to be the same work, ? not"
     )

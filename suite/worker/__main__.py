@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from . import telemetry, turns
+from . import limit, telemetry, turns
 from .frameworks import load
 from .loop import MODES
 from .protocol import Events, Session, Trial, read_weights
@@ -37,22 +37,33 @@ def main(folder: Path) -> int:
 
 
 def _work(trial: Trial, events: Events) -> None:
-    # Before OpenMP is loaded: MXNet, left alone, takes half the CPUs, as if each were two threads.
-    os.environ["OMP_NUM_THREADS"] = str(len(trial.cpus))
-    os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # telemetry's GPU is then the framework's
+    _settle(trial)
     with ExitStack() as stack:
         with turns.of(trial):
             stack.enter_context(telemetry.sampling(trial))
             if hasattr(os, "sched_setaffinity"):  # of the worker, not of the sampler
                 os.sched_setaffinity(0, trial.cpus)
-            framework, session = _start(trial, events)
-        MODES[trial.mode](trial, session, framework.LAYOUT, events.emit)
-    events.emit("memory", host_rss_peak_bytes=_rss_peak_bytes())
+            framework = _load(trial, events)
+            session = None if trial.mode == "limit" else _build(trial, framework, events)
+        if session is None:
+            limit.measure(trial, events.emit)
+        else:
+            MODES[trial.mode](trial, session, framework.LAYOUT, events.emit)
+    events.emit("memory", host_rss_peak_bytes=_rss_peak_bytes(), **framework.memory(trial))
     events.emit("finished")
 
 
-def _start(trial: Trial, events: Events) -> tuple[Any, Session]:
-    """Import the framework and build the model; each is timed."""
+def _settle(trial: Trial) -> None:
+    """What libraries read from the environment when they are loaded."""
+    # MXNet, left alone, takes half the CPUs, as if each were two threads of one.
+    os.environ["OMP_NUM_THREADS"] = str(len(trial.cpus))
+    os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # telemetry's GPU is then the framework's
+    if trial.mode != "limit":
+        os.environ["NVIDIA_TF32_OVERRIDE"] = "0"  # of cuBLAS and cuDNN, whoever calls them
+
+
+def _load(trial: Trial, events: Events) -> Any:
+    """Import the framework."""
     started = time.perf_counter()
     framework = load(trial.framework, trial.variant)
     events.emit(
@@ -61,15 +72,20 @@ def _start(trial: Trial, events: Events) -> tuple[Any, Session]:
         framework_version=framework.version(),
         versions={"python": platform.python_version(), "numpy": np.__version__},
     )
+    return framework
+
+
+def _build(trial: Trial, framework: Any, events: Events) -> Session:
+    """Make the model with its weights."""
     started = time.perf_counter()
-    session = framework.Session(trial, read_weights(trial))
+    session: Session = framework.Session(trial, read_weights(trial))
     events.emit(
         "built",
         build_s=time.perf_counter() - started,
         parameters=sum(values.size for values in session.weights().values()),
         device=framework.device(trial),
     )
-    return framework, session
+    return session
 
 
 def _rss_peak_bytes() -> int:

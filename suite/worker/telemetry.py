@@ -34,9 +34,9 @@ Sample = dict[str, Any]
 
 @contextmanager
 def sampling(trial: Trial) -> Iterator[None]:
-    """Samples are taken while the block lasts, if the trial wants them and it is not a proof."""
+    """Samples are taken while the block lasts, if the trial wants them and times a model."""
     interval_s = trial.measure.get("sample_s", 0)
-    if trial.mode == "parity" or not interval_s:
+    if trial.mode in ("parity", "limit") or not interval_s:
         yield
         return
     device, _, number = trial.device.partition(":")

@@ -22,6 +22,10 @@ OWN = {
     "mxnet_layers": {"mxnet"},
     "keras_layers": {"keras"},
     "pytorch_device": {"torch"},
+    "pytorch_limit": {"torch"},
+    "tensorflow_limit": {"tensorflow"},
+    "jax_limit": {"jax"},
+    "mxnet_limit": {"mxnet"},
     "tensorflow_device": {"tensorflow"},
     "jax_device": {"jax"},
     "pytorch_loader": {"torch", "PIL"},
@@ -58,7 +62,7 @@ def test_python_3_9_can_read_it(file) -> None:
 
 
 def test_every_module_has_the_same_names_in_the_same_order() -> None:
-    wanted = ["LAYOUT", "version", "device", "Session"]
+    wanted = ["LAYOUT", "version", "device", "memory", "Session"]
     for module in MODULES.values():
         file = WORKER.joinpath(*module.strip(".").split(".")).with_suffix(".py")
         body = ast.parse(file.read_text()).body

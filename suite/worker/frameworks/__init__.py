@@ -1,8 +1,9 @@
 """One module for each framework, with the same names in the same order.
 
-`LAYOUT`, `version()`, `device(trial)` and `Session` (see `protocol.Session`). A framework that
-reads photographs by itself has a second one, `<name>_loader`, with
+`LAYOUT`, `version()`, `device(trial)`, `memory(trial)` and `Session` (see `protocol.Session`). A
+framework that reads photographs by itself has a second one, `<name>_loader`, with
 `batches(trial, photographs)`: an endless series of inputs and labels as `Session.put` takes them.
+One that shows what a device can do has `<name>_limit`, with `operations(trial, size, values)`.
 """
 
 from __future__ import annotations
@@ -30,3 +31,8 @@ def load(framework: str, variant: str) -> Any:
 def load_loader(framework: str) -> Any:
     """The framework's own way to read photographs, imported now."""
     return importlib.import_module(f"{MODULES[framework]}_loader", package="suite.worker")
+
+
+def load_limit(framework: str) -> Any:
+    """The framework's operations that show a device's limit, imported now."""
+    return importlib.import_module(f"{MODULES[framework]}_limit", package="suite.worker")

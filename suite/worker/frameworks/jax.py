@@ -25,6 +25,7 @@ def version() -> str:
 
 
 device = jax_device.describe
+memory = jax_device.memory
 
 
 class Session:

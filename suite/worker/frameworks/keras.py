@@ -37,6 +37,7 @@ def version() -> str:
 
 
 device = backend.describe
+memory = backend.memory
 
 
 class Session:

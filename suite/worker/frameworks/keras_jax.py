@@ -17,7 +17,7 @@ STATE = (
 )
 
 
-prepare, describe = jax_device.prepare, jax_device.describe
+prepare, describe, memory = jax_device.prepare, jax_device.describe, jax_device.memory
 
 
 def put(inputs: Array, labels: Array) -> Any:

@@ -12,7 +12,7 @@ from ..protocol import Array, Trial
 from . import pytorch_device
 
 _for_good = ExitStack()
-describe = pytorch_device.describe
+describe, memory = pytorch_device.describe, pytorch_device.memory
 
 
 def prepare(trial: Trial) -> None:

@@ -10,6 +10,7 @@ from ..protocol import Array
 from . import tensorflow_device
 
 prepare, describe = tensorflow_device.prepare, tensorflow_device.describe
+memory = tensorflow_device.memory
 
 
 def put(inputs: Array, labels: Array) -> tuple[Any, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
 
 import mxnet as mx
@@ -22,7 +23,21 @@ def version() -> str:
 
 def device(trial: Trial) -> dict[str, Any]:
     # MXNet's library, opened by itself, knows its OpenMP's functions too.
-    return {"name": trial.device, "threads": int(_LIB.omp_get_max_threads()), "kind": None}
+    return {
+        "name": trial.device,
+        "threads": int(_LIB.omp_get_max_threads()),
+        "kind": None,
+        "tf32": os.environ.get("NVIDIA_TF32_OVERRIDE") != "0",
+        "preallocates": False,
+    }
+
+
+def memory(trial: Trial) -> dict[str, Any]:
+    """What of the whole device is taken at the end: MXNet tells no peak, nor its own share."""
+    if trial.device == "cpu":
+        return {}
+    free, total = mx.context.gpu_memory_info()
+    return {"device_reserved_bytes": total - free}
 
 
 class Session:

@@ -20,6 +20,7 @@ def version() -> str:
 
 
 device = pytorch_device.describe
+memory = pytorch_device.memory
 
 
 class Session:

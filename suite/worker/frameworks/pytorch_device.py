@@ -16,4 +16,21 @@ def prepare(trial: Trial) -> None:
 
 def describe(trial: Trial) -> dict[str, Any]:
     kind = None if trial.device == "cpu" else torch.cuda.get_device_name(trial.device)
-    return {"name": trial.device, "threads": torch.get_num_threads(), "kind": kind}
+    backends = torch.backends
+    return {
+        "name": trial.device,
+        "threads": torch.get_num_threads(),
+        "kind": kind,
+        "tf32": backends.cuda.matmul.allow_tf32 or backends.cudnn.allow_tf32,
+        "preallocates": False,
+    }
+
+
+def memory(trial: Trial) -> dict[str, Any]:
+    """Peaks of the caching allocator: what tensors took, and what it held for them."""
+    if trial.device == "cpu":
+        return {}
+    return {
+        "device_peak_bytes": torch.cuda.max_memory_allocated(trial.device),
+        "device_reserved_bytes": torch.cuda.max_memory_reserved(trial.device),
+    }

@@ -19,6 +19,7 @@ def version() -> str:
 
 
 device = tensorflow_device.describe
+memory = tensorflow_device.memory
 
 
 class Session:
