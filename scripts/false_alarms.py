@@ -121,6 +121,8 @@ def report(rates: Path, rounds: int) -> None:
             f" slowed: found {caught} of {len(whole)}, median ratio {ratio:.3f}"
         )
     ratios = [b / a for each in found.values() for a, b in pairs(each, "same")]
+    if len(ratios) < 2:
+        return
     rates_alone = [line["first"] for each in found.values() for line in each]
     print(
         f"standard deviation over {len(ratios)} rounds: of one rate"

@@ -120,14 +120,15 @@ class VenvEngine:
         """A copy of the worker with nothing beside it: no host module can be imported by it."""
         place = home() / "workers" / self.worker_sha256[:12]
         if not place.exists():
-            part = place.with_name(f"{place.name}.{os.getpid()}.part")
-            (part / "suite").mkdir(parents=True)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            part = Path(tempfile.mkdtemp(suffix=".part", dir=place.parent))
+            (part / "suite").mkdir()
             (part / "suite" / "__init__.py").touch()
             ignored = shutil.ignore_patterns("__pycache__")
             shutil.copytree(self._worker, part / "suite" / "worker", ignore=ignored)
             try:
                 part.rename(place)
-            except OSError:  # another process was first
+            except OSError:  # another process or thread was first
                 shutil.rmtree(part)
         return place
 

@@ -34,9 +34,12 @@ Sample = dict[str, Any]
 
 @contextmanager
 def sampling(trial: Trial) -> Iterator[None]:
-    """Samples are taken while the block lasts, if the trial wants them and times a model."""
+    """Samples are taken while the block lasts, if the trial wants them and times a model.
+
+    Not where workers take turns: samples are too far apart to tell one's blocks from the others'.
+    """
     interval_s = trial.measure.get("sample_s", 0)
-    if trial.mode in ("parity", "limit") or not interval_s:
+    if trial.mode in ("parity", "limit") or "turns" in trial.paths or not interval_s:
         yield
         return
     device, _, number = trial.device.partition(":")
