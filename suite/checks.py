@@ -11,6 +11,7 @@ from suite.records import Record
 FEW_RUNS = 3
 HIGH_SPREAD = 0.05
 BUSY_CORES = 0.25  # of others than the worker, in the mean over its blocks
+SAMPLER_SHARE = 0.005  # of the cores, that the telemetry may take
 STEADY_GOVERNORS = (None, "performance")
 
 
@@ -61,6 +62,11 @@ def _machine(runs: Sequence[Record]) -> Iterator[Doubt]:
     busy = max((each.other_cores or 0 for each in told), default=0)
     if busy > BUSY_CORES:
         yield Doubt("something else ran", f"on {busy:.1f} cores", "end it, and run again")
+    cpus = len(runs[0].environment.get("cpus") or [0])
+    taken = max((each.sampler_cores or 0 for each in told), default=0) / cpus
+    if taken > SAMPLER_SHARE:
+        hint = "a larger sample_s in the suite's measure, or 0"
+        yield Doubt("the telemetry cost much", f"{taken:.1%} of the cores", hint)
     stolen = max((each.steal_cores or 0 for each in told), default=0)
     if stolen > BUSY_CORES:
         hint = "a machine of your own; to compare, --turns"

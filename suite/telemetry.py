@@ -68,6 +68,7 @@ class Telemetry(Strict):
     cores: float | None  # that the worker and its children kept busy
     other_cores: float | None  # that all else on the machine kept busy
     steal_cores: float | None  # that the hypervisor gave to other machines
+    sampler_cores: float | None  # that the telemetry itself took
     cpu_energy: Energy | None
     gpu: Gpu | None
 
@@ -106,19 +107,28 @@ def summarise(
     idle = times < _loading_ns(said)
     rates = _Rates(times, timed)
     cores = rates.of(_column(samples, "cpu_s"))
+    sampler = rates.of(_column(samples, "sampler_s"))
     busy = rates.of(_column(samples, "busy_s"))
     rss = _column(samples, "rss_bytes")[inside]
     return Telemetry(
         samples=int(inside.sum()),
         rss_peak_bytes=_whole(_peak(rss)),
         cores=cores,
-        other_cores=max(0.0, busy - cores) if busy is not None and cores is not None else None,
+        other_cores=_others(busy, cores, sampler),
         steal_cores=rates.of(_column(samples, "steal_s")),
+        sampler_cores=sampler,
         cpu_energy=_energy(
             times, _column(samples, "rapl_j"), None, timed, idle=idle, trained=trained
         ),
         gpu=_gpu(samples, times, timed, inside, idle, trained),
     )
+
+
+def _others(busy: float | None, cores: float | None, sampler: float | None) -> float | None:
+    """What is left of the machine's; small errors of the kernel's own accounts are not negative."""
+    if busy is None or cores is None:
+        return None
+    return max(0.0, busy - cores - (sampler or 0.0))
 
 
 def _loading_ns(said: Sequence[Event]) -> float:

@@ -58,6 +58,7 @@ CALM_MACHINE = Telemetry(
     cores=1.9,
     other_cores=0.1,
     steal_cores=0.0,
+    sampler_cores=0.002,
     cpu_energy=None,
     gpu=Gpu(
         uuid="GPU-a",
@@ -84,6 +85,7 @@ def gpu(**changes: object) -> dict[str, object]:
     [
         ({}, []),
         ({"other_cores": 0.6}, ["something else ran: on 0.6 cores"]),
+        ({"sampler_cores": 0.02}, ["the telemetry cost much: 1.0% of the cores"]),
         ({"steal_cores": 0.3}, ["the hypervisor gave time to others: 0.3 cores"]),
         (gpu(other_processes=2), ["the GPU was shared: 2 other processes"]),
         (gpu(throttled=("power cap",)), ["the GPU was throttled: power cap"]),

@@ -48,11 +48,13 @@ def test_processor_time_is_told_in_cores() -> None:
             cpu_s=[0, 0, 0, 1.5, 3, 4.5],
             busy_s=[0, 0, 0, 1.75, 3.5, 5.25],
             steal_s=[0, 0, 0, 0.1, 0.2, 0.3],
+            sampler_s=[0, 0, 0, 0.05, 0.1, 0.15],
             rss_bytes=[1, 1, 1, 7, 9, 8],
         ),
         block(3, 5),
     )
-    assert (found.cores, found.other_cores) == (pytest.approx(1.5), pytest.approx(0.25))
+    assert (found.cores, found.other_cores) == (pytest.approx(1.5), pytest.approx(0.2))
+    assert found.sampler_cores == pytest.approx(0.05)
     assert found.steal_cores == pytest.approx(0.1)
     assert (found.rss_peak_bytes, found.samples) == (9, 3)
 

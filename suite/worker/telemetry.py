@@ -72,6 +72,7 @@ def main(file: Path, pid: int, interval_s: float, idle_s: float, gpu: str | None
             sample: Sample = {"monotonic_ns": time.monotonic_ns()}
             for source in sources:
                 sample.update(source())
+            sample["sampler_s"] = time.process_time()  # what all this has cost so far
             out.write(json.dumps(sample) + "\n")
             if ended:
                 return
@@ -101,14 +102,13 @@ class Processes:
         self._look_round()
         known = [each for each in map(self._one, self._tree) if each]
         machine = self._psutil.cpu_times()
-        steal_s = getattr(machine, "steal", None)
-        idle_s = machine.idle + getattr(machine, "iowait", 0) + (steal_s or 0)
-        guest_s = getattr(machine, "guest", 0) + getattr(machine, "guest_nice", 0)  # also in user
+        # Not all less idle: what Linux says of idle and waiting time may go back.
+        busy = ("user", "nice", "system", "irq", "softirq")  # guests are in the first two
         return {
             "rss_bytes": sum(rss for rss, _ in known) if known else None,
             "cpu_s": sum(cpu_s for _, cpu_s in known) if known else None,
-            "busy_s": sum(machine) - idle_s - guest_s,
-            "steal_s": steal_s,
+            "busy_s": sum(getattr(machine, name, 0.0) for name in busy),
+            "steal_s": getattr(machine, "steal", None),
         }
 
     def _look_round(self) -> None:
@@ -121,8 +121,8 @@ class Processes:
     def _one(self, process: Any) -> tuple[int, float] | None:
         def read() -> tuple[int, float]:
             with process.oneshot():
-                times = process.cpu_times()
-                return process.memory_info().rss, times.user + times.system
+                # Its dead children's too: else the tree's time would go back when one ends.
+                return process.memory_info().rss, sum(process.cpu_times()[:4])
 
         return _known(read, self._psutil.Error)
 

@@ -25,6 +25,7 @@ TOLD = Telemetry(
     cores=None,
     other_cores=None,
     steal_cores=None,
+    sampler_cores=None,
     cpu_energy=None,
     gpu=None,
 )

@@ -153,6 +153,7 @@ def test_the_workers_memory_and_processor_time(watch: Callable[..., Watched]) ->
     found = watch().summary()
     assert found.rss_peak_bytes is not None and 50e6 < found.rss_peak_bytes < 100e6
     assert found.cores is not None and 0 <= found.cores < 0.5
+    assert found.sampler_cores is not None and found.sampler_cores > 0
     assert found.other_cores is not None and found.samples >= BUSY_S / INTERVAL_S / 2
 
 
