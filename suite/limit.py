@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from suite import events, inputs, manifest
 from suite.attempt import attempt
+from suite.closed import Closed
 from suite.engines.base import Engine, Prepared, Say
 from suite.inputs import Inputs
 from suite.manifest import Measure
@@ -32,18 +33,16 @@ NEAR = 0.5  # of a limit: what is beyond this share of neither is far from both
 Near = Literal["compute", "memory", "neither"]
 
 
-class Best(BaseModel):
+class Best(Closed):
     """The most work in a second (operations, or bytes), and whose."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     work_per_s: float
     framework: str
 
 
-class Limit(BaseModel):
+class Limit(Closed):
     """Each operation's best, and what each framework did; of those it has not, nothing."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     device: str
     best: dict[str, Best]
     by_framework: dict[str, dict[str, float]]

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
+from suite.closed import Closed
 from suite.errors import ResultsError
 from suite.manifest import Measure, Repeats
 from suite.paths import write_atomically
@@ -23,11 +24,7 @@ SCHEMA_VERSION = 3  # 3: measure, repeats, times.total_s; 2: input, data_origin;
 Status = Literal["ok", "failed", "timeout", "oom", "skipped"]
 
 
-class Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Error(Strict):
+class Error(Closed):
     """Why a run did not end well; `hint` is the next step, where one is known."""
 
     error_class: str
@@ -35,7 +32,7 @@ class Error(Strict):
     hint: str | None = None
 
 
-class Times(Strict):
+class Times(Closed):
     import_s: float | None = None
     build_s: float | None = None
     first_step_s: float | None = None
@@ -46,7 +43,7 @@ class Times(Strict):
     engine_s: float | None = None  # what the engine took beyond the worker's own life
 
 
-class Block(Strict):
+class Block(Closed):
     """Steps timed together; those before the series was steady are marked."""
 
     warmup: bool
@@ -55,7 +52,7 @@ class Block(Strict):
     samples_per_s: float
 
 
-class Epoch(Strict):
+class Epoch(Closed):
     epoch: int
     duration_s: float
     train_loss: float
@@ -64,13 +61,13 @@ class Epoch(Strict):
     test_accuracy: float
 
 
-class Memory(Strict):
+class Memory(Closed):
     host_rss_peak_bytes: int | None = None
     device_peak_bytes: int | None = None
     device_reserved_bytes: int | None = None
 
 
-class Parity(Strict):
+class Parity(Closed):
     """Whether this very work was proven equal to the reference, and by which certificate."""
 
     proven: bool
@@ -78,7 +75,7 @@ class Parity(Strict):
     reason: str | None = None
 
 
-class Record(Strict):
+class Record(Closed):
     """Everything known of one run. What is not known is null, never 0."""
 
     schema_version: int = SCHEMA_VERSION

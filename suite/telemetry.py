@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
 
 from suite import events
+from suite.closed import Closed
 from suite.engines.base import Event
 
 Sample = dict[str, Any]
@@ -32,11 +32,7 @@ THROTTLED = {
 }
 
 
-class Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Energy(Strict):
+class Energy(Closed):
     """Of the timed blocks; `net` is without what the idle machine would have taken."""
 
     source: Literal["counter", "power"]  # the device's own, or its power integrated
@@ -47,7 +43,7 @@ class Energy(Strict):
     idle_power_w: float | None
 
 
-class Gpu(Strict):
+class Gpu(Closed):
     uuid: str
     used_peak_bytes: int | None  # of the whole device, by NVML
     used_mean_bytes: float | None
@@ -60,7 +56,7 @@ class Gpu(Strict):
     energy: Energy | None
 
 
-class Telemetry(Strict):
+class Telemetry(Closed):
     """Over the timed blocks; cores are seconds of processor time in a second."""
 
     samples: int

@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import groupby
 
-from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from suite.compare import Comparison, Comparisons
 from suite.report.summary import TrialSummary
-from suite.report.table import UNKNOWN, title_of
+from suite.report.table import UNKNOWN, title_of, titled
 from suite.stats import CONFIDENCE
 
 LEFT = ("a | b", "b is")
@@ -35,13 +34,7 @@ def render(found: Comparisons) -> RenderableType:
 
 
 def _table(title: str, rows: list[dict[str, str]]) -> Table:
-    table = Table(
-        title=title,
-        box=box.SIMPLE_HEAD,
-        title_justify="left",
-        title_style="bold",
-        padding=(0, 1, 0, 0),
-    )
+    table = titled(title)
     for name in rows[0]:
         table.add_column(name, justify="left" if name in LEFT else "right", no_wrap=True)
     for row in rows:

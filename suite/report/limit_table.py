@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from rich import box
 from rich.table import Table
 
 from suite.limit import Limit
-from suite.report.table import UNKNOWN
+from suite.report.table import UNKNOWN, titled
 
 
 def render(limit: Limit) -> Table:
     """A row for each operation; the best of each is the device's limit."""
     frameworks = list(limit.by_framework)
-    table = Table(
-        title=f"The most in a second on {limit.device}",
-        caption="matmul: GFLOP/s; copy: GB/s, read and written; best: what rows are compared with",
-        box=box.SIMPLE_HEAD,
-        title_justify="left",
-        title_style="bold",
-        caption_justify="left",
-        padding=(0, 1, 0, 0),
-    )
+    table = titled(f"The most in a second on {limit.device}")
+    table.caption = "matmul: GFLOP/s; copy: GB/s, read and written; best: what rows stand beside"
     table.add_column("operation")
     for name in (*frameworks, "best"):
         table.add_column(name, justify="right", no_wrap=True)

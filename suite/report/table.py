@@ -80,18 +80,24 @@ def _table(title: str, trials: list[TrialSummary], width: int, limit: Limit | No
             break
         if spare in columns:
             columns.remove(spare)
-    table = Table(
-        title=title,
-        box=box.SIMPLE_HEAD,
-        title_justify="left",
-        title_style="bold",
-        padding=(0, 1, 0, 0),
-    )
+    table = titled(title)
     for name in columns:
         table.add_column(name, justify=JUSTIFY.get(name, "right"), no_wrap=name != "status")
     for row in rows:
         table.add_row(*(row[name] for name in columns))
     return table
+
+
+def titled(title: str) -> Table:
+    """An empty table in the suite's manner."""
+    return Table(
+        title=title,
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+        title_style="bold",
+        caption_justify="left",
+        padding=(0, 1, 0, 0),
+    )
 
 
 def _cells(trial: TrialSummary, fastest: float | None, limit: Limit | None) -> dict[str, str]:
