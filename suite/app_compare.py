@@ -60,8 +60,14 @@ def _judge(found: Comparisons, allowed: float | None) -> None:
     ]
     if slow:
         raise Slower(f"more than {allowed:.1%}: {'; '.join(slow)}", hint="dlsuite report")
-    if refused:
-        raise ResultsError(f"not all could be compared: {'; '.join(refused)}", hint="dlsuite run")
+    few = [
+        f"{pair.b.record.trial_id}: too few runs"
+        for pair in told
+        if pair.difference and pair.difference.verdict == "too few runs"
+    ]
+    if refused or few:
+        reasons = "; ".join([*refused, *few])
+        raise ResultsError(f"not all could be compared: {reasons}", hint="dlsuite run")
 
 
 def _share(text: str) -> float:

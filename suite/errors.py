@@ -41,7 +41,7 @@ class EngineError(DlsuiteError):
 
 
 class ResultsError(DlsuiteError):
-    """Results that cannot be written or read."""
+    """Results that cannot be written, read or compared."""
 
     exit_code = 6
 

@@ -97,3 +97,21 @@ def test_where_nothing_or_not_all_can_be_compared_it_fails(
     compare("before", "other")
     with pytest.raises(ResultsError, match="not all could be compared"):
         compare("before", "other", "3%")
+
+
+def test_too_few_runs_to_tell_do_not_pass_for_fast_enough(compare: Compare, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "few")
+    folder.logs.mkdir(parents=True)
+    for framework, variant in (("pytorch", "eager"), ("jax", "jit")):
+        folder.append(
+            record(
+                run_id="few",
+                framework=framework,
+                variant=variant,
+                trial_id=framework,
+                samples_per_s=100.0,
+            )
+        )
+    compare("few", "few")
+    with pytest.raises(ResultsError, match="pytorch: too few runs"):
+        compare("few", "few", "3%")
