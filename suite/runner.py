@@ -93,7 +93,7 @@ class Runner:
         return limit.measure(
             self._engine,
             trial,
-            {name: ready for name, ready in self._ready.items() if isinstance(ready, Prepared)},
+            self._at_hand(),
             given[trial.workload],
             work=self.work,
             say=self._progress.say,
@@ -132,11 +132,11 @@ class Runner:
         return [future.result() for future in futures]
 
     def _locks(self) -> dict[str, str]:
-        return {
-            name: ready.lock_sha256
-            for name, ready in self._ready.items()
-            if isinstance(ready, Prepared)
-        }
+        return {name: ready.lock_sha256 for name, ready in self._at_hand().items()}
+
+    def _at_hand(self) -> dict[str, Prepared]:
+        """The frameworks that were prepared and can be had."""
+        return {name: ready for name, ready in self._ready.items() if isinstance(ready, Prepared)}
 
     def prepare(self, frameworks: Iterable[str]) -> None:
         """Make the frameworks ready, two at a time: downloading and unpacking go together."""
@@ -190,7 +190,7 @@ class Runner:
             ready = self._prepare(framework)
             if isinstance(ready, Refusal):
                 raise tensors.ProofFailed(f"no reference: {ready.error.message}")
-        return {name: ready for name, ready in self._ready.items() if isinstance(ready, Prepared)}
+        return self._at_hand()
 
     def refusal(self, trial: Trial) -> Refusal | None:
         """Why the trial cannot be run here, None where it can."""

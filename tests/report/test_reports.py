@@ -6,7 +6,8 @@ from suite.manifest import Repeats
 from suite.records import Epoch, Error, Parity, Record
 from suite.report import as_json, table
 from suite.report.summary import summarise
-from suite.telemetry import Energy, Telemetry
+from suite.telemetry import Energy
+from tests.test_checks import CALM_MACHINE
 from tests.test_records import record
 
 EPOCH = Epoch(
@@ -16,18 +17,6 @@ EPOCH = Epoch(
     train_accuracy=0.97,
     test_loss=0.1,
     test_accuracy=0.9691,
-)
-
-
-TOLD = Telemetry(
-    samples=9,
-    rss_peak_bytes=None,
-    cores=None,
-    other_cores=None,
-    steal_cores=None,
-    sampler_cores=None,
-    cpu_energy=None,
-    gpu=None,
 )
 
 
@@ -148,7 +137,7 @@ def test_energy_has_a_column_where_any_is_known() -> None:
         idle_power_w=70,
     )
     found = [record(repeat=repeat, samples_per_s=100.0) for repeat in range(3)]
-    told = TOLD.model_copy(update={"cpu_energy": energy})
+    told = CALM_MACHINE.model_copy(update={"cpu_energy": energy, "gpu": None})
     console = Console(width=150, no_color=True)
     with console.capture() as captured:
         summaries = summarise([each.model_copy(update={"telemetry": told}) for each in found])
