@@ -106,6 +106,8 @@ def list_all() -> None:
         shown.print(f"framework {name}: {framework.title}, Python {framework.python}")
         for variant, meaning in framework.variants.items():
             shown.print(f"  variant {name}:{variant}: {meaning}")
+    for track in manifest.tracks().values():
+        shown.print(f"track {track.name}: {track.title}")
     for name, make in MODELS.items():
         architecture = make()
         shown.print(f"model {name}: {architecture.parameter_count:,} parameters")

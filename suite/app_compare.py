@@ -14,14 +14,15 @@ from suite.errors import ResultsError, Slower, UsageError, nearest
 from suite.plan import resolve
 from suite.report import compare_table, table
 from suite.report.summary import TrialSummary, summarise
+from suite.tracks import means
 
 
 @dataclass(frozen=True)
 class Side:
-    """What the command line names: a run, and one framework:variant of it or all."""
+    """What the command line names: a run, and one row of it by its means, or all."""
 
     run: Path
-    chosen: tuple[str, str] | None
+    chosen: str | None
 
 
 def compare(a: str, b: str, *, fail_if_slower: str | None, as_json: bool, results: Path) -> None:
@@ -78,28 +79,26 @@ def _share(text: str) -> float:
 
 
 def _side(text: str, results: Path) -> Side:
-    """RUN, FRAMEWORK[:VARIANT] of the last run, or RUN@FRAMEWORK[:VARIANT]."""
-    run, at, means = text.rpartition("@")
+    """RUN, FRAMEWORK[:VARIANT][/TRACK] of the last run, or RUN@FRAMEWORK[:VARIANT][/TRACK]."""
+    run, at, row = text.rpartition("@")
     if not at and folder_of(Path(text), results).is_dir():
-        run, means = text, ""
-    elif not at and text.partition(":")[0] not in manifest.names("framework"):
+        run, row = text, ""
+    elif not at and re.split("[:/]", text)[0] not in manifest.names("framework"):
         runs = [path.name for path in results.glob("*/")]
         known = [*runs, *manifest.names("framework")]
         raise UsageError(
             f"no run and no framework {text!r}; {nearest(text, known)}", hint="ls results"
         )
     folder = folder_of(Path(run or "latest"), results)
-    return Side(folder, resolve(means, manifest.frameworks()) if means else None)
+    return Side(
+        folder, means(*resolve(row, manifest.frameworks(), manifest.tracks())) if row else None
+    )
 
 
-def _trials(run: Path, chosen: tuple[str, str] | None) -> list[TrialSummary]:
+def _trials(run: Path, chosen: str | None) -> list[TrialSummary]:
     found = summarise(records.read(run))
-    if chosen is None:
-        return found
-    of = {(each.record.framework, each.record.variant) for each in found}
-    if chosen not in of:
-        has = ", ".join(sorted(":".join(each) for each in of))
-        raise ResultsError(
-            f"{run.name} has no {':'.join(chosen)}; it has {has}", hint="dlsuite report"
-        )
-    return [each for each in found if (each.record.framework, each.record.variant) == chosen]
+    rows = [each for each in found if chosen in (None, each.record.means)]
+    if not rows:
+        has = ", ".join(sorted({each.record.means for each in found}))
+        raise ResultsError(f"{run.name} has no {chosen}; it has {has}", hint="dlsuite report")
+    return rows

@@ -82,7 +82,7 @@ def prune() -> None:
 
 def shell(framework: str, command: list[str], *, dataset: str, wanted: Wanted) -> int:
     """Run `command` (a shell) in a framework's container; return its exit code."""
-    name, _ = resolve(framework, manifest.frameworks())
+    name, *_ = resolve(framework, manifest.frameworks(), manifest.tracks())
     cli = shutil.which("docker") or shutil.which("podman")
     if cli is None:
         raise EngineError(
@@ -143,8 +143,8 @@ def _images() -> Iterator[Images]:
 
 def _recipes(images: Images, frameworks: list[str], device: str) -> Iterator[Recipe]:
     """Of the frameworks named, or of all that have a lock for the device."""
-    known = manifest.frameworks()
-    chosen = dict.fromkeys(resolve(name, known)[0] for name in frameworks)
+    known, tracks = manifest.frameworks(), manifest.tracks()
+    chosen = dict.fromkeys(resolve(name, known, tracks)[0] for name in frameworks)
     for name in chosen or known:
         try:
             yield images.recipe(known[name], kind(device))

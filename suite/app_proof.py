@@ -24,6 +24,7 @@ def parity(
     *,
     frameworks: list[str],
     models: list[str],
+    tracks: list[str],
     steps: int,
     fresh: bool,
     as_markdown: bool,
@@ -37,7 +38,9 @@ def parity(
     if steps < 1:
         raise UsageError(f"--steps is {steps}; at least 1 makes sense", hint=f"--steps {STEPS}")
     chosen = suite or ("zoo" if models else "quick")
-    plan = plan_of(chosen, frameworks=frameworks, models=models, device=wanted.device)
+    plan = plan_of(
+        chosen, frameworks=frameworks, models=models, tracks=tracks, device=wanted.device
+    )
     owner = owners.new_id()
     with (
         progress() as live,
@@ -72,7 +75,7 @@ def _rows(runner: Runner, plan: Plan, *, steps: int, fresh: bool) -> Iterator[pa
 
 
 def _name(trial: Trial) -> str:
-    return f"{trial.framework} {trial.variant} on {trial.workload.model}"
+    return f"{trial.means} on {trial.workload.model}"
 
 
 def self_test(*, frameworks: list[str], if_busy: IfBusy) -> None:

@@ -62,6 +62,7 @@ def run(
     *,
     frameworks: list[str],
     models: list[str],
+    tracks: list[str],
     batch_size: int | None,
     repeats: int | None,
     turns: bool,
@@ -74,6 +75,7 @@ def run(
         suite,
         frameworks=frameworks,
         models=models,
+        tracks=tracks,
         batch_size=batch_size,
         repeats=repeats,
         turns=turns,
@@ -144,7 +146,7 @@ def _conclude(done: list[records.Record], folder: records.RunFolder) -> None:
             "each has its record and its reason",
             hint=f"dlsuite report {folder.path}",
         )
-    unproven = sorted({f"{each.framework} {each.variant}" for each in done if _unproven(each)})
+    unproven = sorted({each.means for each in done if _unproven(each)})
     if unproven:
         raise ParityFailed(
             f"timed, but not proven to be the same work: {', '.join(unproven)}",
@@ -172,22 +174,29 @@ def plan_of(
     frameworks: list[str],
     device: str,
     models: Collection[str] = (),
+    tracks: Collection[str] = (),
     batch_size: int | None = None,
     repeats: int | None = None,
     turns: bool = False,
 ) -> Plan:
     """The plan of a suite with the command line's changes; UsageError where they make no sense."""
     chosen = _chosen(
-        manifest.suite(suite), models=models, batch_size=batch_size, repeats=repeats, turns=turns
+        manifest.suite(suite),
+        models=models,
+        tracks=tracks,
+        batch_size=batch_size,
+        repeats=repeats,
+        turns=turns,
     )
     _check_data(chosen)
-    return expand(chosen, manifest.frameworks(), only=frameworks, device=device)
+    return expand(chosen, manifest.frameworks(), manifest.tracks(), only=frameworks, device=device)
 
 
 def _chosen(
     suite: SuiteManifest,
     *,
     models: Collection[str] = (),
+    tracks: Collection[str] = (),
     batch_size: int | None = None,
     repeats: int | None = None,
     turns: bool = False,
@@ -207,6 +216,8 @@ def _chosen(
     if batch_size:
         workloads = [w.model_copy(update={"batch_size": batch_size}) for w in workloads]
     changes: dict[str, Any] = {"workloads": tuple(workloads), "turns": turns or suite.turns}
+    if tracks:
+        changes["tracks"] = tuple(dict.fromkeys(tracks))
     if repeats:
         exactly = {"at_least": repeats, "at_most": repeats}
         changes["repeats"] = suite.repeats.model_copy(update=exactly)

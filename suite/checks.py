@@ -45,8 +45,9 @@ def _doubts(runs: Sequence[Record]) -> Iterator[Doubt]:
     if spread is not None and spread > HIGH_SPREAD:
         hint = "more --repeats; to compare on a noisy machine, --turns"
         yield Doubt("runs differ much", f"±{spread:.1%}", hint)
-    threads, cpus = _threads(first), len(first.environment.get("cpus") or [])
-    if threads is not None and threads != cpus:
+    threads = first.device_told.get("threads")
+    cpus = len(first.environment.get("cpus") or [])
+    if first.conditions.threads == "cores" and threads not in (None, cpus):
         hint = "the framework took other threads than it was told; report it"
         yield Doubt("other threads than cores", f"{threads} on {cpus}", hint)
     governor = first.environment.get("governor")
@@ -79,10 +80,3 @@ def _machine(runs: Sequence[Record]) -> Iterator[Doubt]:
     if throttled:
         hint = "cool it, or see nvidia-smi -q -d PERFORMANCE,POWER"
         yield Doubt("the GPU was throttled", ", ".join(throttled), hint)
-
-
-def _threads(run: Record) -> int | None:
-    """As the framework told; None where it does not."""
-    device = (run.environment.get("worker") or {}).get("device") or {}
-    threads = device.get("threads")
-    return int(threads) if threads is not None else None

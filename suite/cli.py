@@ -60,12 +60,16 @@ Frameworks = Annotated[
     typer.Option(
         "--framework",
         "-f",
-        help="Only this framework, or framework:variant (pytorch:compiled); may be repeated.",
+        help="Only this framework, or FRAMEWORK:VARIANT (pytorch:compiled); may be repeated.",
     ),
 ]
 Models = Annotated[
     list[str] | None,
     typer.Option("--model", "-m", help="Only the workloads of this model; may be repeated."),
+]
+Tracks = Annotated[
+    list[str] | None,
+    typer.Option(help="In this track (dlsuite list), not the suite's; may be repeated."),
 ]
 Results = Annotated[Path, typer.Option("--results", help="The folder that holds all runs.")]
 RunName = Annotated[
@@ -101,6 +105,7 @@ def run(
     framework: Frameworks = None,
     model: Models = None,
     batch_size: Annotated[int | None, typer.Option(help="In place of the suite's.")] = None,
+    track: Tracks = None,
     repeats: Annotated[int | None, typer.Option(help="Runs of each trial.")] = None,
     turns: Annotated[
         bool,
@@ -123,6 +128,7 @@ def run(
         suite,
         frameworks=framework or [],
         models=model or [],
+        tracks=track or [],
         batch_size=batch_size,
         repeats=repeats,
         turns=turns,
@@ -153,6 +159,7 @@ def parity(
         str | None,
         typer.Option(help="The suite to prove; default: quick, or zoo where a model is named."),
     ] = None,
+    track: Tracks = None,
     steps: Annotated[int, typer.Option(help="Training steps to compare.")] = STEPS,
     format: Annotated[ParityFormat, typer.Option(help="table, or markdown.")] = ParityFormat.table,
     fresh: Annotated[bool, typer.Option(help="Compare again, whatever is cached.")] = False,
@@ -169,6 +176,7 @@ def parity(
         suite,
         frameworks=framework or [],
         models=model or [],
+        tracks=track or [],
         steps=steps,
         as_markdown=format is ParityFormat.markdown,
         fresh=fresh,
@@ -225,7 +233,9 @@ def limit(
 
 @cli.command()
 def compare(
-    a: Annotated[str, typer.Argument(help="A run, framework:variant of the last, or RUN@both.")],
+    a: Annotated[
+        str, typer.Argument(help="A run, FRAMEWORK:VARIANT/TRACK of the last, or RUN@ that.")
+    ],
     b: Annotated[str, typer.Argument(help="The same; it is this side that is faster or slower.")],
     fail_if_slower: Annotated[
         str | None,

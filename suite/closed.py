@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from suite.errors import ManifestError, nearest
 
@@ -17,6 +17,7 @@ class Closed(BaseModel):
 
 
 M = TypeVar("M", bound=Closed)
+Name = Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
 
 
 def load(path: Path, schema: type[M]) -> M:

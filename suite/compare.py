@@ -95,7 +95,7 @@ def _unfit(trial: TrialSummary) -> str | None:
 
 def name(trial: TrialSummary) -> str:
     """The trial's framework and variant, and the run it is of."""
-    return f"{trial.record.framework}:{trial.record.variant} of {trial.record.run_id}"
+    return f"{trial.record.means} of {trial.record.run_id}"
 
 
 def _differing(a: TrialSummary, b: TrialSummary, fields: Sequence[str]) -> list[str]:

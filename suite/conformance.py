@@ -7,6 +7,7 @@ and order, that standard output mirrors the file, and the parity files' shapes.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -70,7 +71,9 @@ def trial_problems(trial: dict[str, Any]) -> list[str]:
 def _workload(work: Path, framework: str, variant: str) -> tuple[Trial, Inputs]:
     suite = manifest.suite("quick")
     known = manifest.frameworks()
-    trial = replace(expand(suite, known).trials[0], framework=framework, variant=variant)
+    trial = replace(
+        expand(suite, known, manifest.tracks()).trials[0], framework=framework, variant=variant
+    )
     workload = trial.workload.model_copy(update={"dataset": synthetic.NAME})
     dataset = synthetic.fitted(workload).model_copy(update={"samples": SAMPLES})
     synthetic.write(dataset, work / "data", seed=0)
@@ -162,9 +165,11 @@ def _broken(command: list[str], work: Path) -> Iterator[str]:
 
 
 def _start(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    trial = json.loads((folder / "trial.json").read_text(encoding="utf-8"))
     try:
         return subprocess.run(
             [*command, str(folder)],
+            env=os.environ | trial["environment"],
             stdout=subprocess.PIPE,
             text=True,
             errors="replace",

@@ -20,6 +20,7 @@ from suite.models.layers import Parameter
 from suite.paths import digest, sha256
 from suite.plan import Trial
 from suite.sources import Say
+from suite.tracks import Conditions
 from suite.worker.protocol import SCHEMA_VERSION
 
 Mode = Literal["train", "parity", "limit"]
@@ -127,6 +128,15 @@ def _named(parameters: tuple[Parameter, ...]) -> list[dict[str, Any]]:
     return [{"name": each.name, "shape": each.shape} for each in parameters]
 
 
+def _environment(given: Conditions, cpus: list[int]) -> dict[str, str]:
+    # As NVML counts GPUs: telemetry's is then the framework's.
+    environment = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", **given.environment}
+    if given.threads == "cores":
+        # MXNet, left alone, takes half the CPUs, as if each were two threads of one.
+        environment["OMP_NUM_THREADS"] = str(len(cpus))
+    return environment
+
+
 def write_trial(
     folder: Path,
     trial: Trial,
@@ -145,7 +155,7 @@ def write_trial(
 
     `turns` are those of the workers that run at once with it.
     """
-    work, architecture = trial.workload, inputs.architecture
+    work, architecture, given = trial.workload, inputs.architecture, trial.conditions
     optimizer = work.proof_optimizer if mode == "parity" else work.optimizer
     results = folder / "results"
     results.mkdir(parents=True)
@@ -155,6 +165,7 @@ def write_trial(
         "repeat": repeat,
         "framework": trial.framework,
         "variant": trial.variant,
+        "track": trial.track,
         "mode": mode,
         "architecture": architecture.to_json(),
         "parameters": _named(architecture.parameters()),
@@ -165,6 +176,10 @@ def write_trial(
         "optimizer": optimizer.model_dump(),
         "device": trial.device,
         "cpus": cpus,
+        "threads": len(cpus) if given.threads == "cores" else None,
+        "tf32": given.tf32,
+        "environment": _environment(given, cpus),
+        "settings": given.settings,
         "seed": trial.seed,
         "rank": 0,
         "world_size": 1,

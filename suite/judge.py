@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from suite.reference import MOVES, Errors, Reference
 
-TOLERANCE = 1e-4  # relative L2 error of float32 tensors
+# Relative L2 error of tensors, by what is multiplied: of TF32 about twenty roundings.
+TOLERANCES = {"float32": 1e-4, "tf32": 1e-2}
 LOST = 1e-2  # where the logits' tolerance grows beyond this, training is chaotic: nothing is shown
 BY_GRADIENT = ("gradients", "weights", "updates")
 
@@ -20,23 +21,49 @@ class Judged:
 
     errors: Errors
     raised: Errors
+    tolerance: float
+
+    @property
+    def verdict(self) -> str | None:
+        """Which tensor first goes beyond its tolerance, and by how much; None where none does."""
+        if not self.errors:
+            return "float32 itself loses the logits in the first step: nothing can be shown"
+        for step, tensors in enumerate(self.errors):
+            for name, error in tensors.items():
+                tolerance = self._tolerance(step, name)
+                if not error <= tolerance:
+                    return f"step {step}: {name} is off by {error:.1e}, more than {tolerance:.0e}"
+        return None
+
+    @property
+    def share(self) -> float:
+        """The largest error as a share of its tolerance: at most 1 where all is proven."""
+        shares = [
+            error / self._tolerance(step, name)
+            for step, tensors in enumerate(self.errors)
+            for name, error in tensors.items()
+        ]
+        return max(shares, default=0.0)
+
+    def _tolerance(self, step: int, name: str) -> float:
+        return self.raised[step].get(name, self.tolerance) if self.raised else self.tolerance
 
 
-def judged(errors: Errors, reference: Reference) -> Judged:
+def judged(errors: Errors, reference: Reference, tolerance: float) -> Judged:
     """Judge the errors: where the common tolerance is not enough, ask what float32 itself loses.
 
     It is asked with one draw of moved weights, and where that does not explain the errors with
     all draws.
     """
-    found = Judged(errors=errors, raised=[])
+    found = Judged(errors=errors, raised=[], tolerance=tolerance)
     for moves in (1, MOVES):
-        if errors and verdict(found.errors, found.raised) is None:
+        if errors and found.verdict is None:
             break
-        found = _judged(errors, reference.float32_tolerances(moves))
+        found = _judged(errors, reference.float32_tolerances(moves), tolerance)
     return found
 
 
-def _judged(errors: Errors, float32: Errors) -> Judged:
+def _judged(errors: Errors, float32: Errors, tolerance: float) -> Judged:
     """With a tensor's tolerance raised where float32 itself loses more of it.
 
     Steps from which on it loses the logits show nothing and are left out. What gradients lose is
@@ -48,39 +75,13 @@ def _judged(errors: Errors, float32: Errors) -> Judged:
     most = {name: max(step[name] for step in known) for name in (known[0] if known else ())}
     raised = [
         {
-            name: tolerance
+            name: raised_to
             for name, own in step.items()
-            if (tolerance := most[name] if name.startswith(BY_GRADIENT) else own) > TOLERANCE
+            if (raised_to := most[name] if name.startswith(BY_GRADIENT) else own) > tolerance
         }
         for step in known
     ]
-    return Judged(errors=errors[: len(raised)], raised=raised)
-
-
-def verdict(errors: Errors, raised: Errors) -> str | None:
-    """Which tensor first goes beyond its tolerance, and by how much; None where none does."""
-    if not errors:
-        return "float32 itself loses the logits in the first step: nothing can be shown"
-    for step, tensors in enumerate(errors):
-        for name, error in tensors.items():
-            tolerance = _tolerance(raised, step, name)
-            if not error <= tolerance:
-                return f"step {step}: {name} is off by {error:.1e}, more than {tolerance:.0e}"
-    return None
-
-
-def share(errors: Errors, raised: Errors) -> float:
-    """The largest error as a share of its tolerance: at most 1 where all is proven."""
-    shares = [
-        error / _tolerance(raised, step, name)
-        for step, tensors in enumerate(errors)
-        for name, error in tensors.items()
-    ]
-    return max(shares, default=0.0)
-
-
-def _tolerance(raised: Errors, step: int, name: str) -> float:
-    return raised[step].get(name, TOLERANCE) if raised else TOLERANCE
+    return Judged(errors=errors[: len(raised)], raised=raised, tolerance=tolerance)
 
 
 def worst(errors: Errors) -> dict[str, float]:

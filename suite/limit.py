@@ -23,6 +23,7 @@ from suite.manifest import Measure
 from suite.paths import home, write_atomically
 from suite.plan import Trial
 from suite.records import Record
+from suite.tracks import UNBOUND
 
 NAME = "limit.yaml"
 # Those with a module for it in the worker; Keras's backends are among them.
@@ -85,7 +86,7 @@ def measure(
         variant = next(iter(manifest.framework(framework).variants))
         inputs.write_trial(
             folder,
-            replace(trial, framework=framework, variant=variant),
+            replace(trial, framework=framework, variant=variant, conditions=UNBOUND),
             given,
             mode="limit",
             measure=Measure(),
@@ -119,7 +120,7 @@ def share(record: Record, rate: float | None, limit: Limit | None) -> Share | No
     """How much of the device's limit `rate` (samples per second) is; None where it is unknown."""
     if limit is None or rate is None:
         return None
-    peak, copy = limit.best.get(f"matmul_{record.precision}"), limit.best.get("copy")
+    peak, copy = limit.best.get(f"matmul_{record.arithmetic}"), limit.best.get("copy")
     if peak is None or copy is None or limit.device != record.device:
         return None
     return Share(

@@ -17,10 +17,11 @@ from pydantic import (
     field_validator,
 )
 
-from suite.closed import Closed, M, load
+from suite.closed import Closed, M, Name, load
 from suite.errors import nearest, unknown
 from suite.models import MODELS
 from suite.paths import MANIFESTS
+from suite.tracks import Conditions, OwnTrack, Track
 
 
 def _python_range(text: str) -> str:
@@ -37,12 +38,19 @@ def _model(name: str) -> str:
     return name
 
 
-Name = Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
+def _track(name: str) -> str:
+    if name not in names("track"):
+        raise ValueError(f"unknown track {name!r}; {nearest(name, names('track'))}")
+    return name
+
+
+TrackName = Annotated[Name, After(_track)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Split = Literal["train", "test"]
 SPLITS: tuple[Split, ...] = ("train", "test")
 Role = Annotated[str, Field(pattern=r"^(train|test)_(images|labels|[0-9]+)$")]
 T = TypeVar("T")
+Kind = Literal["framework", "dataset", "suite", "track"]
 
 
 # Where each batch comes from before its step (docs/protocol.md).
@@ -69,7 +77,24 @@ class FrameworkManifest(Closed):
     cpu_index: str | None = None  # an extra package index for the CPU, used where it answers
     cuda_note: str | None = None  # what to know before it runs on a GPU; doctor says it
     variants: dict[Name, str]  # name -> what it is; the first is the default
+    tracks: dict[TrackName, OwnTrack] = Field(default={})
     lacks: tuple[Lack, ...] = ()
+
+    @field_validator("tracks")
+    @classmethod
+    def _with_known_variants(
+        cls, value: dict[str, OwnTrack], others: ValidationInfo
+    ) -> dict[str, OwnTrack]:
+        variants = others.data.get("variants", {})
+        for track, own in value.items():
+            if own.variant not in (None, *variants):
+                raise ValueError(f"{track}: unknown variant; {nearest(str(own.variant), variants)}")
+        return value
+
+    def variant_in(self, track: str) -> str:
+        """The one to take in `track` where none is named."""
+        own = self.tracks.get(track)
+        return (own.variant if own else None) or next(iter(self.variants))
 
     def lacking(self, *, variant: str, device: str, layers: set[str], input: Input) -> str | None:
         """Why this variant cannot run a model of these kinds of layers there; None where it can."""
@@ -229,6 +254,7 @@ class Measure(Closed):
     """When a run is warm and when it has measured enough."""
 
     block_s: PositiveFloat = 0.25
+    turn_s: PositiveFloat = 0.25  # of the blocks after warm-up, where workers take turns
     max_warmup_blocks: PositiveInt = 12
     min_measure_s: PositiveFloat = 2
     max_measure_s: PositiveFloat = 5
@@ -283,7 +309,7 @@ class SuiteManifest(Closed):
     limit: bool = True  # measure what the device can do at most, before the runs
     turns: bool = False  # the trials of a workload run at once, and take turns block by block
     deadline_s: PositiveFloat
-    track: Literal["equal"]  # float32, the same cores and threads
+    tracks: tuple[TrackName, ...] = Field(min_length=1)  # each framework in each of them
     device: Literal["cpu"] = "cpu"
     frameworks: tuple[str, ...] = Field(min_length=1)  # framework or framework:variant
     workloads: tuple[Workload, ...] = Field(min_length=1)
@@ -303,6 +329,17 @@ def dataset(name: str) -> DatasetManifest:
     return _named("dataset", name, DatasetManifest)
 
 
+def tracks() -> dict[str, Track]:
+    """All of them, by name."""
+    return {name: _named("track", name, Track) for name in names("track")}
+
+
+def conditions(framework_name: str, track: str) -> Conditions:
+    """Those of a framework in a track."""
+    own = framework(framework_name).tracks.get(track)
+    return _named("track", track, Track).conditions(own)
+
+
 def suite(name: str) -> SuiteManifest:
     """The suite called `name`, or the one in a file of that path where it ends in .yaml."""
     if name.endswith((".yaml", ".yml")):
@@ -310,11 +347,11 @@ def suite(name: str) -> SuiteManifest:
     return _named("suite", name, SuiteManifest)
 
 
-def names(kind: Literal["framework", "dataset", "suite"]) -> list[str]:
+def names(kind: Kind) -> list[str]:
     return sorted(path.stem for path in (MANIFESTS / f"{kind}s").glob("*.yaml"))
 
 
-def _named(kind: Literal["framework", "dataset", "suite"], name: str, schema: type[M]) -> M:
+def _named(kind: Kind, name: str, schema: type[M]) -> M:
     if name not in names(kind):
         raise unknown(kind, name, names(kind))
     return load(MANIFESTS / f"{kind}s" / f"{name}.yaml", schema)

@@ -11,7 +11,7 @@ from typing import Any
 
 from suite.engines.base import Engine, Prepared, Say
 from suite.inputs import Inputs
-from suite.judge import TOLERANCE, Judged, judged, share, verdict, worst
+from suite.judge import TOLERANCES, Judged, judged, worst
 from suite.paths import digest, home, write_atomically
 from suite.plan import Trial
 from suite.records import Parity
@@ -19,7 +19,7 @@ from suite.reference import LOWERINGS, Errors, Reference, compare
 from suite.tensors import ProofFailed, Prover
 
 STEPS = 10
-CERTIFICATE_VERSION = 8  # of the rules by which it is judged
+CERTIFICATE_VERSION = 9  # of the rules by which it is judged
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +30,7 @@ class Certificate:
     key: str
     framework: str
     variant: str
+    track: str
     model: str
     proven: bool
     reason: str | None
@@ -92,16 +93,22 @@ def certify(
     return certificates
 
 
+def _tolerance(trial: Trial) -> float:
+    """Of what it may multiply in: TF32 on a GPU, unless its track forbids it."""
+    in_tf32 = trial.device != "cpu" and trial.conditions.tf32 is not False
+    return TOLERANCES["tf32" if in_tf32 else "float32"]
+
+
 def _certify(
     prover: Prover, trial: Trial, described: dict[str, str], key: str, reference: Reference
 ) -> Certificate:
     expected = reference.tensors
-    prover.say(f"proving {trial.framework} {trial.variant} on {trial.workload.model}")
-    found = Judged(errors=[], raised=[])
+    prover.say(f"proving {trial.means} on {trial.workload.model}")
+    found = Judged(errors=[], raised=[], tolerance=_tolerance(trial))
     try:
         tensors = prover.tensors(trial, trial.workload.precision, role="parity")
-        found = judged(compare(tensors, expected), reference)
-        reason = verdict(found.errors, found.raised)
+        found = judged(compare(tensors, expected), reference, found.tolerance)
+        reason = found.verdict
     except ProofFailed as error:
         reason = str(error)
     return Certificate(
@@ -109,12 +116,13 @@ def _certify(
         key=key,
         framework=trial.framework,
         variant=trial.variant,
+        track=trial.track,
         model=trial.workload.model,
         proven=reason is None,
         reason=reason,
-        tolerance=TOLERANCE,
+        tolerance=found.tolerance,
         worst=worst(found.errors),
-        share=share(found.errors, found.raised),
+        share=found.share,
         steps=prover.steps,
         errors=found.errors,
         raised=found.raised,
@@ -153,9 +161,10 @@ def _described(
         **_workload(trial, inputs, steps),
         "framework": trial.framework,
         "variant": trial.variant,
+        "conditions": trial.conditions.model_dump_json(),
         "device": trial.device,
         "precision": trial.workload.precision,
-        "tolerance": TOLERANCE,
+        "tolerance": _tolerance(trial),
         "lock": prepared.lock_sha256,
         "image": prepared.image_id,
         "worker": engine.worker_sha256,

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 
 from suite.errors import UsageError, unknown
 from suite.manifest import FrameworkManifest, Measure, Repeats, SuiteManifest, Workload
+from suite.tracks import EQUAL, Conditions, Track, means
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One workload in one framework variant on one device."""
+    """One workload in one framework variant, in one track, on one device."""
 
     framework: str
     variant: str
     track: str
+    conditions: Conditions = field(hash=False)  # what the track makes of this framework
     device: str
     workload: Workload
     seed: int
+
+    @property
+    def means(self) -> str:
+        return means(self.framework, self.variant, self.track)
 
     @property
     def trial_id(self) -> str:
@@ -28,7 +34,7 @@ class Trial:
         name, *numbers = work.optimizer.model_dump().values()
         optimizer = name + "-".join(f"{number:g}" for number in numbers)
         return (
-            f"{self.framework}-{self.variant}-{work.model}-{work.dataset}-{work.mode}"
+            f"{self.framework}-{self.variant}-{self.track}-{work.model}-{work.dataset}-{work.mode}"
             f"-b{work.batch_size}-{work.precision}-{optimizer}-{work.input}-{self.device}"
         )
 
@@ -80,27 +86,33 @@ class Plan:
 def expand(
     suite: SuiteManifest,
     frameworks: dict[str, FrameworkManifest],
+    tracks: dict[str, Track],
     *,
     only: Iterable[str] = (),
     device: str | None = None,
 ) -> Plan:
-    """All the runs of `suite`; `only` (framework or framework:variant) takes its frameworks' place.
+    """All the runs of `suite`; `only` (as `resolve` takes them) takes its frameworks' place.
 
     Runs are interleaved: each round has one run of every trial, in an order drawn from the
     suite's seed, so that a slow quarter of an hour does not fall on one framework.
     """
-    chosen = dict.fromkeys(resolve(name, frameworks) for name in (tuple(only) or suite.frameworks))
+    chosen = dict.fromkeys(
+        resolve(name, frameworks, tracks, track)
+        for track in suite.tracks
+        for name in (tuple(only) or suite.frameworks)
+    )
     trials = tuple(
         Trial(
             framework=framework,
             variant=variant,
-            track=suite.track,
+            track=track,
+            conditions=tracks[track].conditions(frameworks[framework].tracks.get(track)),
             device=device or suite.device,
             workload=workload,
             seed=suite.seed,
         )
         for workload in suite.workloads
-        for framework, variant in chosen
+        for framework, variant, track in chosen
     )
     if len({trial.trial_id for trial in trials}) < len(trials):
         raise UsageError(f"suite {suite.name!r} has a workload twice", hint="dlsuite list")
@@ -130,12 +142,24 @@ def _round(trials: Sequence[Trial], order: random.Random) -> list[Trial]:
     return sorted(shuffled, key=lambda trial: workloads.index(trial.workload))
 
 
-def resolve(name: str, frameworks: dict[str, FrameworkManifest]) -> tuple[str, str]:
-    """`framework` or `framework:variant` as both; the first variant is the default."""
-    framework, _, variant = name.partition(":")
+def resolve(
+    name: str,
+    frameworks: dict[str, FrameworkManifest],
+    tracks: dict[str, Track],
+    track: str = EQUAL,
+) -> tuple[str, str, str]:
+    """Framework, variant and track of `framework[:variant][/track]`.
+
+    Without a track it is the one given here, without a variant the one that is usual there.
+    """
+    named, _, own_track = name.partition("/")
+    framework, _, variant = named.partition(":")
     if framework not in frameworks:
         raise unknown("framework", framework, frameworks)
     variants = frameworks[framework].variants
     if variant and variant not in variants:
         raise unknown(f"variant of {framework}", variant, variants)
-    return framework, variant or next(iter(variants))
+    track = own_track or track
+    if track not in tracks:
+        raise unknown("track", track, tracks)
+    return framework, variant or frameworks[framework].variant_in(track), track

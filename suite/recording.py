@@ -38,6 +38,7 @@ def record(
         framework_version=started.get("framework_version"),
         variant=trial.variant,
         track=trial.track,
+        conditions=trial.conditions,
         model=work.model,
         parameters=built.get("parameters"),
         flops_per_sample=given.architecture.flops_per_sample(work.mode),

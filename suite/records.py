@@ -18,8 +18,11 @@ from suite.errors import ResultsError
 from suite.manifest import Measure, Repeats
 from suite.paths import write_atomically
 from suite.telemetry import Telemetry
+from suite.tracks import Conditions, means
 
-SCHEMA_VERSION = 3  # 3: measure, repeats, times.total_s; 2: input, data_origin; 1: the first
+SCHEMA_VERSION = (
+    4  # 4: conditions; 3: measure, repeats, times.total_s; 2: input, data_origin; 1: the first
+)
 
 Status = Literal["ok", "failed", "timeout", "oom", "skipped"]
 
@@ -86,6 +89,7 @@ class Record(Closed):
     framework_version: str | None = None
     variant: str
     track: str
+    conditions: Conditions  # what the track made of this framework
     model: str
     parameters: int | None = None
     flops_per_sample: int
@@ -117,6 +121,22 @@ class Record(Closed):
     telemetry: Telemetry | None = None
     parity: Parity
     log: str | None = None
+
+    @property
+    def means(self) -> str:
+        return means(self.framework, self.variant, self.track)
+
+    @property
+    def device_told(self) -> dict[str, Any]:
+        """The device as the worker read it back (docs/protocol.md); empty where it did not."""
+        worker = self.environment.get("worker") or {}
+        return worker.get("device") or {}
+
+    @property
+    def arithmetic(self) -> str:
+        """In what it multiplied, as read back: its precision, or TF32 in float32's place."""
+        tf32 = self.precision == "float32" and self.device_told.get("tf32")
+        return "tf32" if tf32 else self.precision
 
     @property
     def name(self) -> str:

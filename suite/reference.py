@@ -15,10 +15,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from suite import manifest
 from suite.inputs import Inputs
 from suite.paths import home
 from suite.plan import Trial
 from suite.tensors import ProofFailed, Prover, Tensors
+from suite.tracks import EQUAL
 
 TOLERANCE = 1e-9  # between the two float64 lowerings
 MARGIN = 10  # times what float32 itself loses: so much noisier a framework may be
@@ -105,7 +107,14 @@ class Reference:
         found = None if self.fresh else _read(path, self.prover.steps)
         if found is None:
             self.prover.say(f"computing the reference in {framework}, {name}")
-            trial = replace(self.trial, framework=framework, variant=variant, device="cpu")
+            trial = replace(
+                self.trial,
+                framework=framework,
+                variant=variant,
+                device="cpu",
+                track=EQUAL,
+                conditions=manifest.conditions(framework, EQUAL),
+            )
             prover = replace(self.prover, inputs=self.moved(draw)) if draw else self.prover
             found = prover.tensors(trial, precision, role=f"moved{draw}" if draw else "reference")
             _write(path, found)

@@ -14,7 +14,7 @@ from pathlib import Path
 from suite.engines.base import Engine, Prepared, Say
 from suite.errors import DlsuiteError
 from suite.inputs import Inputs
-from suite.judge import judged, verdict
+from suite.judge import TOLERANCES, judged
 from suite.manifest import Adam, Workload
 from suite.parity import STEPS, reference_of
 from suite.paths import WORKER
@@ -184,7 +184,7 @@ class SelfTest:
                 prover = self._prover(f"fault-{number}", worker)
                 yield self._finding(fault.name, prover, trial, reference)
         for trial in trials:
-            self.say(f"without a fault: {trial.framework} {trial.variant}")
+            self.say(f"without a fault: {trial.means}")
             yield self._finding(None, clean, trial, reference)
 
     def _prover(self, name: str, worker: Path) -> Prover:
@@ -203,10 +203,10 @@ class SelfTest:
         self, fault: str | None, prover: Prover, trial: Trial, reference: Reference
     ) -> Finding:
         found = prover.tensors(trial, trial.workload.precision, role="selftest")
-        judgement = judged(compare(found, reference.tensors), reference)
+        judgement = judged(compare(found, reference.tensors), reference, TOLERANCES["float32"])
         return Finding(
             fault=fault,
             framework=trial.framework,
             variant=trial.variant,
-            caught_by=verdict(judgement.errors, judgement.raised),
+            caught_by=judgement.verdict,
         )

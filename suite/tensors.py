@@ -42,7 +42,7 @@ class Prover:
 
     def tensors(self, trial: Trial, precision: str, *, role: str) -> list[Tensors]:
         """What the worker of `trial` computes in each step; ProofFailed where it does not."""
-        name = f"{role}-{trial.framework}-{trial.variant}-{precision}"
+        name = f"{role}-{trial.framework}-{trial.variant}-{trial.track}-{precision}"
         folder = self.work / name
         write_trial(
             folder,
@@ -66,7 +66,7 @@ class Prover:
             on_event=lambda event: None,
         )
         if done.error is not None:
-            raise ProofFailed(f"{trial.framework} {trial.variant}: {done.error.message}")
+            raise ProofFailed(f"{trial.means}: {done.error.message}")
         initial = _initial(self.inputs)
         return [self._step(folder / "results", step, initial) for step in range(self.steps)]
 

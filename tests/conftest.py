@@ -236,10 +236,10 @@ def script_engine(tmp_path: Path, home: Path) -> Callable[[str], ScriptEngine]:
 def quick() -> Callable[..., Plan]:
     """Plans the quick suite, for some frameworks and as many repeats as wanted."""
 
-    def plan(*frameworks: str, repeats: int = 1) -> Plan:
-        exactly = {"repeats": Repeats(at_least=repeats, at_most=repeats)}
+    def plan(*frameworks: str, repeats: int = 1, tracks: tuple[str, ...] = ("equal",)) -> Plan:
+        exactly = {"repeats": Repeats(at_least=repeats, at_most=repeats), "tracks": tracks}
         suite = manifest.suite("quick").model_copy(update=exactly)
-        return expand(suite, manifest.frameworks(), only=frameworks)
+        return expand(suite, manifest.frameworks(), manifest.tracks(), only=frameworks)
 
     return plan
 

@@ -115,3 +115,24 @@ def test_too_few_runs_to_tell_do_not_pass_for_fast_enough(compare: Compare, tmp_
     compare("few", "few")
     with pytest.raises(ResultsError, match="pytorch: too few runs"):
         compare("few", "few", "3%")
+
+
+def test_rows_of_two_tracks(
+    compare: Compare, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = RunFolder(tmp_path / "tracks")
+    folder.logs.mkdir(parents=True)
+    for track, rates in {"equal": slowed(0.1), "tuned": STEADY}.items():
+        for repeat, rate in enumerate(rates):
+            folder.append(
+                record(
+                    run_id="tracks",
+                    track=track,
+                    trial_id=f"pytorch-{track}",
+                    repeat=repeat,
+                    samples_per_s=rate,
+                )
+            )
+    compare("tracks@pytorch", "tracks@pytorch:eager/tuned")
+    shown = capsys.readouterr().out
+    assert "pytorch:eager | pytorch:eager/tuned" in shown and "faster" in shown

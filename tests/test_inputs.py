@@ -30,6 +30,21 @@ def test_the_proof_has_a_rate_of_its_own_where_the_workload_gives_one(
     assert written["optimizer"] == {"name": "sgd", "learning_rate": rate}
 
 
+def test_a_trial_tells_its_conditions(quick: Callable[..., Plan], tmp_path: Path) -> None:
+    plan = quick("mxnet", tracks=("equal", "default"))
+    given, told = made_up(plan.trials[0].workload, tmp_path), []
+    for trial in plan.trials:
+        folder = tmp_path / trial.track
+        inputs.write_trial(folder, trial, given, mode="train", measure=Measure(), cpus=[2, 5])
+        told.append(json.loads((folder / "trial.json").read_text(encoding="utf-8")))
+    equal, default = told
+    assert (equal["threads"], equal["tf32"]) == (2, False)
+    assert equal["environment"]["OMP_NUM_THREADS"] == "2"
+    assert equal["environment"]["NVIDIA_TF32_OVERRIDE"] == "0"
+    assert (default["threads"], default["tf32"]) == (None, None)
+    assert default["environment"] == {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+
+
 def test_a_loader_wants_a_folder_of_photographs(
     quick: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,21 +1,37 @@
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
 from suite import judge
+from suite.judge import Judged
+from suite.reference import Errors
 
+FLOAT32 = judge.TOLERANCES["float32"]
 GOOD, BAD = {"logits": 1e-6, "gradients a": 1e-6}, {"logits": 1e-6, "gradients a": 2e-4}
 
 
+def found(errors: Errors, *, tolerance: float = FLOAT32) -> Judged:
+    return Judged(errors=errors, raised=[], tolerance=tolerance)
+
+
 def test_every_step_is_judged_not_the_last_one() -> None:
-    assert judge.verdict([GOOD, GOOD], []) is None
-    assert judge.verdict([GOOD, BAD, GOOD], []) == (
+    assert found([GOOD, GOOD]).verdict is None
+    assert found([GOOD, BAD, GOOD]).verdict == (
         "step 1: gradients a is off by 2.0e-04, more than 1e-04"
     )
-    assert judge.verdict([{"logits": math.nan}], []) is not None
+    assert found([{"logits": math.nan}]).verdict is not None
     assert judge.worst([GOOD, BAD]) == {"logits": 1e-6, "gradients": 2e-4}
-    assert judge.share([GOOD, BAD], []) == pytest.approx(2)
+    assert found([GOOD, BAD]).share == pytest.approx(2)
+
+
+def test_what_multiplies_in_tf32_is_judged_by_its_rounding() -> None:
+    off = [{"logits": 5e-3}]
+    assert found(off).verdict is not None
+    assert found(off, tolerance=judge.TOLERANCES["tf32"]).verdict is None
+    loses_less = Known([{"logits": 2e-3}])
+    judged = judge.judged([{"logits": 2e-2}], loses_less, judge.TOLERANCES["tf32"])
+    assert judged.raised == [{}] and "more than 1e-02" in str(judged.verdict)
 
 
 @dataclass
@@ -31,27 +47,26 @@ class Known:
 
 def test_a_tolerance_is_raised_only_where_float32_itself_loses_more() -> None:
     step = {"logits": 1e-6, "gradients a": 3e-4}
-    found = judge.judged([BAD, BAD], Known([step, step]))
-    assert found.raised == [{"gradients a": pytest.approx(3e-4)}] * 2
-    assert judge.verdict(found.errors, found.raised) is None
-    assert judge.share(found.errors, found.raised) == pytest.approx(2 / 3)
-    assert judge.verdict([{"logits": 2e-4, "gradients a": 0}], found.raised) is not None
-    unasked = judge.judged([GOOD], Known([]))  # then float32 is not asked
-    assert unasked == judge.Judged(errors=[GOOD], raised=[])
+    judged = judge.judged([BAD, BAD], Known([step, step]), FLOAT32)
+    assert judged.raised == [{"gradients a": pytest.approx(3e-4)}] * 2
+    assert judged.verdict is None
+    assert judged.share == pytest.approx(2 / 3)
+    other = replace(judged, errors=[{"logits": 2e-4, "gradients a": 0}])
+    assert other.verdict is not None
+    unasked = judge.judged([GOOD], Known([]), FLOAT32)  # then float32 is not asked
+    assert unasked == found([GOOD])
 
 
 def test_more_draws_are_asked_for_where_one_does_not_explain_an_error() -> None:
     calm, shaken = {"logits": 1e-6, "gradients a": 1e-6}, {"logits": 1e-6, "gradients a": 1e-3}
     jump = [GOOD | {"gradients a": 9e-4}] * 3
-    found = judge.judged(jump, Known([calm] * 3, [shaken] * 3))
-    assert judge.verdict(found.errors, found.raised) is None
-    found = judge.judged(jump, Known([calm] * 3, [calm] * 3))
-    assert judge.verdict(found.errors, found.raised) is not None
+    assert judge.judged(jump, Known([calm] * 3, [shaken] * 3), FLOAT32).verdict is None
+    assert judge.judged(jump, Known([calm] * 3, [calm] * 3), FLOAT32).verdict is not None
 
 
 def test_steps_that_float32_itself_loses_show_nothing() -> None:
     fine, lost = {"logits": 1e-4, "gradients a": 1e-3}, {"logits": 2e-2, "gradients a": 5}
-    found = judge.judged([BAD, BAD, BAD], Known([fine, lost, fine]))
-    assert len(found.errors) == len(found.raised) == 1
-    found = judge.judged([BAD], Known([lost]))
-    assert "nothing can be shown" in str(judge.verdict(found.errors, found.raised))
+    judged = judge.judged([BAD, BAD, BAD], Known([fine, lost, fine]), FLOAT32)
+    assert len(judged.errors) == len(judged.raised) == 1
+    judged = judge.judged([BAD], Known([lost]), FLOAT32)
+    assert "nothing can be shown" in str(judged.verdict)

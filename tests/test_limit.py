@@ -36,6 +36,8 @@ def test_what_was_not_measured_gives_no_share() -> None:
     assert limit.share(record(), None, LIMIT) is None
     assert limit.share(record(device="cuda:0"), 1000.0, LIMIT) is None
     assert limit.share(record(precision="bfloat16"), 1000.0, LIMIT) is None
+    in_tf32 = {"worker": {"device": {"tf32": True}}}
+    assert limit.share(record(environment=in_tf32), 1000.0, LIMIT) is None
 
 
 def test_the_best_of_each_operation_counts() -> None:

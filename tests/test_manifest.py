@@ -29,12 +29,13 @@ def refused(tmp_path: Path) -> Callable[[str, type[Closed]], str]:
     return load
 
 
-@pytest.mark.parametrize("kind", ["framework", "dataset", "suite"])
+@pytest.mark.parametrize("kind", ["framework", "dataset", "suite", "track"])
 def test_every_manifest_of_the_repository_loads(kind: str) -> None:
     loader = {
         "framework": manifest.framework,
         "dataset": manifest.dataset,
         "suite": manifest.suite,
+        "track": manifest.tracks().__getitem__,
     }[kind]
     names = manifest.names(kind)  # type: ignore[arg-type]
     assert names

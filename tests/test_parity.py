@@ -24,7 +24,7 @@ def certify(
     suite = manifest.suite("zoo")
     only = tuple(workload for workload in suite.workloads if workload.model == model)
     chosen = suite.model_copy(update={"workloads": only})
-    plan = expand(chosen, manifest.frameworks(), only=frameworks)
+    plan = expand(chosen, manifest.frameworks(), manifest.tracks(), only=frameworks)
     with tempfile.TemporaryDirectory() as work:
         runner = Runner(VenvEngine(worker), Silent(), Path(work))
         given = next(iter(runner.inputs(plan).values()))

@@ -48,3 +48,28 @@ def test_in_turns_the_runs_of_a_workload_are_together_and_else_each_is_alone(
     groups = dataclasses.replace(plan, turns=True).groups
     assert [len(group) for group in groups] == [4, 4]
     assert [group[0].repeat for group in groups] == [0, 1]
+
+
+def test_each_framework_is_in_each_track_with_the_variant_that_is_usual_there(
+    quick: Callable[..., Plan],
+) -> None:
+    plan = quick("pytorch", "jax", tracks=("equal", "tuned"))
+    found = [trial.means for trial in plan.trials]
+    assert found == ["pytorch:eager", "jax:jit", "pytorch:compiled/tuned", "jax:jit/tuned"]
+    assert len({trial.trial_id for trial in plan.trials}) == 4
+    assert [trial.conditions.tf32 for trial in plan.trials] == [False, False, True, True]
+
+
+def test_a_track_and_a_variant_that_are_named_stay_as_they_are(quick: Callable[..., Plan]) -> None:
+    plan = quick("pytorch:eager/tuned", "pytorch/tuned", tracks=("equal", "default"))
+    assert [trial.means for trial in plan.trials] == [
+        "pytorch:eager/tuned",
+        "pytorch:compiled/tuned",
+    ]
+    with pytest.raises(UsageError, match="unknown track 'tund'; nearest: 'tuned'"):
+        quick("pytorch/tund")
+
+
+def test_in_turns_all_tracks_of_a_workload_are_together(quick: Callable[..., Plan]) -> None:
+    plan = dataclasses.replace(quick("jax", tracks=("equal", "tuned")), turns=True)
+    assert [len(group) for group in plan.groups] == [2]

@@ -3,15 +3,16 @@ from pathlib import Path
 
 import pytest
 
-from suite import records
+from suite import manifest, records
 from suite.errors import ResultsError
 from suite.manifest import Measure, Repeats
 from suite.records import Parity, Record
 
-KEYS = """schema_version run_id suite trial_id framework framework_version variant track model
-parameters flops_per_sample bytes_per_sample dataset data_origin input mode batch_size
-precision optimizer device repeat seed measure repeats turns steady status error engine
-image_id environment times blocks samples_per_s epochs memory telemetry parity log"""
+KEYS = """schema_version run_id suite trial_id framework framework_version variant track
+conditions model parameters flops_per_sample bytes_per_sample dataset data_origin input
+mode batch_size precision optimizer device repeat seed measure repeats turns steady
+status error engine image_id environment times blocks samples_per_s epochs memory
+telemetry parity log"""
 
 
 def record(**changes: object) -> Record:
@@ -22,6 +23,7 @@ def record(**changes: object) -> Record:
         "framework": "pytorch",
         "variant": "eager",
         "track": "equal",
+        "conditions": manifest.conditions("pytorch", "equal"),
         "model": "lenet",
         "flops_per_sample": 1,
         "bytes_per_sample": 1,
@@ -57,6 +59,17 @@ def test_a_record_is_one_whole_file_with_the_promised_keys(tmp_path: Path) -> No
     assert not [path for path in folder.path.iterdir() if path.name.endswith(".part")]
 
 
+def test_the_arithmetic_is_what_the_framework_said_it_was() -> None:
+    def on_gpu(precision: str, *, tf32: bool) -> str:
+        told = {"worker": {"device": {"tf32": tf32}}}
+        return record(precision=precision, environment=told).arithmetic
+
+    assert on_gpu("float32", tf32=True) == "tf32"
+    assert on_gpu("float32", tf32=False) == "float32"
+    assert on_gpu("bfloat16", tf32=True) == "bfloat16"
+    assert record().arithmetic == "float32"
+
+
 def test_latest_points_at_the_newest_run_that_has_a_record(tmp_path: Path) -> None:
     for _ in range(2):
         with records.run_folder(tmp_path, "quick") as folder:
@@ -86,7 +99,7 @@ def test_what_is_no_record_is_refused_by_name(tmp_path: Path) -> None:
         records.read(tmp_path)
     values = json.loads(record().model_dump_json())
     file.write_text(json.dumps(values | {"schema_version": 99}))
-    with pytest.raises(ResultsError, match="schema version 99, this is 3"):
+    with pytest.raises(ResultsError, match="schema version 99, this is 4"):
         records.read(tmp_path)
     del values["framework"]
     file.write_text(json.dumps(values))

@@ -64,7 +64,7 @@ def main(turns: int, only: list[str]) -> None:
     known = manifest.frameworks()
     engine = VenvEngine()
     data = datasets.ready(dataset, print)
-    for trial in expand(suite, known, only=only).trials:
+    for trial in expand(suite, known, manifest.tracks(), only=only).trials:
         where = engine.prepare(known[trial.framework], print)
         with tempfile.TemporaryDirectory() as work:
             folder = Path(work) / "trial"

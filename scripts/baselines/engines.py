@@ -26,7 +26,7 @@ from suite.runner import Runner
 
 def main(pairs: int, only: list[str]) -> None:
     suite = manifest.suite("quick")
-    plan = expand(suite, manifest.frameworks(), only=only)
+    plan = expand(suite, manifest.frameworks(), manifest.tracks(), only=only)
     owner = owners.new_id()
     with ExitStack() as stack:
         work = stack.enter_context(owners.owning(owner))

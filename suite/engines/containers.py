@@ -293,6 +293,7 @@ class DockerEngine:
                 inputs: {"bind": "/inputs", "mode": "ro"},
             },
             folders=folders,
+            environment=trial["environment"],
             **self._options(),
         )
         if "/data" in folders:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -89,6 +90,8 @@ class VenvEngine:
     ) -> Iterator[subprocess.Popen[str]]:
         """A process in a group of its own, which does not outlive this block."""
         environ = {key: os.environ[key] for key in INHERITED if key in os.environ}
+        trial = json.loads((folder / "trial.json").read_text(encoding="utf-8"))
+        environ |= trial["environment"]
         environ["PYTHONPATH"] = str(self.staged())
         environ["PYTHONNOUSERSITE"] = "1"
         # A /tmp of its own: a compiler's cache left there by another run would hide what the

@@ -14,13 +14,16 @@ IDENTITY = (
     "framework",
     "variant",
     "track",
+    "arithmetic",
     "model",
     "dataset",
     "mode",
     "batch_size",
     "precision",
     "optimizer",
+    "input",
     "device",
+    "turns",
 )
 
 

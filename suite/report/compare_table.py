@@ -43,7 +43,7 @@ def _table(title: str, rows: list[dict[str, str]]) -> Table:
 
 
 def _cells(pair: Comparison) -> dict[str, str]:
-    found, a, b = pair.difference, _means(pair.a), _means(pair.b)
+    found, a, b = pair.difference, pair.a.record.means, pair.b.record.means
     tested = found is not None and found.p_value is not None
     return {
         "a | b": a if a == b else f"{a} | {b}",
@@ -54,10 +54,6 @@ def _cells(pair: Comparison) -> dict[str, str]:
         "p": f"{found.p_value:.2g}" if found and tested else UNKNOWN,
         "b is": found.verdict if found else "not compared",
     }
-
-
-def _means(trial: TrialSummary) -> str:
-    return f"{trial.record.framework}:{trial.record.variant}"
 
 
 def _rate(trial: TrialSummary) -> str:

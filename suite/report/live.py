@@ -102,4 +102,4 @@ class Live:
 
 
 def _name(trial: Trial) -> str:
-    return f"{trial.framework} {trial.variant} {trial.workload.model}"
+    return f"{trial.means} {trial.workload.model}"

@@ -49,7 +49,7 @@ def markdown(rows: Iterable[Row]) -> str:
     lines = [list(cells[0]), ["---"] * len(cells[0]), *(list(row.values()) for row in cells)]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     reasons = [
-        f"- {trial.framework} {trial.variant} on {trial.workload.model}: {reason}"
+        f"- {trial.means} on {trial.workload.model}: {reason}"
         for trial, certificate, told in rows
         if (reason := certificate.reason if certificate else told)
     ]
@@ -64,7 +64,7 @@ def _cells(trial: Trial, certificate: Certificate | None) -> dict[str, str]:
     return {
         "model": work.model,
         "optimizer": work.optimizer.name,
-        "framework": f"{trial.framework}:{trial.variant}",
+        "framework": trial.means,
         "steps": steps,
         **{
             title: f"{worst[name]:.0e}" if name in worst else UNKNOWN

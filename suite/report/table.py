@@ -18,10 +18,12 @@ from suite.report.summary import TrialSummary
 PIPED_WIDTH = 120
 PROVEN, UNPROVEN, UNKNOWN = "=", "?", "-"
 ENERGY, OF_LIMIT = "J/image, net", "of peak"
+OPTIONAL = (OF_LIMIT, ENERGY)  # columns that are there where a row has them
 DISPENSABLE = ("first step", "memory", "epoch", "rel.", "runs", ENERGY, OF_LIMIT, "variant")
 JUSTIFY: dict[str, JustifyMethod] = {
     "framework": "left",
     "variant": "left",
+    "track": "left",
     "par.": "center",
     "status": "left",
 }
@@ -59,8 +61,8 @@ def title_of(summary: TrialSummary) -> str:
     optimizer = f"{record.optimizer['name']} {record.optimizer['learning_rate']:g}"
     return (
         f"{record.model} on {record.dataset}, {record.mode}, batch {record.batch_size}, "
-        f"{record.precision}, {optimizer}, input from {record.input}, {_device(record)}, "
-        f"track {record.track}" + (f", {record.turns} in turns" if record.turns > 1 else "")
+        f"{record.precision}, {optimizer}, input from {record.input}, {_device(record)}"
+        + (f", {record.turns} in turns" if record.turns > 1 else "")
     )
 
 
@@ -72,8 +74,11 @@ def _table(title: str, trials: list[TrialSummary], width: int, limit: Limit | No
     proven = [trial for trial in trials if trial.parity.proven] or trials
     fastest = proven[0].samples_per_s.median
     rows = [_cells(trial, fastest, limit) for trial in trials]
-    known = [name for name in (OF_LIMIT, ENERGY) if any(row[name] != UNKNOWN for row in rows)]
-    columns = [name for name in rows[0] if name not in (OF_LIMIT, ENERGY) or name in known]
+    of_rows = {name: {row[name] for row in rows} for name in rows[0]}
+    columns = [name for name in rows[0] if name not in OPTIONAL or of_rows[name] != {UNKNOWN}]
+    if len(of_rows["track"]) == 1:
+        columns.remove("track")
+        title += f", track {rows[0]['track']}"
     for spare in DISPENSABLE:
         widths = [max(len(name), *(len(row[name]) for row in rows)) for name in columns]
         if sum(widths) + 2 * len(columns) <= width:
@@ -108,6 +113,7 @@ def _cells(trial: TrialSummary, fastest: float | None, limit: Limit | None) -> d
     return {
         "framework": f"{title} {trial.framework_version or ''}".strip(),
         "variant": trial.record.variant,
+        "track": trial.record.track + (" (TF32)" if trial.record.arithmetic == "tf32" else ""),
         "images/s": _number(rate.median, "{:,.0f}"),
         "runs": str(len(trial.statuses)),
         "spread": _number(rate.spread, "±{:.1%}"),
@@ -130,10 +136,6 @@ def _energy(trial: TrialSummary) -> str:
     return f"{energy.gross_j_per_sample:.3g}, {_number(energy.net_j_per_sample, '{:.3g}')}"
 
 
-def _name(trial: TrialSummary) -> str:
-    return f"{trial.record.framework} {trial.record.variant}"
-
-
 def _number(value: float | None, form: str) -> str:
     return UNKNOWN if value is None else form.format(value)
 
@@ -141,12 +143,12 @@ def _number(value: float | None, form: str) -> str:
 def _notes(trials: list[TrialSummary]) -> Iterator[Text]:
     for trial in trials:
         if trial.error:
-            yield Text(f"{_name(trial)}: {trial.error.message}")
+            yield Text(f"{trial.record.means}: {trial.error.message}")
             if trial.error.hint:
                 yield Text(f"  hint: {trial.error.hint}")
     yield from _doubts(trials)
     if any(trial.record.repeats.at_least < trial.record.repeats.at_most for trial in trials):
-        why = ", ".join(f"{_name(trial)} {trial.enough or 'not yet'}" for trial in trials)
+        why = ", ".join(f"{trial.record.means} {trial.enough or 'not yet'}" for trial in trials)
         yield Text(f"why no more runs: {why}")
     yield Text(
         "images/s, first step: median over runs, each a fresh process; spread: half the bootstrap "
@@ -163,7 +165,7 @@ def _doubts(trials: list[TrialSummary]) -> Iterator[Text]:
     found: dict[tuple[str, str], list[str]] = {}
     for trial in trials:
         for doubt in trial.doubts:
-            detail = f"{_name(trial)} ({doubt.detail})"
+            detail = f"{trial.record.means} ({doubt.detail})"
             found.setdefault((doubt.kind, doubt.hint), []).append(detail)
     for (kind, hint), details in found.items():
         yield Text(f"warning: {kind}: {', '.join(details)}")

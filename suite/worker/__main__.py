@@ -37,7 +37,6 @@ def main(folder: Path) -> int:
 
 
 def _work(trial: Trial, events: Events) -> None:
-    _settle(trial)
     with ExitStack() as stack:
         with turns.of(trial):
             stack.enter_context(telemetry.sampling(trial))
@@ -53,19 +52,10 @@ def _work(trial: Trial, events: Events) -> None:
     events.emit("finished")
 
 
-def _settle(trial: Trial) -> None:
-    """What libraries read from the environment when they are loaded."""
-    # MXNet, left alone, takes half the CPUs, as if each were two threads of one.
-    os.environ["OMP_NUM_THREADS"] = str(len(trial.cpus))
-    os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # telemetry's GPU is then the framework's
-    if trial.mode != "limit":
-        os.environ["NVIDIA_TF32_OVERRIDE"] = "0"  # of cuBLAS and cuDNN, whoever calls them
-
-
 def _load(trial: Trial, events: Events) -> Any:
     """Import the framework."""
     started = time.perf_counter()
-    framework = load(trial.framework, trial.variant)
+    framework = load(trial)
     events.emit(
         "started",
         import_s=time.perf_counter() - started,

@@ -77,7 +77,7 @@ class Training:
         self._batches = Batches(trial, layout)
         self._stepper = Stepper(session, feed(trial, session, self._batches))
         self._turn = turns.of(trial)
-        self._block_s: float = trial.measure["block_s"]
+        self._least_s = 0.0  # of a block, for what synchronising costs
         self._block_steps = CALIBRATION_STEPS
         self._warm = False
         self._warmup: list[float] = []  # samples per second of each block
@@ -96,18 +96,23 @@ class Training:
         with self._turn:
             self._epoch_s = self._stepper.block(1)
             synchronize_s = self._stepper.synchronize_s()
-        self._block_s = max(self._block_s, synchronize_s / SYNCHRONIZE_SHARE)
+        self._least_s = synchronize_s / SYNCHRONIZE_SHARE
         self._emit("compiled", first_step_s=self._epoch_s, synchronize_s=synchronize_s)
         self._end_epoch()
 
     def block(self) -> None:
         """One block, as long as it must be at least, cut where an epoch ends."""
-        trial, per_epoch = self._trial, self._batches.steps_per_epoch
+        per_epoch = self._batches.steps_per_epoch
         steps = self._block_steps
         if self.steps_left > 0:
             steps = min(steps, per_epoch - self._stepper.step % per_epoch)
-        with self._turn:
-            duration_s = self._stepper.block(steps)
+        with self._turn:  # what is said is said in it too, for that computes as well
+            self._tell(steps, self._stepper.block(steps))
+        self._end_epoch()
+
+    def _tell(self, steps: int, duration_s: float) -> None:
+        """Say what a block took, and see what the next one must be."""
+        trial = self._trial
         self._epoch_s += duration_s
         rate = steps * trial.batch_size / duration_s
         (self._rates if self._warm else self._warmup).append(rate)
@@ -121,9 +126,15 @@ class Training:
             left_s=self._left_s(rate),
         )
         if not self._warm:
-            self._block_steps = max(1, round(self._block_s * rate / trial.batch_size))
             self._warm_up()
-        self._end_epoch()
+            self._block_steps = max(1, round(self._block_s * rate / trial.batch_size))
+
+    @property
+    def _block_s(self) -> float:
+        """How long the next block should last: of those who take turns a turn, once warm."""
+        in_turns = self._warm and "turns" in self._trial.paths
+        wanted_s: float = self._trial.measure["turn_s" if in_turns else "block_s"]
+        return max(wanted_s, self._least_s)
 
     def _warm_up(self) -> None:
         """See whether warm-up is over: the series is steady, or has been given time enough."""

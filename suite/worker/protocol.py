@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 Array = NDArray[Any]
 Weights = dict[str, Array]
@@ -29,6 +29,7 @@ class Trial:
     repeat: int
     framework: str
     variant: str
+    track: str
     mode: str
     architecture: dict[str, Any]
     parameters: list[dict[str, Any]]
@@ -39,6 +40,10 @@ class Trial:
     optimizer: dict[str, Any]
     device: str
     cpus: list[int]
+    threads: int | None  # None: as many as the framework takes by itself
+    tf32: bool | None  # None: as the framework has it
+    environment: dict[str, str]
+    settings: dict[str, Any]
     seed: int
     rank: int
     world_size: int

@@ -34,7 +34,9 @@ def folder(tmp_path: Path) -> Callable[[str], Path]:
             "order": str(tmp_path / "order.npy"),
             "results": str(place / "results"),
         }
-        (place / "trial.json").write_text(json.dumps({"paths": paths, "script": script}))
+        (place / "trial.json").write_text(
+            json.dumps({"paths": paths, "script": script, "environment": {"TRACK": "equal"}})
+        )
         return place
 
     return make

@@ -50,7 +50,8 @@ def test_a_worker_gets_its_trial_and_its_results_come_home(
 started()
 print("a library talks", file=sys.stderr)
 emit("seen", data=os.listdir("/data"), inputs=sorted(os.listdir("/inputs")), uid=os.getuid(),
-     paths=trial["paths"], suite=sorted(os.listdir("/opt/dlsuite/suite")))
+     paths=trial["paths"], suite=sorted(os.listdir("/opt/dlsuite/suite")),
+     track=os.environ["TRACK"])
 (results / "step00_loss.npy").write_bytes(b"x" * 100000)
 emit("finished")
 """
@@ -60,6 +61,7 @@ emit("finished")
     seen = done.events[1]
     assert set(seen["data"]) == {"train_inputs.npy", ".complete"}
     assert {"order.npy", "weights.npy"} < set(seen["inputs"])
+    assert seen["track"] == "equal"
     assert seen["uid"] == 10001 and seen["paths"]["results"] == "/trial/results"
     assert seen["suite"] == ["__init__.py", "__pycache__", "worker"]
     assert (tmp_path / "trial/results/step00_loss.npy").stat().st_size == 100000

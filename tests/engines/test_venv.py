@@ -1,5 +1,6 @@
 """The engine with misbehaving workers: each ends as a typed verdict and leaves no process."""
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,13 +18,16 @@ Script = Callable[[str], ScriptEngine]
 @pytest.fixture
 def run(script_engine: Script, tmp_path: Path) -> Callable[..., Attempt]:
     def attempted(
-        text: str, deadline_s: float = 30, on_event: Callable[[Event], None] = lambda event: None
+        text: str,
+        deadline_s: float = 30,
+        on_event: Callable[[Event], None] = lambda event: None,
+        environment: dict[str, str] | None = None,
     ) -> Attempt:
         engine = script_engine(text)
         folder = tmp_path / "trial"
         (folder / "results").mkdir(parents=True)
-        trial = f'{{"paths": {{"results": "{folder / "results"}"}}}}'
-        (folder / "trial.json").write_text(trial)
+        trial = {"paths": {"results": str(folder / "results")}, "environment": environment or {}}
+        (folder / "trial.json").write_text(json.dumps(trial))
         return attempt(
             engine,
             engine.prepare(manifest.framework("pytorch"), print),
@@ -138,3 +142,18 @@ def test_the_worker_sees_no_module_or_setting_of_the_host(
         on_event=heard.append,
     )
     assert heard[0]["modules"] == ["__init__.py", "worker"] and heard[0]["secret"] is False
+
+
+def test_the_trial_s_environment_is_there_before_the_worker_starts(
+    run: Callable[..., Attempt], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    given = {"MALLOC_ARENA_MAX": "1", "PYTHONPATH": "/nowhere"}
+    text = """
+        begun = pathlib.Path("/proc/self/environ").read_text().split(chr(0))
+        emit("seen", begun=begun, path=sys.path)
+        emit("finished")
+        """
+    seen = run(text, environment=given).events[0]
+    assert "MALLOC_ARENA_MAX=1" in seen["begun"] and "/nowhere" not in seen["path"]
+    assert not [each for each in seen["begun"] if each.startswith("OMP_")]

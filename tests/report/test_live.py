@@ -31,7 +31,7 @@ def test_a_terminal_sees_a_live_line_with_phase_rate_and_time_left(
     quick: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = told(quick("pytorch"), monkeypatch, terminal=True)
-    assert "pytorch eager lenet run 1/1 measuring 640 images/s 7 s left" in text
+    assert "pytorch:eager lenet run 1/1 measuring 640 images/s 7 s left" in text
 
 
 def test_a_pipe_gets_one_plain_line_for_each_thing_done(
@@ -40,5 +40,5 @@ def test_a_pipe_gets_one_plain_line_for_each_thing_done(
     text = told(quick("pytorch"), monkeypatch, terminal=False)
     assert text.splitlines() == [
         "PyTorch: making its environment",
-        "pytorch eager lenet run 1/1 ok 650 images/s",
+        "pytorch:eager lenet run 1/1 ok 650 images/s",
     ]

@@ -13,6 +13,7 @@ def certificate(reason: str | None) -> Certificate:
         key="k",
         framework="pytorch",
         variant="eager",
+        track="equal",
         model="lenet",
         proven=reason is None,
         reason=reason,
@@ -50,6 +51,6 @@ def test_as_markdown_it_gives_each_reason(quick: Callable[..., Plan]) -> None:
     assert table[2] == ["lenet", "sgd", "pytorch:eager", *CELLS, "?"]
     assert table[3][-1] == "?"
     assert lines[-2:] == [
-        "- pytorch eager on lenet: step 3: loss is off",
-        "- mxnet hybrid on lenet: no lock",
+        "- pytorch:eager on lenet: step 3: loss is off",
+        "- mxnet:hybrid on lenet: no lock",
     ]

@@ -70,7 +70,7 @@ def test_the_table_puts_the_fastest_first_and_failures_last() -> None:
     ]
     assert rows[1].split()[3:7] == ["3", "±1.6%", "0.73", "-"]
     assert rows[2].split()[-7:] == ["-", "?", "failed", "(1", "of", "1", "runs)"]
-    assert "mxnet eager: the worker was killed" in rendered()
+    assert "mxnet:eager: the worker was killed" in rendered()
 
 
 def test_the_table_is_plain_text_within_its_width() -> None:
@@ -85,6 +85,18 @@ def test_on_a_narrow_terminal_columns_go_and_none_is_cut() -> None:
     for text in ("PyTorch", "eager", "4,200", "±4.8%", "96.91%"):
         assert text in narrow
     assert "memory " not in narrow.splitlines()[2]
+
+
+def test_the_track_is_in_the_title_or_where_there_are_several_in_each_row() -> None:
+    assert "track equal" in rendered().splitlines()[0]
+    tf32 = {"worker": {"device": {"tf32": True}}, "cpus": [0, 1]}
+    tuned = record(track="tuned", trial_id="t", samples_per_s=9000.0, environment=tf32)
+    console = Console(width=120, no_color=True)
+    with console.capture() as captured:
+        console.print(table.render(summarise([*some_records(), tuned])))
+    lines = captured.get().splitlines()
+    assert "track equal" not in lines[0] and "track" in lines[2]
+    assert "tuned (TF32)" in lines[4] and "equal" in lines[5]
 
 
 def test_json_gives_each_trial_its_identity_figures_and_parity() -> None:
@@ -106,7 +118,7 @@ def test_where_runs_are_repeated_as_needed_the_table_says_why_there_are_no_more(
     with console.capture() as captured:
         console.print(table.render(summarise(found), 200))
     assert (
-        "why no more runs: pytorch eager not yet, jax eager narrow enough, mxnet eager not yet"
+        "why no more runs: pytorch:eager not yet, jax:eager narrow enough, mxnet:eager not yet"
         in captured.get()
     )
     assert "why no more runs" not in rendered()
@@ -121,7 +133,7 @@ def test_each_kind_of_doubt_is_told_once_with_all_whom_it_concerns() -> None:
     with console.capture() as captured:
         console.print(table.render(summarise(found)))
     lines = captured.get().splitlines()
-    at = lines.index("warning: too few runs: pytorch eager (1), jax eager (1)")
+    at = lines.index("warning: too few runs: pytorch:eager (1), jax:eager (1)")
     assert lines[at + 1] == "  hint: --repeats 3 or more"
     doubt = json.loads(as_json.render("r", summarise(found), []))["trials"][0]["doubts"][0]
     assert doubt == {"kind": "too few runs", "detail": "1", "hint": "--repeats 3 or more"}

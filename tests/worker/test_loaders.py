@@ -179,7 +179,7 @@ def test_a_trial_trains_on_photographs(name: str, tmp_path: Path) -> None:
         epochs=0,
     )
     suite = manifest.suite("quick").model_copy(update={"workloads": (workload,)})
-    trial = expand(suite, manifest.frameworks(), only=[name]).trials[0]
+    trial = expand(suite, manifest.frameworks(), manifest.tracks(), only=[name]).trials[0]
     given = inputs.make(workload, dataset, data=place, seed=1, place=tmp_path / "inputs")
     measure = Measure(block_s=0.05, max_warmup_blocks=1, min_measure_s=0.1, max_measure_s=0.2)
     folder = tmp_path / trial.trial_id

@@ -62,6 +62,7 @@ def train(trial: Trial, session: Any, **changes: Any) -> list[dict[str, Any]]:
     values = {**trial.__dict__, **changes}
     values["measure"] = {
         "block_s": 0.002,
+        "turn_s": 0.001,
         "max_warmup_blocks": 8,
         "min_measure_s": 0.01,
         "max_measure_s": 0.05,

@@ -3,12 +3,17 @@
 import json
 import subprocess
 import sys
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
+from suite.worker import frameworks
+from suite.worker.protocol import Trial
+
 SAY = """
 import sys
+from dataclasses import fields, replace
 from pathlib import Path
 from suite.worker.protocol import Events
 events = Events(Path(sys.argv[1]))
@@ -35,3 +40,15 @@ def test_on_a_full_disk_the_mirror_still_hears(tmp_path: Path) -> None:
     reply = subprocess.run(command, capture_output=True, text=True, check=False)
     assert reply.returncode and "No space left on device" in reply.stderr
     assert json.loads(reply.stdout)["event"] == "started"
+
+
+def test_a_setting_that_the_framework_does_not_know_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(frameworks.MODULES, "made_up", ".sketch")
+    monkeypatch.setenv(frameworks.VARIANT, "")
+    values = dict.fromkeys(field.name for field in fields(Trial))
+    trial = Trial(**values | {"framework": "made_up", "variant": "v", "settings": {}})
+    frameworks.load(trial)
+    with pytest.raises(NotImplementedError, match="made_up has no settings search"):
+        frameworks.load(replace(trial, settings={"search": True}))

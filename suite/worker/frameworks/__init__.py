@@ -1,9 +1,10 @@
 """One module for each framework, with the same names in the same order.
 
-`LAYOUT`, `version()`, `device(trial)`, `memory(trial)` and `Session` (see `protocol.Session`). A
-framework that reads photographs by itself has a second one, `<name>_loader`, with
-`batches(trial, photographs)`: an endless series of inputs and labels as `Session.put` takes them.
-One that shows what a device can do has `<name>_limit`, with `operations(trial, size, values)`.
+`LAYOUT`, `version()`, `device(trial)`, `memory(trial)` and `Session` (see `protocol.Session`);
+`SETTINGS` names those of a trial's settings that it takes, if any. A framework that reads
+photographs by itself has a second one, `<name>_loader`, with `batches(trial, photographs)`: an
+endless series of inputs and labels as `Session.put` takes them. One that shows what a device can do
+has `<name>_limit`, with `operations(trial, precisions, size, values)`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 import importlib
 import os
 from typing import Any
+
+from ..protocol import Trial
 
 MODULES = {
     "pytorch": ".frameworks.pytorch",
@@ -22,10 +25,15 @@ MODULES = {
 VARIANT = "DLSUITE_VARIANT"  # for a module that must know the variant when it is imported
 
 
-def load(framework: str, variant: str) -> Any:
-    """The framework's module, imported now."""
-    os.environ[VARIANT] = variant
-    return importlib.import_module(MODULES[framework], package="suite.worker")
+def load(trial: Trial) -> Any:
+    """The framework's module, imported now; NotImplementedError where a setting is not its."""
+    framework = trial.framework
+    os.environ[VARIANT] = trial.variant
+    module = importlib.import_module(MODULES[framework], package="suite.worker")
+    unknown = set(trial.settings) - set(getattr(module, "SETTINGS", ()))
+    if unknown:
+        raise NotImplementedError(f"{framework} has no settings {', '.join(sorted(unknown))}")
+    return module
 
 
 def load_loader(framework: str) -> Any:

@@ -1,4 +1,4 @@
-"""JAX on a device, in plain float32: for its own module and Keras's."""
+"""JAX on a device, under a trial's conditions: for its own module and Keras's."""
 
 from __future__ import annotations
 
@@ -11,24 +11,30 @@ from ..protocol import Trial
 
 
 def prepare(trial: Trial) -> None:
-    # Read when a GPU is first used; else JAX takes three quarters of its memory at once.
-    os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
     if trial.device == "cpu":
         jax.config.update("jax_platforms", "cpu")  # even where it sees a GPU
     else:
         jax.devices("cuda")  # raises where there is none; where there is one it computes there
-        jax.config.update("jax_default_matmul_precision", "highest")  # no TF32
+
+    if trial.tf32 is not None:  # the "default" of a GPU that has TF32 is to use it
+        precision = "default" if trial.tf32 else "highest"
+        jax.config.update("jax_default_matmul_precision", precision)
 
 
 def describe(trial: Trial) -> dict[str, Any]:
     # XLA takes as many threads as it finds CPUs, and does not tell: null.
-    precision = jax.config.jax_default_matmul_precision
+    precision, on_gpu = jax.config.jax_default_matmul_precision, trial.device != "cpu"
     return {
         "name": trial.device,
         "threads": None,
         "kind": jax.devices()[0].device_kind,
-        "tf32": trial.device != "cpu" and precision not in ("highest", "float32"),
-        "preallocates": os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] != "false",
+        "tf32": on_gpu and precision not in ("highest", "float32"),
+        "preallocates": on_gpu and os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE") != "false",
+        "policy": {
+            "default_matmul_precision": precision,
+            "enable_x64": jax.config.jax_enable_x64,
+            "xla_flags": os.environ.get("XLA_FLAGS"),
+        },
     }
 
 

@@ -21,9 +21,7 @@ def operations(
 ) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Each by name: products of matrices (size, size), a copy of so many float32 values."""
     jax_device.prepare(trial)
-    for name in (
-        ("float32", "bfloat16") if trial.device == "cpu" else ("float32", "tf32", "bfloat16")
-    ):
+    for name in precisions:
         dtype = jnp.bfloat16 if name == "bfloat16" else jnp.float32
         a, b = (jax.random.uniform(jax.random.key(i), (size, size)).astype(dtype) for i in range(2))
         precision = lax.Precision.DEFAULT if name == "tf32" else lax.Precision.HIGHEST

@@ -15,6 +15,14 @@ from ..protocol import Array, Trial, Weights
 from .mxnet_layers import gluon_name, series
 
 LAYOUT = "NCHW"
+# MXNet has no other numeric policy than what it reads from these.
+POLICY = (
+    "NVIDIA_TF32_OVERRIDE",
+    "MXNET_CUDA_ALLOW_TENSOR_CORE",
+    "MXNET_CUDNN_AUTOTUNE_DEFAULT",
+    "MXNET_ENGINE_TYPE",
+    "OMP_NUM_THREADS",
+)
 
 
 def version() -> str:
@@ -27,8 +35,9 @@ def device(trial: Trial) -> dict[str, Any]:
         "name": trial.device,
         "threads": int(_LIB.omp_get_max_threads()),
         "kind": None,
-        "tf32": os.environ.get("NVIDIA_TF32_OVERRIDE") != "0",
+        "tf32": trial.device != "cpu" and os.environ.get("NVIDIA_TF32_OVERRIDE") != "0",
         "preallocates": False,
+        "policy": {name: os.environ.get(name) for name in POLICY},
     }
 
 

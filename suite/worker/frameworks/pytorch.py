@@ -13,6 +13,7 @@ from . import pytorch_device
 from .pytorch_layers import BatchNorm, parameter_of, series
 
 LAYOUT = "NCHW"
+SETTINGS = ("cudnn_benchmark",)
 
 
 def version() -> str:

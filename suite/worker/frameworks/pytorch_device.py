@@ -1,4 +1,4 @@
-"""PyTorch on a device with so many threads, in plain float32: for its own module and Keras's."""
+"""PyTorch on a device, under a trial's conditions: for its own module and Keras's."""
 
 from __future__ import annotations
 
@@ -10,19 +10,30 @@ from ..protocol import Trial
 
 
 def prepare(trial: Trial) -> None:
-    torch.set_num_threads(len(trial.cpus))
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    if trial.threads is not None:
+        torch.set_num_threads(trial.threads)
+    if trial.tf32 is not None:
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = trial.tf32
+    torch.backends.cudnn.benchmark = trial.settings.get("cudnn_benchmark", False)
 
 
 def describe(trial: Trial) -> dict[str, Any]:
     kind = None if trial.device == "cpu" else torch.cuda.get_device_name(trial.device)
-    backends = torch.backends
+    cuda, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
     return {
         "name": trial.device,
         "threads": torch.get_num_threads(),
         "kind": kind,
-        "tf32": backends.cuda.matmul.allow_tf32 or backends.cudnn.allow_tf32,
+        "tf32": trial.device != "cpu" and (cuda.allow_tf32 or cudnn.allow_tf32),
         "preallocates": False,
+        "policy": {
+            "float32_matmul_precision": torch.get_float32_matmul_precision(),
+            "cuda.matmul.allow_tf32": cuda.allow_tf32,
+            "cudnn.allow_tf32": cudnn.allow_tf32,
+            "cudnn.benchmark": cudnn.benchmark,
+            "cudnn.deterministic": cudnn.deterministic,
+            "default_dtype": str(torch.get_default_dtype()),
+        },
     }
 
 

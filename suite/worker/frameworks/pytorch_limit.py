@@ -17,9 +17,7 @@ def operations(
 ) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Each by name: products of matrices (size, size), a copy of so many float32 values."""
     pytorch_device.prepare(trial)
-    for name in (
-        ("float32", "bfloat16") if trial.device == "cpu" else ("float32", "tf32", "bfloat16")
-    ):
+    for name in precisions:
         dtype = torch.bfloat16 if name == "bfloat16" else torch.float32
         a, b = (torch.rand(size, size, device=trial.device).to(dtype) for _ in range(2))
         c = torch.empty_like(a)

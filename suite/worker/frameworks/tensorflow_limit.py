@@ -17,9 +17,7 @@ def operations(
 ) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Each by name: products of matrices (size, size), a copy of so many float32 values."""
     tensorflow_device.prepare(trial)
-    for name in (
-        ("float32", "bfloat16") if trial.device == "cpu" else ("float32", "tf32", "bfloat16")
-    ):
+    for name in precisions:
         dtype = tf.bfloat16 if name == "bfloat16" else tf.float32
         a, b = (tf.cast(tf.random.uniform((size, size)), dtype) for _ in range(2))
         tf.config.experimental.enable_tensor_float_32_execution(name == "tf32")
