@@ -11,18 +11,20 @@ from suite.app_run import folder_of
 from suite.compare import Comparisons
 from suite.compare import compare as compare_trials
 from suite.errors import ResultsError, Slower, UsageError, nearest
-from suite.plan import resolve
+from suite.plan import parse
 from suite.report import compare_table, table
 from suite.report.summary import TrialSummary, summarise
-from suite.tracks import means
+from suite.tracks import EQUAL, means
+
+Means = tuple[str, str | None, str | None]  # framework, variant and track, as far as named
 
 
 @dataclass(frozen=True)
 class Side:
-    """What the command line names: a run, and one row of it by its means, or all."""
+    """What the command line names: a run, and a row of it by its means, or all."""
 
     run: Path
-    chosen: str | None
+    chosen: Means | None
 
 
 def compare(a: str, b: str, *, fail_if_slower: str | None, as_json: bool, results: Path) -> None:
@@ -90,15 +92,29 @@ def _side(text: str, results: Path) -> Side:
             f"no run and no framework {text!r}; {nearest(text, known)}", hint="ls results"
         )
     folder = folder_of(Path(run or "latest"), results)
-    return Side(
-        folder, means(*resolve(row, manifest.frameworks(), manifest.tracks())) if row else None
-    )
+    return Side(folder, parse(row, manifest.frameworks(), manifest.tracks()) if row else None)
 
 
-def _trials(run: Path, chosen: str | None) -> list[TrialSummary]:
+def _trials(run: Path, chosen: Means | None) -> list[TrialSummary]:
+    """The trials of the run; with `chosen` those of the one row that it can mean.
+
+    Where it can mean several, it is the framework's first variant, in the equal track.
+    """
     found = summarise(records.read(run))
-    rows = [each for each in found if chosen in (None, each.record.means)]
-    if not rows:
-        has = ", ".join(sorted({each.record.means for each in found}))
-        raise ResultsError(f"{run.name} has no {chosen}; it has {has}", hint="dlsuite report")
-    return rows
+    if chosen is None:
+        return found
+    framework, variant, track = chosen
+    rows = {_row(each) for each in found}
+    fitting = {row for row in rows if all(x in (None, y) for x, y in zip(chosen, row, strict=True))}
+    if len(fitting) > 1:
+        first = next(iter(manifest.framework(framework).variants))
+        fitting &= {(framework, variant or first, track or EQUAL)}
+    if not fitting:
+        asked = framework + (f":{variant}" if variant else "") + (f"/{track}" if track else "")
+        has = ", ".join(sorted(means(*row) for row in rows))
+        raise ResultsError(f"{run.name} has no {asked}; it has {has}", hint="dlsuite report")
+    return [each for each in found if _row(each) in fitting]
+
+
+def _row(trial: TrialSummary) -> tuple[str, str, str]:
+    return trial.record.framework, trial.record.variant, trial.record.track

@@ -17,7 +17,7 @@ from suite.engines.docker import Daemon
 from suite.engines.spec import OWNER
 from suite.errors import EngineError, RunsFailed
 from suite.images import KINDS, OURS, STAGE, Images, Recipe, kind
-from suite.plan import resolve
+from suite.plan import parse
 from suite.report import table
 
 
@@ -82,7 +82,7 @@ def prune() -> None:
 
 def shell(framework: str, command: list[str], *, dataset: str, wanted: Wanted) -> int:
     """Run `command` (a shell) in a framework's container; return its exit code."""
-    name, *_ = resolve(framework, manifest.frameworks(), manifest.tracks())
+    name, *_ = parse(framework, manifest.frameworks(), manifest.tracks())
     cli = shutil.which("docker") or shutil.which("podman")
     if cli is None:
         raise EngineError(
@@ -144,7 +144,7 @@ def _images() -> Iterator[Images]:
 def _recipes(images: Images, frameworks: list[str], device: str) -> Iterator[Recipe]:
     """Of the frameworks named, or of all that have a lock for the device."""
     known, tracks = manifest.frameworks(), manifest.tracks()
-    chosen = dict.fromkeys(resolve(name, known, tracks)[0] for name in frameworks)
+    chosen = dict.fromkeys(parse(name, known, tracks)[0] for name in frameworks)
     for name in chosen or known:
         try:
             yield images.recipe(known[name], kind(device))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from pydantic import AfterValidator as After
@@ -21,7 +21,7 @@ from suite.closed import Closed, M, Name, load
 from suite.errors import nearest, unknown
 from suite.models import MODELS
 from suite.paths import MANIFESTS
-from suite.tracks import Conditions, OwnTrack, Track
+from suite.tracks import Conditions, DeviceKind, OwnTrack, Track
 
 
 def _python_range(text: str) -> str:
@@ -61,7 +61,7 @@ class Lack(Closed):
     """What a framework cannot do; its runs are skipped for that reason. What is not said is any."""
 
     variant: Name | None = None
-    device: Literal["cpu", "cuda"] | None = None
+    device: DeviceKind | None = None
     layer: Name | None = None  # a kind of layer (docs/protocol.md)
     input: Input | None = None
     reason: str
@@ -77,24 +77,30 @@ class FrameworkManifest(Closed):
     cpu_index: str | None = None  # an extra package index for the CPU, used where it answers
     cuda_note: str | None = None  # what to know before it runs on a GPU; doctor says it
     variants: dict[Name, str]  # name -> what it is; the first is the default
-    tracks: dict[TrackName, OwnTrack] = Field(default={})
+    tracks: dict[TrackName, dict[DeviceKind, OwnTrack]] = Field(default={})
     lacks: tuple[Lack, ...] = ()
 
     @field_validator("tracks")
     @classmethod
     def _with_known_variants(
-        cls, value: dict[str, OwnTrack], others: ValidationInfo
-    ) -> dict[str, OwnTrack]:
+        cls, value: dict[str, dict[DeviceKind, OwnTrack]], others: ValidationInfo
+    ) -> dict[str, dict[DeviceKind, OwnTrack]]:
         variants = others.data.get("variants", {})
-        for track, own in value.items():
-            if own.variant not in (None, *variants):
-                raise ValueError(f"{track}: unknown variant; {nearest(str(own.variant), variants)}")
+        for track, by_device in value.items():
+            for own in by_device.values():
+                if own.variant not in (None, *variants):
+                    near = nearest(str(own.variant), variants)
+                    raise ValueError(f"{track}: unknown variant {own.variant!r}; {near}")
         return value
 
-    def variant_in(self, track: str) -> str:
-        """The one to take in `track` where none is named."""
-        own = self.tracks.get(track)
-        return (own.variant if own else None) or next(iter(self.variants))
+    def own_track(self, track: str, device: str) -> OwnTrack:
+        """What the framework does in `track` on `device`; nothing where it does not say."""
+        kind: Any = device.partition(":")[0]
+        return self.tracks.get(track, {}).get(kind, OwnTrack())
+
+    def variant_in(self, track: str, device: str) -> str:
+        """The one to take there where none is named."""
+        return self.own_track(track, device).variant or next(iter(self.variants))
 
     def lacking(self, *, variant: str, device: str, layers: set[str], input: Input) -> str | None:
         """Why this variant cannot run a model of these kinds of layers there; None where it can."""
@@ -334,9 +340,9 @@ def tracks() -> dict[str, Track]:
     return {name: _named("track", name, Track) for name in names("track")}
 
 
-def conditions(framework_name: str, track: str) -> Conditions:
-    """Those of a framework in a track."""
-    own = framework(framework_name).tracks.get(track)
+def conditions(framework_name: str, track: str, device: str) -> Conditions:
+    """Those of a framework in a track on a device."""
+    own = framework(framework_name).own_track(track, device)
     return _named("track", track, Track).conditions(own)
 
 

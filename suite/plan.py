@@ -9,7 +9,7 @@ from itertools import groupby
 
 from suite.errors import UsageError, unknown
 from suite.manifest import FrameworkManifest, Measure, Repeats, SuiteManifest, Workload
-from suite.tracks import EQUAL, Conditions, Track, means
+from suite.tracks import Conditions, Track, means
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,13 +91,14 @@ def expand(
     only: Iterable[str] = (),
     device: str | None = None,
 ) -> Plan:
-    """All the runs of `suite`; `only` (as `resolve` takes them) takes its frameworks' place.
+    """All the runs of `suite`; `only` (as `parse` takes them) takes its frameworks' place.
 
     Runs are interleaved: each round has one run of every trial, in an order drawn from the
     suite's seed, so that a slow quarter of an hour does not fall on one framework.
     """
+    device = device or suite.device
     chosen = dict.fromkeys(
-        resolve(name, frameworks, tracks, track)
+        _resolved(name, track, device, frameworks, tracks)
         for track in suite.tracks
         for name in (tuple(only) or suite.frameworks)
     )
@@ -106,8 +107,8 @@ def expand(
             framework=framework,
             variant=variant,
             track=track,
-            conditions=tracks[track].conditions(frameworks[framework].tracks.get(track)),
-            device=device or suite.device,
+            conditions=tracks[track].conditions(frameworks[framework].own_track(track, device)),
+            device=device,
             workload=workload,
             seed=suite.seed,
         )
@@ -142,24 +143,30 @@ def _round(trials: Sequence[Trial], order: random.Random) -> list[Trial]:
     return sorted(shuffled, key=lambda trial: workloads.index(trial.workload))
 
 
-def resolve(
+def _resolved(
     name: str,
+    track: str,
+    device: str,
     frameworks: dict[str, FrameworkManifest],
     tracks: dict[str, Track],
-    track: str = EQUAL,
 ) -> tuple[str, str, str]:
-    """Framework, variant and track of `framework[:variant][/track]`.
+    """Framework, variant and track, where `name` does not say: `track`, and what is usual there."""
+    framework, variant, own_track = parse(name, frameworks, tracks)
+    track = own_track or track
+    return framework, variant or frameworks[framework].variant_in(track, device), track
 
-    Without a track it is the one given here, without a variant the one that is usual there.
-    """
-    named, _, own_track = name.partition("/")
+
+def parse(
+    name: str, frameworks: dict[str, FrameworkManifest], tracks: dict[str, Track]
+) -> tuple[str, str | None, str | None]:
+    """The parts of `framework[:variant][/track]`; UsageError where one is unknown."""
+    named, _, track = name.partition("/")
     framework, _, variant = named.partition(":")
     if framework not in frameworks:
         raise unknown("framework", framework, frameworks)
     variants = frameworks[framework].variants
     if variant and variant not in variants:
         raise unknown(f"variant of {framework}", variant, variants)
-    track = own_track or track
-    if track not in tracks:
+    if track and track not in tracks:
         raise unknown("track", track, tracks)
-    return framework, variant or frameworks[framework].variant_in(track), track
+    return framework, variant or None, track or None

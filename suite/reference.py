@@ -113,7 +113,7 @@ class Reference:
                 variant=variant,
                 device="cpu",
                 track=EQUAL,
-                conditions=manifest.conditions(framework, EQUAL),
+                conditions=manifest.conditions(framework, EQUAL, "cpu"),
             )
             prover = replace(self.prover, inputs=self.moved(draw)) if draw else self.prover
             found = prover.tensors(trial, precision, role=f"moved{draw}" if draw else "reference")

@@ -11,6 +11,7 @@ from suite.closed import Closed, Name
 EQUAL = "equal"
 Threads = Literal["cores", "own"]
 Environment = dict[Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")], str]
+DeviceKind = Literal["cpu", "cuda"]
 Settings = dict[Name, bool | int | str]
 
 
@@ -20,7 +21,7 @@ def means(framework: str, variant: str, track: str) -> str:
 
 
 class OwnTrack(Closed):
-    """What one framework does in a track, beyond the rules; it stands in its manifest."""
+    """What one framework does in a track on one kind of device, beyond the rules."""
 
     variant: Name | None = None  # where the suite names none; else the framework's first
     environment: Environment = Field(default={})
@@ -47,9 +48,8 @@ class Track(Closed):
     tf32: bool | None  # whether a GPU may multiply float32 in TF32; null: as the framework has it
     environment: Environment = Field(default={})
 
-    def conditions(self, own: OwnTrack | None) -> Conditions:
+    def conditions(self, own: OwnTrack) -> Conditions:
         """The rules, and a framework's own; where both set a variable, its own."""
-        own = own or OwnTrack()
         return Conditions(
             threads=self.threads,
             tf32=self.tf32,

@@ -133,6 +133,6 @@ def test_rows_of_two_tracks(
                     samples_per_s=rate,
                 )
             )
-    compare("tracks@pytorch", "tracks@pytorch:eager/tuned")
+    compare("tracks@pytorch", "tracks@pytorch/tuned")
     shown = capsys.readouterr().out
     assert "pytorch:eager | pytorch:eager/tuned" in shown and "faster" in shown

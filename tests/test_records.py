@@ -23,7 +23,7 @@ def record(**changes: object) -> Record:
         "framework": "pytorch",
         "variant": "eager",
         "track": "equal",
-        "conditions": manifest.conditions("pytorch", "equal"),
+        "conditions": manifest.conditions("pytorch", "equal", "cpu"),
         "model": "lenet",
         "flops_per_sample": 1,
         "bytes_per_sample": 1,

@@ -14,7 +14,7 @@ def test_a_framework_adds_to_the_rules_and_may_set_a_variable_otherwise() -> Non
 
 
 def test_a_framework_that_declares_nothing_follows_the_rules_alone() -> None:
-    assert RULES.conditions(None).environment == RULES.environment
+    assert RULES.conditions(OwnTrack()).environment == RULES.environment
 
 
 def test_no_track_but_the_default_leaves_threads_to_chance() -> None:

@@ -1,4 +1,7 @@
-"""What the hand-written scripts share: the data, and a stopwatch that compare.py works by pipe."""
+"""What the hand-written scripts share: the data, and a stopwatch that compare.py works by pipe.
+
+Each is started as `python SCRIPT DATA VARIANT BATCH_SIZE LEARNING_RATE`.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,20 @@ from pathlib import Path
 
 import numpy as np
 
-BATCH = 64
-LEARNING_RATE = 0.01
+VARIANT = sys.argv[2]
+BATCH = int(sys.argv[3])
+LEARNING_RATE = float(sys.argv[4])
+# Of ResNet-50: channels, blocks, stride of the first.
+STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))
 
 
-def mnist() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Images (60000, 1, 28, 28) float32, labels int32, a shuffled order."""
+def data(*, channels_last: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Images (N, channels, height, width) float32, labels int32, a shuffled order."""
     folder = Path(sys.argv[1])
     images = np.load(folder / "train_inputs.npy").astype(np.float32)
-    images = (images / 255 - 0.1307) / 0.3081
+    images = (images - images.mean()) / images.std()
+    if channels_last:
+        images = np.ascontiguousarray(images.transpose(0, 2, 3, 1))
     labels = np.load(folder / "train_labels.npy")
     return images, labels, np.random.default_rng(0).permutation(len(labels))
 

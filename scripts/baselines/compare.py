@@ -3,11 +3,12 @@
 Both run as processes of their own that take turns of about a second each, so that whatever slows
 the machine slows both. The suite's turn is cut into blocks as short as the suite's own.
 
-Usage: .venv/bin/python scripts/baselines/compare.py [TURNS] [FRAMEWORK ...]
+Usage: .venv/bin/python scripts/baselines/compare.py [TURNS [MODEL [FRAMEWORK[:VARIANT] ...]]]
 """
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
 import subprocess
@@ -15,25 +16,28 @@ import sys
 import tempfile
 from pathlib import Path
 
-from suite import datasets, inputs, manifest
+from suite import inputs, manifest
 from suite.engines.base import Prepared
 from suite.engines.venv import INHERITED, VenvEngine
+from suite.inputs import Inputs
 from suite.manifest import Measure
 from suite.plan import Trial, expand
-from suite.worker import host
 
 BLOCK_S = Measure().block_s
 BLOCKS = 4  # of the suite in one turn
+CALIBRATION_S = 1.0
 WARMUP_TURNS = 3
+FRAMEWORKS = ("pytorch", "tensorflow", "jax", "mxnet")
 HERE = Path(__file__).parent
 
 
 class Contender:
     """A process that does steps when told to and says how long they took."""
 
-    def __init__(self, command: list[str | Path], path: Path | None = None) -> None:
-        environ = {key: os.environ[key] for key in INHERITED if key in os.environ}
-        environ["OMP_NUM_THREADS"] = str(len(host.cpus()))  # as the worker sets it
+    def __init__(
+        self, command: list[str | Path], environment: dict[str, str], path: Path | None = None
+    ) -> None:
+        environ = {key: os.environ[key] for key in INHERITED if key in os.environ} | environment
         if path:
             environ["PYTHONPATH"] = str(path)
         self._process = subprocess.Popen(
@@ -59,17 +63,17 @@ class Contender:
         self._process.communicate()
 
 
-def main(turns: int, only: list[str]) -> None:
-    suite, dataset = manifest.suite("quick"), manifest.dataset("mnist")
-    known = manifest.frameworks()
+def main(turns: int, model: str, only: list[str]) -> None:
+    suite, known = manifest.suite("zoo"), manifest.frameworks()
+    work = tuple(workload for workload in suite.workloads if workload.model == model)
+    chosen = suite.model_copy(update={"workloads": work})
     engine = VenvEngine()
-    data = datasets.ready(dataset, print)
-    for trial in expand(suite, known, manifest.tracks(), only=only).trials:
-        where = engine.prepare(known[trial.framework], print)
-        with tempfile.TemporaryDirectory() as work:
-            folder = Path(work) / "trial"
-            place = Path(work) / "inputs"
-            given = inputs.make(trial.workload, dataset, data=data, seed=1, place=place)
+    plan = expand(chosen, known, manifest.tracks(), only=only or FRAMEWORKS)
+    with tempfile.TemporaryDirectory() as place:
+        given = inputs.obtain(work[0], seed=1, place=Path(place) / "inputs", say=print)
+        for trial in plan.trials:
+            where = engine.prepare(known[trial.framework], print)
+            folder = Path(place) / trial.trial_id
             inputs.write_trial(
                 folder,
                 trial,
@@ -78,22 +82,29 @@ def main(turns: int, only: list[str]) -> None:
                 measure=suite.measure,
                 cpus=engine.host["cpus"],
             )
-            report(trial, ratios(engine, where, trial, folder, data, turns))
+            report(trial, ratios(engine, where, trial, folder, given, turns))
 
 
 def ratios(
-    engine: VenvEngine, where: Prepared, trial: Trial, folder: Path, data: Path, turns: int
+    engine: VenvEngine, where: Prepared, trial: Trial, folder: Path, given: Inputs, turns: int
 ) -> list[float]:
     """The suite's speed over the script's, for each pair of turns."""
-    script = HERE / f"lenet_{trial.framework}.py"
-    theirs = Contender([where.python, script, data, trial.variant])
-    ours = Contender([where.python, HERE / "suite_step.py", folder], path=engine.staged())
+    script, work = HERE / f"{trial.workload.model}_{trial.framework}.py", trial.workload
+    written = json.loads((folder / "trial.json").read_text(encoding="utf-8"))
+    arguments = [trial.variant, str(work.batch_size), str(work.optimizer.learning_rate)]
+    theirs = Contender([where.python, script, given.data, *arguments], written["environment"])
+    ours = Contender(
+        [where.python, HERE / "suite_step.py", folder], written["environment"], engine.staged()
+    )
     for contender in (ours, theirs):
-        contender.steps(20)
-    block = max(1, round(20 * BLOCK_S / theirs.steps(20)))
+        contender.steps(1)
+    step_s = theirs.steps(2) / 2
+    step_s = theirs.steps(calibrating := max(2, round(CALIBRATION_S / step_s))) / calibrating
+    block = max(1, round(BLOCK_S / step_s))
+    in_turn = max(1, round(BLOCKS * BLOCK_S / (block * step_s)))  # blocks
     found = []
     for turn in range(WARMUP_TURNS + turns):
-        pair = [lambda: blocks(ours, block), lambda: theirs.steps(BLOCKS * block)]
+        pair = [lambda: blocks(ours, in_turn, block), lambda: theirs.steps(in_turn * block)]
         durations = [run() for run in (pair if turn % 2 else reversed(pair))]
         ours_s, theirs_s = durations if turn % 2 else reversed(durations)
         found.append(theirs_s / ours_s)
@@ -102,14 +113,14 @@ def ratios(
     return found[WARMUP_TURNS:]
 
 
-def blocks(contender: Contender, steps: int) -> float:
-    return sum(contender.steps(steps) for _ in range(BLOCKS))
+def blocks(contender: Contender, count: int, steps: int) -> float:
+    return sum(contender.steps(steps) for _ in range(count))
 
 
 def report(trial: Trial, found: list[float]) -> None:
     low, middle, high = statistics.quantiles(found, n=4)
     print(
-        f"{trial.framework}:{trial.variant} suite / script: "
+        f"{trial.means} {trial.workload.model}, suite / script: "
         f"median {middle:.3f} of {len(found)} pairs, "
         f"half of them within {low:.3f} to {high:.3f}, "
         f"range {min(found):.3f} to {max(found):.3f}",
@@ -118,4 +129,5 @@ def report(trial: Trial, found: list[float]) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if sys.argv[1:] else 40, sys.argv[2:])
+    turns, model = (*sys.argv[1:3], *("40", "lenet")[len(sys.argv[1:3]) :])
+    main(int(turns), model, sys.argv[3:])

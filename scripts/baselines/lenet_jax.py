@@ -2,12 +2,11 @@
 
 import jax
 import numpy as np
-from common import LEARNING_RATE, mnist, serve
+from common import LEARNING_RATE, data, serve
 from jax import lax
 from jax import numpy as jnp
 
-images, labels, order = mnist()
-images = images.reshape(-1, 28, 28, 1)
+images, labels, order = data(channels_last=True)
 rng = np.random.default_rng(0)
 
 

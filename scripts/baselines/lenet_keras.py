@@ -1,17 +1,15 @@
 """LeNet in Keras, as one would write it by hand: a turn is one call of fit."""
 
 import os
-import sys
 
 import numpy as np
-from common import BATCH, LEARNING_RATE, mnist, serve_turns
+from common import BATCH, LEARNING_RATE, VARIANT, data, serve_turns
 
-os.environ["KERAS_BACKEND"] = sys.argv[2].replace("pytorch", "torch")
+os.environ["KERAS_BACKEND"] = VARIANT.replace("pytorch", "torch")
 import keras
 from keras import layers
 
-images, labels, order = mnist()
-images = images.reshape(-1, 28, 28, 1)
+images, labels, order = data(channels_last=True)
 
 model = keras.Sequential(
     [

@@ -1,11 +1,11 @@
 """LeNet in MXNet Gluon, as one would write it by hand."""
 
 import mxnet as mx
-from common import BATCH, LEARNING_RATE, mnist, serve
+from common import BATCH, LEARNING_RATE, data, serve
 from mxnet import autograd, gluon
 from mxnet.gluon import nn
 
-images, labels, order = mnist()
+images, labels, order = data()
 
 model = nn.HybridSequential()
 model.add(

@@ -1,10 +1,9 @@
 """LeNet in TensorFlow, as one would write it by hand: variables, a tape and tf.function."""
 
 import tensorflow as tf
-from common import LEARNING_RATE, mnist, serve
+from common import LEARNING_RATE, VARIANT, data, serve
 
-images, labels, order = mnist()
-images = images.reshape(-1, 28, 28, 1)
+images, labels, order = data(channels_last=True)
 
 
 def he_normal(*shape):
@@ -26,7 +25,7 @@ def model(x):
     return x @ w4 + b4
 
 
-@tf.function
+@tf.function(jit_compile=VARIANT == "xla")
 def train(x, y):
     with tf.GradientTape() as tape:
         loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(y, model(x)))

@@ -9,7 +9,7 @@ from suite.worker.loop import Stepper
 from suite.worker.protocol import Trial, read_weights
 
 trial = Trial.read(Path(sys.argv[1]))
-framework = load(trial.framework, trial.variant)
+framework = load(trial)
 session = framework.Session(trial, read_weights(trial))
 stepper = Stepper(session, feed(trial, session, Batches(trial, framework.LAYOUT)))
 for line in sys.stdin:
