@@ -5,13 +5,29 @@ from __future__ import annotations
 import signal
 import sys
 import traceback
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from suite import app, app_compare, app_docker, app_limit, app_proof, app_run
+from suite.cli_options import (
+    Busy,
+    Device,
+    Engine,
+    EngineName,
+    Format,
+    Frameworks,
+    GpuChoice,
+    IfBusy,
+    Keep,
+    MemoryLimit,
+    Models,
+    ParityFormat,
+    Results,
+    RunName,
+    Tracks,
+)
 from suite.engines.choice import Wanted
 from suite.parity import STEPS
 from suite.report import table
@@ -32,64 +48,6 @@ data = typer.Typer(help="Obtain and check datasets.", no_args_is_help=True)
 cli.add_typer(data, name="data")
 images = typer.Typer(help="Build and check the container images.", no_args_is_help=True)
 cli.add_typer(images, name="images")
-
-
-class Format(StrEnum):
-    table = "table"
-    json = "json"
-
-
-class ParityFormat(StrEnum):
-    table = "table"
-    markdown = "markdown"
-
-
-class Engine(StrEnum):
-    auto = "auto"
-    docker = "docker"
-    venv = "venv"
-
-
-class IfBusy(StrEnum):
-    wait = "wait"
-    refuse = "refuse"
-
-
-Frameworks = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--framework",
-        "-f",
-        help="Only this framework, or FRAMEWORK:VARIANT (pytorch:compiled); may be repeated.",
-    ),
-]
-Models = Annotated[
-    list[str] | None,
-    typer.Option("--model", "-m", help="Only the workloads of this model; may be repeated."),
-]
-Tracks = Annotated[
-    list[str] | None,
-    typer.Option(help="In this track (dlsuite list), not the suite's; may be repeated."),
-]
-Results = Annotated[Path, typer.Option("--results", help="The folder that holds all runs.")]
-RunName = Annotated[
-    Path, typer.Argument(metavar="RUN", help="A run's folder, or its id under --results.")
-]
-EngineName = Annotated[
-    Engine,
-    typer.Option("--engine", envvar="DLSUITE_ENGINE", help="auto: docker where it can, else venv."),
-]
-GpuChoice = Annotated[
-    str, typer.Option("--gpus", help="GPUs a container gets: 0, a number, all, or ids (0,2).")
-]
-MemoryLimit = Annotated[
-    str | None, typer.Option("--memory", help="A container's limit (8GiB); default: 90 %.")
-]
-Keep = Annotated[bool, typer.Option("--keep", help="Keep the containers, to look into them.")]
-Busy = Annotated[
-    IfBusy, typer.Option(help="What to do while another dlsuite measures on this machine.")
-]
-Device = Annotated[str, typer.Option(help="cpu or cuda.")]
 
 
 @cli.callback()

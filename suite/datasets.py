@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from suite import manifest as manifests
 from suite import sources
+from suite.dataset_manifest import DatasetManifest
 from suite.errors import DataError
 from suite.formats import cifar, generated, idx, image_folder, prepared, synthetic
-from suite.manifest import DatasetManifest, Workload
+from suite.manifest import Workload
 from suite.paths import home, sha256
 from suite.sources import Say
 

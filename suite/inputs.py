@@ -11,9 +11,10 @@ from typing import Any, Literal
 import numpy as np
 
 from suite import datasets
+from suite.dataset_manifest import DatasetManifest
 from suite.errors import DataError
 from suite.formats import prepared, synthetic
-from suite.manifest import DatasetManifest, Measure, Workload
+from suite.manifest import Measure, Workload
 from suite.models import MODELS
 from suite.models.architecture import Architecture
 from suite.models.layers import Parameter

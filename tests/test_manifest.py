@@ -4,29 +4,15 @@ from typing import Any
 
 import pytest
 
-from suite import closed, manifest
-from suite.closed import Closed
+from suite import manifest
+from suite.dataset_manifest import DatasetManifest
 from suite.errors import ManifestError, UsageError
 from suite.manifest import FrameworkManifest, Lack
 from suite.paths import LOCKS, MANIFESTS
 
 QUICK = (MANIFESTS / "suites" / "quick.yaml").read_text(encoding="utf-8")
+PYTORCH = (MANIFESTS / "frameworks" / "pytorch.yaml").read_text(encoding="utf-8")
 MNIST = (MANIFESTS / "datasets" / "mnist.yaml").read_text(encoding="utf-8")
-
-
-@pytest.fixture
-def refused(tmp_path: Path) -> Callable[[str, type[Closed]], str]:
-    """The message with which a text is refused, the file's folder left out."""
-
-    def load(text: str, schema: type[Closed] = manifest.SuiteManifest) -> str:
-        path = tmp_path / "bad.yaml"
-        path.write_text(text, encoding="utf-8")
-        with pytest.raises(ManifestError) as caught:
-            closed.load(path, schema)
-        assert "\n" not in str(caught.value)
-        return str(caught.value).replace(f"{tmp_path}/", "")
-
-    return load
 
 
 @pytest.mark.parametrize("kind", ["framework", "dataset", "suite", "track"])
@@ -60,7 +46,7 @@ def test_an_unknown_key_deep_inside_is_compared_with_its_own_siblings(
 ) -> None:
     message = refused(QUICK.replace("learning_rate", "learning_rates"))
     assert message.endswith("unknown key 'learning_rates'; nearest: 'learning_rate'")
-    message = refused(MNIST.replace("package:", "packages:"), manifest.DatasetManifest)
+    message = refused(MNIST.replace("package:", "packages:"), DatasetManifest)
     assert message.endswith("unknown key 'packages'; nearest: 'package'")
 
 
@@ -73,6 +59,9 @@ def test_values_that_make_no_sense_are_refused(refused: Callable[..., str]) -> N
     )
     assert "repeats.at_most: 3 is less than at_least" in refused(
         QUICK.replace("at_least: 3", "at_least: 4")
+    )
+    assert "tracks.0: unknown track 'equl'; nearest: 'equal'" in refused(
+        QUICK.replace("[equal]", "[equl]")
     )
     assert "not YAML" in refused("name: [")
     assert "valid dictionary" in refused("")
@@ -89,29 +78,23 @@ def test_a_missing_file_and_an_unknown_name_are_refused(tmp_path: Path) -> None:
         manifest.dataset("zzz")
 
 
-@pytest.mark.parametrize(
-    ("name", "old", "new", "message"),
-    [
-        ("mnist", "format: idx", "format: ids", "format: Input should be 'idx', 'cifar'"),
-        ("imagenet", "classes:", "samples: {test: 1}\nclasses:", "image_folder has no samples"),
-        ("mnist", "samples: {train: 60000, test: 10000}", "", "samples: format idx needs samples"),
-        ("mnist", "test: 10000", "tets: 10000", "samples.tets.[key]: Input should be 'train' or"),
-        ("mnist", "test_labels:", "test_1:", "files: test_images, test_labels, train_images"),
-        ("mnist", "[1, 28, 28]", "[784]", "shape: format idx takes channels, height, width"),
-        ("tabular", "[16]", "[4, 4, 1]", "shape: format generated takes 1 number (features)"),
-        ("tabular", "mean: [0]", "mean: [0, 0]", "normalize: shape (16,) takes 1 mean and std"),
-        ("cifar10", "0.4914, ", "", "normalize: shape (3, 32, 32) takes 3 mean and std"),
-        ("cifar10", "test_1", "train_6", "files: test, train are needed, and nothing else"),
-        ("cifar10", "archive:", "archives:", "unknown key 'archives'; nearest: 'archive'"),
-        ("imagenet", "[3, 224, 224]", "[3, 224, 192]", "shape: format image_folder takes 3"),
-    ],
-)
-def test_a_dataset_has_what_its_format_needs(
-    refused: Callable[..., str], name: str, old: str, new: str, message: str
-) -> None:
-    text = (MANIFESTS / "datasets" / f"{name}.yaml").read_text(encoding="utf-8")
-    assert old in text
-    assert message in refused(text.replace(old, new), manifest.DatasetManifest)
+def test_what_a_framework_does_in_a_track_must_be_possible(refused: Callable[..., str]) -> None:
+    def changed(old: str, new: str) -> str:
+        assert old in PYTORCH
+        return refused(PYTORCH.replace(old, new), FrameworkManifest)
+
+    unknown = changed("cpu: {variant: compiled", "cpu: {variant: compile")
+    assert "tracks: tuned: unknown variant 'compile'; nearest: 'compiled'" in unknown
+    assert "unknown track 'tund'; nearest: 'tuned'" in changed("tuned:", "tund:")
+    assert "tuned.tpu" in changed("    cpu: {variant", "    tpu: {variant")
+
+
+def test_where_a_track_says_nothing_of_a_device_the_first_variant_is_usual() -> None:
+    jax, pytorch = manifest.framework("jax"), manifest.framework("pytorch")
+    assert jax.variant_in("tuned", "cuda:1") == "jit"
+    assert pytorch.variant_in("default", "cpu") == "eager"
+    assert pytorch.variant_in("tuned", "cuda:1") == "compiled"
+    assert pytorch.own_track("tuned", "cuda:1").settings == {"cudnn_benchmark": True}
 
 
 def test_a_lack_holds_for_what_it_names_and_for_all_it_does_not() -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from suite import datasets, manifest, records
+from suite.dataset_manifest import DatasetManifest
 from suite.engines.base import Event, FrameworkUnavailable, Prepared, Say
 from suite.errors import EngineError
-from suite.manifest import DatasetManifest, FrameworkManifest, Lack
+from suite.manifest import FrameworkManifest, Lack
 from suite.plan import Plan, Run
 from suite.records import Record
 from suite.runner import Runner

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from suite.manifest import DatasetManifest
+from suite.dataset_manifest import DatasetManifest
 
 STRIP_LABELS = {"train": "train_lables.json", "test": "test_lables.json"}  # spelt like that there
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.manifest import SPLITS, DatasetManifest
+from suite.dataset_manifest import SPLITS, DatasetManifest
 
 SEED = 2016
 HIDDEN = 24

@@ -22,12 +22,12 @@ from pathlib import Path
 
 import numpy as np
 
+from suite.dataset_manifest import SPLITS, DatasetManifest, Split
 from suite.errors import DataError
 from suite.formats import listing, prepared
 from suite.formats.decode import Chunk, begin, decode
 from suite.formats.journal import Journal
 from suite.formats.listing import Listing
-from suite.manifest import SPLITS, DatasetManifest, Split
 from suite.paths import digest
 from suite.sources import Say
 from suite.worker import host

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from suite.dataset_manifest import SPLITS, Split
 from suite.errors import DataError
-from suite.manifest import SPLITS, Split
 
 FOLDERS: dict[Split, str] = {"train": "train", "test": "val"}
 SUFFIXES = (".jpeg", ".jpg", ".png")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from suite.manifest import Split
+from suite.dataset_manifest import Split
 from suite.paths import digest, sha256, write_atomically
 
 FORMAT_VERSION = 2

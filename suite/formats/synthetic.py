@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from suite.dataset_manifest import SPLITS, DatasetManifest, Normalize
 from suite.formats import prepared
-from suite.manifest import SPLITS, DatasetManifest, Normalize, Workload
+from suite.manifest import Workload
 from suite.models import MODELS
 
 NAME = "synthetic"

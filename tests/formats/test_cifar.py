@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from suite import datasets, manifest
+from suite.dataset_manifest import DataFile, DatasetManifest
 from suite.errors import DataError
-from suite.manifest import DataFile, DatasetManifest
 from tests.conftest import serving
 
 IMAGES = 20  # of each of the six batches

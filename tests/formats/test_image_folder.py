@@ -12,11 +12,11 @@ import pytest
 from PIL import Image
 
 from suite import datasets, manifest
+from suite.dataset_manifest import DatasetManifest
 from suite.errors import BusyError, DataError
 from suite.formats import image_folder
 from suite.formats.decode import pixels
 from suite.formats.journal import Journal
-from suite.manifest import DatasetManifest
 from suite.paths import REPOSITORY
 
 SIZE = 28
