@@ -2,42 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from suite import (
-    environment,
-    inputs,
-    limit,
-    manifest,
-    parity,
-    recording,
-    reference,
-    repeats,
-    tensors,
-)
-from suite.attempt import Attempt, attempt
+from suite import inputs, limit, manifest, parity, reference, repeats, tensors
 from suite.engines.base import Engine, EngineLost, FrameworkUnavailable, Prepared
 from suite.errors import EngineError
-from suite.inputs import Inputs, Turns
+from suite.execution import Execution, Refusal
+from suite.inputs import Inputs
 from suite.manifest import Workload
 from suite.models import MODELS
-from suite.plan import Plan, Run, Trial
+from suite.plan import Plan, Trial
 from suite.progress import Progress
 from suite.records import Error, Parity, Record, RunFolder, Status
-from suite.worker.telemetry import FILE
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """Why a framework cannot be run here."""
-
-    status: Status
-    error: Error
 
 
 class Runner:
@@ -74,9 +52,18 @@ class Runner:
         marks = self._marks(plan, prepared_inputs)
         self._limit(plan, prepared_inputs, folder)
         self._progress.planned(plan)
+        execution = Execution(
+            engine=self._engine,
+            progress=self._progress,
+            prepared=self._prepare_for,
+            work=self.work,
+            plan=plan,
+            given=prepared_inputs,
+            marks=marks,
+            folder=folder,
+        )
         for group in plan.groups:
-            runs = repeats.wanted(plan, group, records)
-            records += self._run_together(plan, runs, prepared_inputs, marks, folder)
+            records += execution.do(repeats.wanted(plan, group, records))
         return records
 
     def _limit(self, plan: Plan, given: dict[Workload, Inputs], folder: RunFolder) -> None:
@@ -98,38 +85,6 @@ class Runner:
             work=self.work,
             say=self._progress.say,
         )
-
-    def _run_together(
-        self,
-        plan: Plan,
-        runs: Sequence[Run],
-        given: dict[Workload, Inputs],
-        marks: dict[str, Parity],
-        folder: RunFolder,
-    ) -> list[Record]:
-        """Do the runs at once, with turns where there are several; write down what came of them."""
-        turns = inputs.make_turns(self.work / "turns", len(runs)) if len(runs) > 1 else None
-
-        def do(run: Run) -> Record:
-            mark = marks[run.trial.trial_id]
-            return self._run(plan, run, given[run.trial.workload], mark, folder, turns)
-
-        records = self._at_once(do, runs) if turns else [do(run) for run in runs]
-        for run, record in zip(runs, records, strict=True):
-            folder.append(record)
-            self._progress.done(run, record)
-        return records
-
-    def _at_once(self, do: Callable[[Run], Record], runs: Sequence[Run]) -> list[Record]:
-        with ThreadPoolExecutor(max_workers=len(runs)) as pool:
-            futures = [pool.submit(do, run) for run in runs]
-            try:
-                for future in as_completed(futures):
-                    future.result()
-            except BaseException:
-                self._engine.stop()
-                raise
-        return [future.result() for future in futures]
 
     def _locks(self) -> dict[str, str]:
         return {name: ready.lock_sha256 for name, ready in self._at_hand().items()}
@@ -241,67 +196,3 @@ class Runner:
             name = type(error).__name__
             reason = Error(error_class=name, message=str(error), hint=error.hint)
             return Refusal(status, reason)
-
-    def _run(
-        self,
-        plan: Plan,
-        run: Run,
-        given: Inputs,
-        mark: Parity,
-        folder: RunFolder,
-        turns: Turns | None,
-    ) -> Record:
-        ready = self._prepare_for(run.trial)
-        if isinstance(ready, Refusal):
-            done = Attempt(status=ready.status, error=ready.error, events=[])
-        else:
-            done = self._attempt(plan, run, given, ready, folder, turns)
-        return recording.record(
-            plan,
-            run,
-            done,
-            run_id=folder.run_id,
-            engine=self._engine.name,
-            prepared=ready if isinstance(ready, Prepared) else None,
-            given=given,
-            mark=mark,
-            host=environment.describe(self._engine.host),
-            turns=turns.workers if turns else 1,
-        )
-
-    def _attempt(
-        self,
-        plan: Plan,
-        run: Run,
-        given: Inputs,
-        ready: Prepared,
-        folder: RunFolder,
-        turns: Turns | None,
-    ) -> Attempt:
-        trial_folder = self.work / run.name
-        inputs.write_trial(
-            trial_folder,
-            run.trial,
-            given,
-            mode="train",
-            measure=plan.measure,
-            cpus=self._engine.host["cpus"],
-            turns=turns,
-            repeat=run.repeat,
-            epochs=run.epochs,
-        )
-        done = attempt(
-            self._engine,
-            ready,
-            trial_folder,
-            name=f"{folder.run_id}-{run.name}",
-            log=folder.logs / f"{run.name}.log",
-            deadline_s=plan.deadline_s * (turns.workers if turns else 1),
-            on_event=partial(self._progress.event, run),
-        )
-        for name in ("events.jsonl", FILE):
-            said = trial_folder / "results" / name
-            if said.exists():
-                shutil.copyfile(said, folder.logs / f"{run.name}.{name}")
-        shutil.rmtree(trial_folder, ignore_errors=True)
-        return done
