@@ -50,6 +50,9 @@ def _doubts(runs: Sequence[Record]) -> Iterator[Doubt]:
     if first.conditions.threads == "cores" and threads not in (None, cpus):
         hint = "the framework took other threads than it was told; report it"
         yield Doubt("other threads than cores", f"{threads} on {cpus}", hint)
+    if first.environment.get("own_python"):
+        hint = "without --python it is what the lock says"
+        yield Doubt("packages of the user's own Python", "no lock", hint)
     governor = first.environment.get("governor")
     if governor not in STEADY_GOVERNORS:
         hint = "cpupower frequency-set --governor performance"

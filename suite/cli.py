@@ -24,6 +24,7 @@ from suite.cli_options import (
     MemoryLimit,
     Models,
     ParityFormat,
+    Pythons,
     Results,
     RunName,
     Tracks,
@@ -74,6 +75,7 @@ def run(
     results: Results = Path("results"),
     engine: EngineName = Engine.auto,
     gpus: GpuChoice = "0",
+    python: Pythons = None,
     memory: MemoryLimit = None,
     keep: Keep = False,
     if_busy: Busy = IfBusy.wait,
@@ -91,7 +93,9 @@ def run(
         repeats=repeats,
         turns=turns,
         results=results,
-        wanted=Wanted(engine=engine.value, gpus=gpus, memory=memory, keep=keep),
+        wanted=Wanted(
+            engine=engine.value, gpus=gpus, memory=memory, keep=keep, pythons=tuple(python or ())
+        ),
         if_busy=if_busy.value,
     )
 
@@ -123,6 +127,7 @@ def parity(
     fresh: Annotated[bool, typer.Option(help="Compare again, whatever is cached.")] = False,
     engine: EngineName = Engine.auto,
     gpus: GpuChoice = "0",
+    python: Pythons = None,
     memory: MemoryLimit = None,
     if_busy: Busy = IfBusy.wait,
 ) -> None:
@@ -138,7 +143,7 @@ def parity(
         steps=steps,
         as_markdown=format is ParityFormat.markdown,
         fresh=fresh,
-        wanted=Wanted(engine=engine.value, gpus=gpus, memory=memory),
+        wanted=Wanted(engine=engine.value, gpus=gpus, memory=memory, pythons=tuple(python or ())),
         if_busy=if_busy.value,
     )
 
@@ -174,6 +179,7 @@ def limit(
     format: Annotated[Format, typer.Option(help="table, or json and nothing else.")] = Format.table,
     engine: EngineName = Engine.auto,
     gpus: GpuChoice = "0",
+    python: Pythons = None,
     memory: MemoryLimit = None,
     if_busy: Busy = IfBusy.wait,
 ) -> None:
@@ -184,7 +190,7 @@ def limit(
     app_limit.limit(
         framework or [],
         as_json=format is Format.json,
-        wanted=Wanted(engine=engine.value, gpus=gpus, memory=memory),
+        wanted=Wanted(engine=engine.value, gpus=gpus, memory=memory, pythons=tuple(python or ())),
         if_busy=if_busy.value,
     )
 

@@ -61,6 +61,15 @@ MemoryLimit = Annotated[
     str | None, typer.Option("--memory", help="A container's limit (8GiB); default: 90 %.")
 ]
 Keep = Annotated[bool, typer.Option("--keep", help="Keep the containers, to look into them.")]
+Pythons = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--python",
+        envvar="DLSUITE_PYTHON",
+        metavar="FRAMEWORK=PATH",
+        help="A Python that has this framework already (venv engine); may be repeated.",
+    ),
+]
 Busy = Annotated[
     IfBusy, typer.Option(help="What to do while another dlsuite measures on this machine.")
 ]

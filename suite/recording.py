@@ -60,7 +60,12 @@ def record(
         error=done.error,
         engine=engine,
         image_id=prepared.image_id if prepared else None,
-        environment={**host, "worker": worker, "lock_sha256": lock_sha256},
+        environment={
+            **host,
+            "worker": worker,
+            "lock_sha256": lock_sha256,
+            "own_python": prepared.own_python if prepared else None,
+        },
         parity=mark,
         log=f"logs/{run.name}.log" if prepared else None,
         **measured(done, work.batch_size),

@@ -109,7 +109,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Tests marked `docker` are skipped where no engine is; where one must be, they fail."""
+    """Tests marked `docker` or `gpu` are skipped where there is none; where an engine must be, the
+    former fail.
+    """
+    if item.get_closest_marker("gpu") and not host.gpus():
+        pytest.skip("there is no NVIDIA GPU")
     if item.get_closest_marker("docker") is None:
         return
     assert item.path.name in USE_THE_ENGINE

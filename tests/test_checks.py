@@ -35,6 +35,10 @@ def test_three_calm_runs_that_were_proven_raise_none() -> None:
             "other threads than cores: 1 on 2",
         ),
         (
+            {"environment": {**CALM, "own_python": True}},
+            "packages of the user's own Python: no lock",
+        ),
+        (
             {"environment": {**CALM, "governor": "powersave"}},
             "the CPU's frequency changes: governor powersave",
         ),

@@ -36,12 +36,12 @@ def dlsuite(*arguments: str, folder: Path, **environ: str) -> subprocess.Complet
     )
 
 
-def short_suite(folder: Path) -> str:
+def short_suite(folder: Path, *, limit: bool = False) -> str:
     """The quick suite as a file in `folder`, without whole epochs and soon measured."""
     suite = manifest.suite("quick")
     workloads = tuple(each.model_copy(update={"epochs": 0}) for each in suite.workloads)
     measure = Measure(block_s=0.2, max_warmup_blocks=2, min_measure_s=1, max_measure_s=2)
-    changes = {"name": "short", "workloads": workloads, "measure": measure, "limit": False}
+    changes = {"name": "short", "workloads": workloads, "measure": measure, "limit": limit}
     short = suite.model_copy(update=changes)
     (folder / "short.yaml").write_text(yaml.safe_dump(short.model_dump(mode="json")))
     return "short.yaml"

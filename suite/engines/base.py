@@ -23,8 +23,9 @@ class Prepared:
     """A framework that can be run: where, and what identifies it."""
 
     framework: str
-    lock_sha256: str
+    lock_sha256: str  # of an interpreter of the user's own: of the packages it has
     python: Path | None = None  # of its virtual environment
+    own_python: bool = False  # the user's, with whatever is in it
     image_id: str | None = None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from pydantic import ByteSize, TypeAdapter, ValidationError
@@ -15,7 +16,7 @@ from suite.engines.containers import DockerEngine
 from suite.engines.gpus import parse
 from suite.engines.spec import Settings
 from suite.engines.venv import VenvEngine
-from suite.errors import EngineError, UsageError
+from suite.errors import EngineError, UsageError, unknown
 from suite.owners import IfBusy
 
 Name = Literal["auto", "docker", "venv"]
@@ -29,11 +30,27 @@ class Wanted:
     gpus: str = "0"
     memory: str | None = None
     keep: bool = False
+    pythons: tuple[str, ...] = ()  # FRAMEWORK=PATH, as given
 
     @property
     def device(self) -> str:
         """What the workers run on: the first of the GPUs they get, or the CPU."""
         return "cuda:0" if parse(self.gpus) else "cpu"
+
+    def interpreters(self) -> dict[str, Path]:
+        """Raise UsageError where there is none, or it is of no framework that there is."""
+        found = {}
+        for text in self.pythons:
+            framework, _, path = text.partition("=")
+            if framework not in manifest.names("framework"):
+                raise unknown("framework", framework, manifest.names("framework"))
+            if not Path(path).is_file():
+                raise UsageError(
+                    f"--python {text!r}: there is no file {path!r}",
+                    hint=f"--python {framework}=/path/to/python",
+                )
+            found[framework] = Path(path).absolute()
+        return found
 
     def settings(self) -> Settings:
         """Raise UsageError where a word cannot be meant."""
@@ -63,14 +80,14 @@ def engine(
 def _entered(
     wanted: Wanted, frameworks: Iterable[str], owner: str, say: Say, stack: ExitStack
 ) -> Engine:
-    settings = wanted.settings()
-    if wanted.engine == "venv" and (settings.gpus or settings.memory_bytes):
-        raise UsageError(
-            "the venv engine gives no GPUs and limits no memory", hint="--engine docker"
-        )
-    if wanted.engine == "venv":
+    settings, pythons = wanted.settings(), wanted.interpreters()
+    if pythons and wanted.engine == "docker":
+        raise UsageError("--python is for processes, not for containers", hint="--engine venv")
+    if wanted.engine == "venv" or pythons:
+        if settings.memory_bytes:
+            raise UsageError("the venv engine limits no memory", hint="--engine docker")
         say("engine: venv, each worker a process on this machine")
-        return VenvEngine()
+        return VenvEngine(gpus=settings.gpus, pythons=pythons)
     docker = DockerEngine(owner, settings)
     try:
         stack.enter_context(docker)

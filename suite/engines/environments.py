@@ -19,17 +19,18 @@ from suite.errors import EngineError
 from suite.manifest import FrameworkManifest
 from suite.paths import LOCKS, digest, home, sha256
 
+CUDA_LOCK = "cuda.txt"
 PROBE_TIMEOUT_S = 2.0
 
 _stopping = threading.Event()
 _installers: set[subprocess.Popen[str]] = set()
 
 
-def ready(manifest: FrameworkManifest, say: Say) -> Prepared:
+def ready(manifest: FrameworkManifest, say: Say, *, gpus: bool = False) -> Prepared:
     """The framework's environment, built now if no whole one is there.
 
-    The locks are tried in the manifest's order. Raise FrameworkUnavailable where no interpreter
-    fits, EngineError where no lock can be installed.
+    For a CPU the locks are tried in the manifest's order. Raise FrameworkUnavailable where no
+    interpreter fits, EngineError where no lock can be installed.
     """
     found = interpreters.find(manifest.python)
     if found is None:
@@ -40,7 +41,8 @@ def ready(manifest: FrameworkManifest, say: Say) -> Prepared:
             f" --framework {manifest.name}",
         )
     interpreter, version = found
-    locks = [LOCKS / manifest.name / name for name in manifest.locks]
+    names = (CUDA_LOCK,) if gpus else manifest.locks
+    locks = [LOCKS / manifest.name / name for name in names]
     tag = f"py{version.major}{version.minor}"
     for lock in locks:
         place = environment(manifest, lock, tag)
@@ -62,6 +64,14 @@ def ready(manifest: FrameworkManifest, say: Say) -> Prepared:
         f"{manifest.title} cannot be installed: {'; '.join(reasons)}",
         hint=f"see {log_path(manifest)}, check the network and pip's settings, then:"
         " dlsuite doctor",
+    )
+
+
+def own(manifest: FrameworkManifest, python: Path) -> Prepared:
+    """An interpreter of the user's that has the framework; EngineError where it does not start."""
+    found = interpreters.packages(python)
+    return Prepared(
+        framework=manifest.name, python=python, lock_sha256=digest(found), own_python=True
     )
 
 

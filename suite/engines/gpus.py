@@ -1,11 +1,11 @@
-"""Which GPUs a container gets: what the user asked for, as the engine wants to be asked."""
+"""Which GPUs a worker gets: what the user asked for, as engines and processes want to be asked."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from suite.errors import UsageError
+from suite.errors import EngineError, UsageError
 
 CAPABILITIES = [["gpu", "compute", "utility"]]  # compute: CUDA; utility: nvidia-smi and NVML
 CDI_KIND = "nvidia.com/gpu"
@@ -52,6 +52,34 @@ def request(gpus: Gpus, info: dict[str, Any]) -> dict[str, Any]:
         numbered = [each for each in cdi if each.rpartition("=")[2].isdigit()]
         names = numbered[: gpus.count]
     return {"driver": "cdi", "device_ids": names}
+
+
+def visible(gpus: Gpus | None, there: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Those of the machine's GPUs (worker/host.py) that a process may see.
+
+    Raise EngineError where it has them not.
+    """
+    if gpus is None:
+        return []
+    if gpus.ids:
+        chosen = [each for wanted in gpus.ids for each in _named(wanted, there)]
+        missing = [wanted for wanted in gpus.ids if not _named(wanted, there)]
+    else:
+        chosen = there if gpus.count == -1 else there[: gpus.count]
+        missing = [str(gpus.count)] if len(chosen) < max(1, gpus.count or 0) else []
+    if missing:
+        names = ", ".join(f"{n} {gpu['name']}" for n, gpu in enumerate(there)) or "none"
+        raise EngineError(
+            f"--gpus {','.join(missing)}: the GPUs that nvidia-smi shows here are: {names}",
+            hint="nvidia-smi -L names them; --gpus 0 takes none",
+        )
+    return chosen
+
+
+def _named(wanted: str, there: list[dict[str, str]]) -> list[dict[str, str]]:
+    if wanted.isdigit():
+        return there[int(wanted) : int(wanted) + 1]
+    return [gpu for gpu in there if gpu["uuid"].startswith(wanted)]
 
 
 def gives_gpus(info: dict[str, Any]) -> bool:

@@ -1,7 +1,11 @@
-"""Find a Python that a framework can live with: this one, on PATH, pyenv's or uv's."""
+"""Find a Python that a framework can live with: this one, on PATH, pyenv's or uv's.
+
+Or take one of the user's own that has the framework already (`--python`).
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -12,7 +16,15 @@ from pathlib import Path
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from suite.errors import EngineError
+
 MINORS = range(20, 5, -1)
+LIST_PACKAGES = """
+import json, platform
+from importlib.metadata import distributions
+found = {f"{each.metadata['Name']}=={each.version}" for each in distributions()}
+print(json.dumps(["python==" + platform.python_version(), *sorted(found)]))
+"""
 
 
 def find(python: str) -> tuple[Path, Version] | None:
@@ -37,6 +49,25 @@ def _candidates() -> Iterator[Path]:
     for versions in (pyenv / "versions", uv):
         for installed in sorted(versions.glob("*"), reverse=True):
             yield installed / "bin" / "python3"
+
+
+def packages(interpreter: Path) -> list[str]:
+    """Its version and its packages, as name==version; EngineError where it does not start."""
+    try:
+        reply = subprocess.run(
+            [interpreter, "-I", "-c", LIST_PACKAGES],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        found: list[str] = json.loads(reply.stdout)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        raise EngineError(
+            f"{interpreter} is no Python that starts: {error}",
+            hint="--python pytorch=/path/to/python, one that has the framework",
+        ) from None
+    return found
 
 
 @cache

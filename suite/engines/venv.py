@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +17,7 @@ from typing import Final, Self
 
 from suite.engines import environments
 from suite.engines.base import OnLine, Outcome, Prepared, Say
+from suite.engines.gpus import Gpus, visible
 from suite.manifest import FrameworkManifest
 from suite.paths import WORKER, home, tree_sha256
 from suite.worker import host
@@ -29,10 +30,22 @@ INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CC", "C
 class VenvEngine:
     name: Final = "venv"
 
-    def __init__(self, worker: Path = WORKER) -> None:
+    def __init__(
+        self,
+        worker: Path = WORKER,
+        *,
+        gpus: Gpus | None = None,
+        pythons: Mapping[str, Path] | None = None,
+    ) -> None:
+        """`pythons` are the user's own, by framework; the others get an environment of their lock.
+
+        Raise EngineError where the machine has not those GPUs.
+        """
         self._worker = worker
+        self._pythons = pythons or {}
         self.worker_sha256 = tree_sha256(worker)
         self.host = host.describe()
+        self.host["gpus"] = visible(gpus, self.host["gpus"])
         self._running: set[subprocess.Popen[str]] = set()
         self._stopped = False
 
@@ -47,7 +60,10 @@ class VenvEngine:
     ) -> None: ...
 
     def prepare(self, manifest: FrameworkManifest, say: Say) -> Prepared:
-        return environments.ready(manifest, say)
+        own = self._pythons.get(manifest.name)
+        if own:
+            return environments.own(manifest, own)
+        return environments.ready(manifest, say, gpus=bool(self.host["gpus"]))
 
     def stop(self) -> None:
         environments.stop()
@@ -92,6 +108,7 @@ class VenvEngine:
         environ = {key: os.environ[key] for key in INHERITED if key in os.environ}
         trial = json.loads((folder / "trial.json").read_text(encoding="utf-8"))
         environ |= trial["environment"]
+        environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpu["uuid"] for gpu in self.host["gpus"])
         environ["PYTHONPATH"] = str(self.staged())
         environ["PYTHONNOUSERSITE"] = "1"
         # A /tmp of its own: a compiler's cache left there by another run would hide what the

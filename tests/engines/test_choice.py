@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from suite.engines import choice
 from suite.engines.choice import Wanted
 from suite.errors import EngineError, UsageError
+from suite.worker import host
 
 
 def chosen(wanted: Wanted, *frameworks: str) -> tuple[str, list[str]]:
@@ -74,7 +76,26 @@ def test_a_size_or_an_engine_that_cannot_be_meant_is_refused() -> None:
         with pytest.raises(UsageError, match="--memory"):
             Wanted(memory=memory).settings()
     assert Wanted(memory="8GiB").settings().memory_bytes == 8 * 2**30
-    with pytest.raises(UsageError, match="venv engine gives no GPUs"):
+    with pytest.raises(UsageError, match="venv engine limits no memory"):
+        chosen(Wanted(engine="venv", memory="8GiB"))
+
+
+def test_a_python_of_the_user_s_own_is_for_processes(tmp_path: Path) -> None:
+    own = f"jax={sys.executable}"
+    assert chosen(Wanted(pythons=(own,)))[0] == "venv"
+    assert Wanted(pythons=(own,)).interpreters() == {"jax": Path(sys.executable)}
+    with pytest.raises(UsageError, match="--python is for processes"):
+        chosen(Wanted(engine="docker", pythons=(own,)))
+    with pytest.raises(UsageError, match="unknown framework 'jaxx'; nearest: 'jax'"):
+        chosen(Wanted(pythons=(f"jaxx={sys.executable}",)))
+    with pytest.raises(UsageError, match="there is no file"):
+        chosen(Wanted(pythons=(f"jax={tmp_path}/python",)))
+
+
+def test_gpus_that_are_not_there_are_refused_by_what_is() -> None:
+    if host.gpus():
+        pytest.skip("there is a GPU")
+    with pytest.raises(EngineError, match="nvidia-smi shows here are: none"):
         chosen(Wanted(engine="venv", gpus="1"))
 
 

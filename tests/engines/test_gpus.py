@@ -2,8 +2,8 @@
 
 import pytest
 
-from suite.engines.gpus import Gpus, gives_gpus, parse, request
-from suite.errors import UsageError
+from suite.engines.gpus import Gpus, gives_gpus, parse, request, visible
+from suite.errors import EngineError, UsageError
 
 CDI = {
     "DiscoveredDevices": [
@@ -50,3 +50,33 @@ def test_an_engine_with_cdi_devices_is_asked_for_them_by_name() -> None:
 def test_whether_an_engine_says_that_it_gives_gpus() -> None:
     assert gives_gpus(CDI) and gives_gpus({"Runtimes": {"nvidia": {}}})
     assert not gives_gpus({"Runtimes": {"runc": {}}})
+
+
+THERE = [{"uuid": f"GPU-{letter}", "name": "H100"} for letter in "abc"]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "seen"),
+    [
+        (None, ""),
+        (Gpus(count=2), "ab"),
+        (Gpus(count=-1), "abc"),
+        (Gpus(ids=("2", "0")), "ca"),
+        (Gpus(ids=("GPU-b",)), "b"),
+    ],
+)
+def test_a_process_sees_the_gpus_that_were_chosen(gpus: Gpus | None, seen: str) -> None:
+    assert [gpu["uuid"] for gpu in visible(gpus, THERE)] == [f"GPU-{letter}" for letter in seen]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "missing"),
+    [(Gpus(count=4), "4"), (Gpus(ids=("0", "3")), "3"), (Gpus(ids=("GPU-x",)), "GPU-x")],
+)
+def test_gpus_that_the_machine_has_not_are_named_beside_those_it_has(
+    gpus: Gpus, missing: str
+) -> None:
+    with pytest.raises(EngineError, match=f"--gpus {missing}: .*: 0 H100, 1 H100, 2 H100"):
+        visible(gpus, THERE)
+    with pytest.raises(EngineError, match="shows here are: none"):
+        visible(Gpus(count=-1), [])

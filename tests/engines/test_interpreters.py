@@ -6,6 +6,7 @@ import pytest
 from packaging.version import Version
 
 from suite.engines import interpreters
+from suite.errors import EngineError
 
 
 def python_of(folder: Path, version: str) -> Path:
@@ -54,3 +55,15 @@ def test_a_broken_interpreter_is_passed_over(empty_machine: Path) -> None:
     program.write_text("no program")
     interpreters.probe.cache_clear()
     assert interpreters.find("<3.10") is None
+
+
+def test_the_packages_of_an_interpreter_are_told() -> None:
+    found = interpreters.packages(Path(sys.executable))
+    assert found[0].startswith("python==3.")
+    assert f"pytest=={pytest.__version__}" in found
+
+
+def test_what_is_no_python_is_refused(tmp_path: Path) -> None:
+    program = python_of(tmp_path / "bin", "3.9.1")
+    with pytest.raises(EngineError, match="is no Python that starts"):
+        interpreters.packages(program)
