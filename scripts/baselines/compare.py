@@ -3,7 +3,8 @@
 Both run as processes of their own that take turns of about a second each, so that whatever slows
 the machine slows both. The suite's turn is cut into blocks as short as the suite's own.
 
-Usage: .venv/bin/python scripts/baselines/compare.py [TURNS [MODEL [FRAMEWORK[:VARIANT] ...]]]
+Usage: .venv/bin/python scripts/baselines/compare.py [TURNS [SCRIPT [FRAMEWORK[:VARIANT] ...]]]
+SCRIPT is lenet, resnet50, or resnet50_zoo: the framework's own published code of that model.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from contenders import BLOCK_S, HERE, Contender, Start, in_turns, report, starts
 BLOCKS = 4  # of the suite in one turn
 
 
-def main(turns: int, model: str, only: list[str]) -> None:
-    for start in starts(model, only):
-        report(f"{start.trial.means} {model}, suite / script", ratios(start, turns))
+def main(turns: int, script: str, only: list[str]) -> None:
+    for start in starts(script.removesuffix("_zoo"), only):
+        report(f"{start.trial.means}, suite / {script}", ratios(start, script, turns))
 
 
-def ratios(start: Start, turns: int) -> list[float]:
+def ratios(start: Start, script: str, turns: int) -> list[float]:
     """The suite's speed over the script's, for each pair of turns."""
     trial, work = start.trial, start.trial.workload
-    script = HERE / f"{work.model}_{trial.framework}.py"
+    path = HERE / f"{script}_{trial.framework}.py"
     numbers = [str(work.batch_size), str(work.optimizer.learning_rate)]
-    command: list[str | Path] = [start.python, script, start.data, trial.variant, *numbers]
+    command: list[str | Path] = [start.python, path, start.data, trial.variant, *numbers]
     ours, theirs = start.suite(), Contender(command, start.environment)
     for contender in (ours, theirs):
         contender.steps(1)
@@ -44,5 +45,5 @@ def ratios(start: Start, turns: int) -> list[float]:
 
 
 if __name__ == "__main__":
-    turns, model = (*sys.argv[1:3], *("40", "lenet")[len(sys.argv[1:3]) :])
-    main(int(turns), model, sys.argv[3:])
+    turns, script = (*sys.argv[1:3], *("40", "lenet")[len(sys.argv[1:3]) :])
+    main(int(turns), script, sys.argv[3:])

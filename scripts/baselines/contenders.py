@@ -30,8 +30,7 @@ class Contender:
         self, command: list[str | Path], environment: dict[str, str], path: Path | None = None
     ) -> None:
         environ = {key: os.environ[key] for key in INHERITED if key in os.environ} | environment
-        if path:
-            environ["PYTHONPATH"] = str(path)
+        environ["PYTHONPATH"] = str(path or os.environ.get("PYTHONPATH", ""))
         self._process = subprocess.Popen(
             command,
             env=environ,
