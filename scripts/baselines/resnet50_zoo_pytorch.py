@@ -14,7 +14,7 @@ from torch import nn
 for missing in ("nms", "qnms"):
     with suppress(RuntimeError):
         torch.library.define(f"torchvision::{missing}", "(Tensor boxes) -> Tensor")
-from torchvision.models import resnet50
+from torchvision.models import resnet50  # noqa: E402
 
 images, labels, order = data()
 images, labels = torch.from_numpy(images), torch.from_numpy(labels).long()
