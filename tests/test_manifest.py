@@ -83,7 +83,7 @@ def test_what_a_framework_does_in_a_track_must_be_possible(refused: Callable[...
         assert old in PYTORCH
         return refused(PYTORCH.replace(old, new), FrameworkManifest)
 
-    unknown = changed("cpu: {variant: compiled", "cpu: {variant: compile")
+    unknown = changed("cuda: {variant: compiled", "cuda: {variant: compile")
     assert "tracks: tuned: unknown variant 'compile'; nearest: 'compiled'" in unknown
     assert "unknown track 'tund'; nearest: 'tuned'" in changed("tuned:", "tund:")
     assert "tuned.tpu" in changed("    cpu: {variant", "    tpu: {variant")
