@@ -139,8 +139,8 @@ FAULTS = (
         name="bfloat16 left on where float32 is claimed",
         framework="pytorch",
         file="frameworks/pytorch_device.py",
-        right="torch.set_num_threads(len(trial.cpus))\n",
-        wrong="torch.set_num_threads(len(trial.cpus))\n"
+        right="        torch.set_num_threads(trial.threads)\n",
+        wrong="        torch.set_num_threads(trial.threads)\n"
         '    torch.autocast("cpu", torch.bfloat16).__enter__()\n',
     ),
 )

@@ -71,18 +71,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Let the processes of the tests measure side by side: nothing they assert is a time."""
-    process = os.environ.get("PYTEST_XDIST_WORKER")
-    if process:
+    if os.environ.get("PYTEST_XDIST_WORKER"):
         os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="dlsuite-")
         tempfile.tempdir = None
-        _keep_to_one_core(int(process.removeprefix("gw")))
-
-
-def _keep_to_one_core(number: int) -> None:
-    """Workers then have one thread each, and those of two processes do not wait for each other."""
-    if hasattr(os, "sched_setaffinity"):
-        cores = host.cpus()
-        os.sched_setaffinity(0, {cores[number % len(cores)]})
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
