@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from suite.worker.data import DEVICE_BATCHES, Batches, Split, feed
-from suite.worker.protocol import Trial, read_weights
+from suite.worker.protocol import SCHEMA_VERSION, Trial, read_weights
 
 ALL = np.arange(200)
 
@@ -87,8 +87,9 @@ def test_weights_come_back_as_they_were_written(trial: Trial) -> None:
 
 def test_another_schema_version_is_refused(trial: Trial, tmp_path: Path) -> None:
     path = tmp_path / "trial" / "trial.json"
-    path.write_text(path.read_text().replace('"schema_version": 3', '"schema_version": 1'))
-    with pytest.raises(ValueError, match="schema version 1, this worker speaks 3"):
+    ours = f'"schema_version": {SCHEMA_VERSION}'
+    path.write_text(path.read_text().replace(ours, '"schema_version": 1'))
+    with pytest.raises(ValueError, match=f"schema version 1, this worker speaks {SCHEMA_VERSION}"):
         Trial.read(path.parent)
 
 

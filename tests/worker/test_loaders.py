@@ -39,7 +39,7 @@ from suite.worker.frameworks import load
 from suite.worker.protocol import Trial
 
 trial = Trial.read(Path(sys.argv[1]))
-framework = load(trial.framework, trial.variant)
+framework = load(trial)
 
 class Kept:
     def put(self, inputs, labels):
