@@ -1,9 +1,7 @@
 """LeNet in TensorFlow, as one would write it by hand: variables, a tape and tf.function."""
 
 import tensorflow as tf
-from common import LEARNING_RATE, VARIANT, data, serve
-
-images, labels, order = data(channels_last=True)
+from train_tensorflow import train
 
 
 def he_normal(*shape):
@@ -25,17 +23,4 @@ def model(x):
     return x @ w4 + b4
 
 
-@tf.function(jit_compile=VARIANT == "xla")
-def train(x, y):
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(y, model(x)))
-    for variable, gradient in zip(variables, tape.gradient(loss, variables), strict=True):
-        variable.assign_sub(LEARNING_RATE * gradient)
-    return loss
-
-
-serve(
-    lambda batch: train(tf.constant(images[batch]), tf.constant(labels[batch])),
-    tf.test.experimental.sync_devices,
-    order,
-)
+train(model, variables)

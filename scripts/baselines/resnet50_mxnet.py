@@ -1,11 +1,9 @@
 """ResNet-50 (v1.5) in MXNet Gluon, as one would write it by hand."""
 
-import mxnet as mx
-from common import BATCH, LEARNING_RATE, STAGES, data, serve
-from mxnet import autograd, gluon
+from common import STAGES
+from mxnet import gluon
 from mxnet.gluon import nn
-
-images, labels, order = data()
+from train_mxnet import train
 
 
 def conv_norm(block, size, kernel=1, stride=1):
@@ -39,18 +37,5 @@ for size, count, first_stride in STAGES:
         model.add(Bottleneck(channels, size, first_stride if number == 0 else 1))
         channels = 4 * size
 model.add(nn.GlobalAvgPool2D(), nn.Dense(1000))
-model.initialize(mx.init.Xavier())
-model.hybridize(static_alloc=True, static_shape=True)
-loss_function = gluon.loss.SoftmaxCrossEntropyLoss()
-trainer = gluon.Trainer(model.collect_params(), "sgd", {"learning_rate": LEARNING_RATE})
 
-
-def step(batch):
-    x, y = mx.nd.array(images[batch]), mx.nd.array(labels[batch])
-    with autograd.record():
-        loss = loss_function(model(x), y)
-    loss.backward()
-    trainer.step(BATCH)
-
-
-serve(step, mx.nd.waitall, order)
+train(model)

@@ -1,11 +1,8 @@
 """ResNet-50 (v1.5) in PyTorch, as one would write it by hand."""
 
-import torch
-from common import LEARNING_RATE, STAGES, VARIANT, data, serve
+from common import STAGES
 from torch import nn
-
-images, labels, order = data()
-images, labels = torch.from_numpy(images), torch.from_numpy(labels).long()
+from train_pytorch import train
 
 
 def conv_norm(inputs, outputs, kernel=1, stride=1):
@@ -39,18 +36,5 @@ for size, count, first_stride in STAGES:
         layers.append(Bottleneck(channels, size, first_stride if number == 0 else 1))
         channels = 4 * size
 model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, 1000))
-memory = torch.contiguous_format if VARIANT == "eager" else torch.channels_last
-model, images = model.to(memory_format=memory), images.contiguous(memory_format=memory)
-run = torch.compile(model) if VARIANT == "compiled" else model
-optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
-loss_function = nn.CrossEntropyLoss()
 
-
-def step(batch):
-    optimizer.zero_grad()
-    loss = loss_function(run(images[batch]), labels[batch])
-    loss.backward()
-    optimizer.step()
-
-
-serve(step, lambda: None, order)
+train(model)

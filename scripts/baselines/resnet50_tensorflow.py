@@ -1,9 +1,9 @@
 """ResNet-50 (v1.5) in TensorFlow, as one would write it by hand: variables, a tape, tf.function."""
 
 import tensorflow as tf
-from common import LEARNING_RATE, STAGES, VARIANT, data, serve
+from common import STAGES
+from train_tensorflow import train
 
-images, labels, order = data(channels_last=True)
 variables = []
 
 
@@ -58,17 +58,4 @@ def model(x):
     return tf.reduce_mean(x, (1, 2)) @ weight + bias
 
 
-@tf.function(jit_compile=VARIANT == "xla")
-def train(x, y):
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(y, model(x)))
-    for variable, gradient in zip(variables, tape.gradient(loss, variables), strict=True):
-        variable.assign_sub(LEARNING_RATE * gradient)
-    return loss
-
-
-serve(
-    lambda batch: train(tf.constant(images[batch]), tf.constant(labels[batch])),
-    tf.test.experimental.sync_devices,
-    order,
-)
+train(model, variables)
