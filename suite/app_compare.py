@@ -11,12 +11,10 @@ from suite.app_run import folder_of
 from suite.compare import Comparisons
 from suite.compare import compare as compare_trials
 from suite.errors import ResultsError, Slower, UsageError, nearest
-from suite.plan import parse
+from suite.plan import Named, parse
 from suite.report import compare_table, table
 from suite.report.summary import TrialSummary, summarise
 from suite.tracks import EQUAL, means
-
-Means = tuple[str, str | None, str | None]  # framework, variant and track, as far as named
 
 
 @dataclass(frozen=True)
@@ -24,7 +22,7 @@ class Side:
     """What the command line names: a run, and a row of it by its means, or all."""
 
     run: Path
-    chosen: Means | None
+    chosen: Named | None
 
 
 def compare(a: str, b: str, *, fail_if_slower: str | None, as_json: bool, results: Path) -> None:
@@ -95,7 +93,7 @@ def _side(text: str, results: Path) -> Side:
     return Side(folder, parse(row, manifest.frameworks(), manifest.tracks()) if row else None)
 
 
-def _trials(run: Path, chosen: Means | None) -> list[TrialSummary]:
+def _trials(run: Path, chosen: Named | None) -> list[TrialSummary]:
     """The trials of the run; with `chosen` those of the one row that it can mean.
 
     Where it can mean several, it is the framework's first variant, in the equal track.

@@ -94,7 +94,7 @@ def _unfit(trial: TrialSummary) -> str | None:
 
 
 def name(trial: TrialSummary) -> str:
-    """The trial's framework and variant, and the run it is of."""
+    """The trial's means, and the run it is of."""
     return f"{trial.record.means} of {trial.record.run_id}"
 
 

@@ -11,6 +11,8 @@ from suite.errors import UsageError, unknown
 from suite.manifest import FrameworkManifest, Measure, Repeats, SuiteManifest, Workload
 from suite.tracks import Conditions, Track, means
 
+Named = tuple[str, str | None, str | None]  # framework, variant and track, as far as named
+
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
@@ -156,9 +158,7 @@ def _resolved(
     return framework, variant or frameworks[framework].variant_in(track, device), track
 
 
-def parse(
-    name: str, frameworks: dict[str, FrameworkManifest], tracks: dict[str, Track]
-) -> tuple[str, str | None, str | None]:
+def parse(name: str, frameworks: dict[str, FrameworkManifest], tracks: dict[str, Track]) -> Named:
     """The parts of `framework[:variant][/track]`; UsageError where one is unknown."""
     named, _, track = name.partition("/")
     framework, _, variant = named.partition(":")

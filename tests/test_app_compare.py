@@ -14,12 +14,17 @@ from tests.test_records import record
 Compare = Callable[..., None]
 
 
+def new_run(results: Path, name: str) -> RunFolder:
+    folder = RunFolder(results / name)
+    folder.logs.mkdir(parents=True)
+    return folder
+
+
 @pytest.fixture
 def compare(tmp_path: Path) -> Compare:
     """`dlsuite compare` in a folder with two runs, `before`, and ten per cent slower `after`."""
     for run, rates in {"before": STEADY, "after": slowed(0.1)}.items():
-        folder = RunFolder(tmp_path / run)
-        folder.logs.mkdir(parents=True)
+        folder = new_run(tmp_path, run)
         for framework, variant in (("pytorch", "eager"), ("jax", "jit")):
             for repeat, rate in enumerate(rates):
                 folder.append(
@@ -86,8 +91,7 @@ def test_mistakes_are_refused_in_one_line(compare: Compare, tmp_path: Path) -> N
 def test_where_nothing_or_not_all_can_be_compared_it_fails(
     compare: Compare, tmp_path: Path
 ) -> None:
-    other = RunFolder(tmp_path / "other")
-    other.logs.mkdir(parents=True)
+    other = new_run(tmp_path, "other")
     other.append(record(run_id="other", batch_size=128, samples_per_s=1.0))
     with pytest.raises(ResultsError, match=r"nothing can be compared: .*batch_size \(64, 128\)"):
         compare("before", "other")
@@ -100,8 +104,7 @@ def test_where_nothing_or_not_all_can_be_compared_it_fails(
 
 
 def test_too_few_runs_to_tell_do_not_pass_for_fast_enough(compare: Compare, tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path / "few")
-    folder.logs.mkdir(parents=True)
+    folder = new_run(tmp_path, "few")
     for framework, variant in (("pytorch", "eager"), ("jax", "jit")):
         folder.append(
             record(
@@ -120,8 +123,7 @@ def test_too_few_runs_to_tell_do_not_pass_for_fast_enough(compare: Compare, tmp_
 def test_rows_of_two_tracks(
     compare: Compare, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = RunFolder(tmp_path / "tracks")
-    folder.logs.mkdir(parents=True)
+    folder = new_run(tmp_path, "tracks")
     for track, rates in {"equal": slowed(0.1), "tuned": STEADY}.items():
         for repeat, rate in enumerate(rates):
             folder.append(

@@ -62,8 +62,9 @@ def visible(gpus: Gpus | None, there: list[dict[str, str]]) -> list[dict[str, st
     if gpus is None:
         return []
     if gpus.ids:
-        chosen = [each for wanted in gpus.ids for each in _named(wanted, there)]
-        missing = [wanted for wanted in gpus.ids if not _named(wanted, there)]
+        found = {wanted: _named(wanted, there) for wanted in gpus.ids}
+        chosen = [gpu for each in found.values() for gpu in each]
+        missing = [wanted for wanted, each in found.items() if not each]
     else:
         chosen = there if gpus.count == -1 else there[: gpus.count]
         missing = [str(gpus.count)] if len(chosen) < max(1, gpus.count or 0) else []
