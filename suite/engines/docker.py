@@ -64,6 +64,15 @@ class State:
         ended = self.status != "running" and self.finished_at > self.started_at > 0
         return ended or self.status in ("exited", "dead")
 
+    @property
+    def ran_s(self) -> float | None:
+        """How long it ran; None where it has not ended.
+
+        The end is the runtime's time and the start the engine's own, taken a little later: of a
+        container that ends at once they may be the wrong way round.
+        """
+        return max(0.0, self.finished_at - self.started_at) if self.finished_at > 0 else None
+
 
 @contextmanager
 def _speaking() -> Iterator[None]:

@@ -118,8 +118,7 @@ class Watch:
         return self._outcome(137, False, state)
 
     def _outcome(self, exit_code: int, oom_killed: bool, state: State | None) -> Outcome:
-        if state is not None and state.finished_at > state.started_at:
-            self.worker_s = state.finished_at - state.started_at
+        self.worker_s = state.ran_s if state is not None else None
         code = 128 - exit_code if exit_code > 128 else exit_code
         if self._timed_out:
             return Outcome(exit_code=code, end="timeout")

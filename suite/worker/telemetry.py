@@ -62,9 +62,9 @@ def main(file: Path, pid: int, interval_s: float, idle_s: float, gpu: str | None
     sources: list[Callable[[], Sample]] = [Processes(pid)]
     rapl = Rapl()
     if rapl.domains:
-        sources.append(rapl)
+        sources.insert(0, rapl)
     if gpu is not None:
-        sources.append(Gpu(gpu))
+        sources.insert(0, Gpu(gpu))  # energy first: the sample's time must be the counter's
     idle_until = time.monotonic() + (idle_s if len(sources) > 1 else 0)
     ready = ended = False
     with file.open("a", encoding="utf-8", buffering=1) as out:
@@ -204,8 +204,8 @@ class Gpu:
         nvml, handle = self._nvml, self._handle
         if handle is None:
             return {"gpu": None}
-        memory = self._ask(lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
         energy_mj = self._ask(lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle))
+        memory = self._ask(lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
         power_mw = self._ask(lambda: nvml.nvmlDeviceGetPowerUsage(handle))
         rates = self._ask(lambda: nvml.nvmlDeviceGetUtilizationRates(handle))
         processes = self._ask(lambda: nvml.nvmlDeviceGetComputeRunningProcesses(handle))
