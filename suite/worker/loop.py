@@ -26,6 +26,10 @@ STEADY_CHANGE = 0.02  # less than this between the two medians: the series is st
 CALIBRATION_STEPS = 5
 SYNCHRONIZE_SHARE = 0.005  # of a block, at most, is what its last synchronisation costs
 SYNCHRONIZE_CALLS = 20
+# Untimed at the start of a turn: the caches hold what the others worked on, and their OpenMP
+# threads still spin on our cores for some milliseconds. A step of a second does not notice.
+LEAD_IN_S = 0.015
+LONG_STEP_S = 1.0
 
 
 class Stepper:
@@ -79,6 +83,7 @@ class Training:
         self._turn = turns.of(trial)
         self._least_s = 0.0  # of a block, for what synchronising costs
         self._block_steps = CALIBRATION_STEPS
+        self._lead_in_steps = 0
         self._warm = False
         self._warmup: list[float] = []  # samples per second of each block
         self._rates: list[float] = []
@@ -103,10 +108,14 @@ class Training:
     def block(self) -> None:
         """One block, as long as it must be at least, cut where an epoch ends."""
         per_epoch = self._batches.steps_per_epoch
-        steps = self._block_steps
+        lead_in, steps = self._lead_in_steps, self._block_steps
         if self.steps_left > 0:
-            steps = min(steps, per_epoch - self._stepper.step % per_epoch)
+            left = per_epoch - self._stepper.step % per_epoch
+            lead_in = min(lead_in, left - 1)
+            steps = min(steps, left - lead_in)
         with self._turn:  # what is said is said in it too, for that computes as well
+            if lead_in:
+                self._epoch_s += self._stepper.block(lead_in)
             self._tell(steps, self._stepper.block(steps))
         self._end_epoch()
 
@@ -127,14 +136,15 @@ class Training:
         )
         if not self._warm:
             self._warm_up()
-            self._block_steps = max(1, round(self._block_s * rate / trial.batch_size))
+            self._calibrate(trial.batch_size / rate)
 
-    @property
-    def _block_s(self) -> float:
-        """How long the next block should last: of those who take turns a turn, once warm."""
+    def _calibrate(self, step_s: float) -> None:
+        """How long the next blocks are: once warm, where one takes turns, a turn after a lead-in."""
         in_turns = self._warm and "turns" in self._trial.paths
-        wanted_s: float = self._trial.measure["turn_s" if in_turns else "block_s"]
-        return max(wanted_s, self._least_s)
+        block_s = max(self._trial.measure["turn_s" if in_turns else "block_s"], self._least_s)
+        self._block_steps = max(1, round(block_s / step_s))
+        if in_turns and step_s < LONG_STEP_S:
+            self._lead_in_steps = math.ceil(LEAD_IN_S / step_s)
 
     def _warm_up(self) -> None:
         """See whether warm-up is over: the series is steady, or has been given time enough."""

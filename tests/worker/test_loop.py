@@ -1,6 +1,7 @@
 """The loop with a real, if small, model: softmax regression in numpy."""
 
 import fcntl
+import itertools
 import time
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,25 @@ def test_who_takes_turns_uses_its_time_up_and_holds_its_turn_in_each_block(
     events = train(trial, Asking(), epochs=0, paths=paths)
     blocks = [event["duration_s"] for event in events if event["event"] == "block"]
     assert sum(blocks) >= 0.05 > sum(blocks[:-1])
+
+
+@pytest.mark.parametrize("long_step_s", [1.0, 0.0])
+def test_a_block_in_turns_comes_after_untimed_steps_unless_a_step_is_long(
+    trial: Trial, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long_step_s: float
+) -> None:
+    monkeypatch.setattr(loop, "LONG_STEP_S", long_step_s)
+    paths = {**trial.paths, "turns": str(inputs.make_turns(tmp_path / "turns", 2).folder)}
+    events = train(trial, Regression(), epochs=0, paths=paths)
+    timed = [event for event in events if "steps" in event]
+    for before, after in itertools.pairwise(timed):
+        lead_in = after["step"] - after["steps"] - before["step"]
+        assert (lead_in > 0) == (after["event"] == "block" and long_step_s > 0)
+
+
+def test_epochs_in_turns_end_where_they_end(trial: Trial, tmp_path: Path) -> None:
+    paths = {**trial.paths, "turns": str(inputs.make_turns(tmp_path / "turns", 2).folder)}
+    events = train(trial, Regression(), epochs=9, paths=paths)
+    assert [event["epoch"] for event in events if event["event"] == "epoch"] == [*range(1, 10)]
 
 
 def test_rates_are_steps_times_batch_over_duration(trial: Trial) -> None:
