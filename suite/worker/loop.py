@@ -139,7 +139,7 @@ class Training:
             self._calibrate(trial.batch_size / rate)
 
     def _calibrate(self, step_s: float) -> None:
-        """How long the next blocks are: once warm, where one takes turns, a turn after a lead-in."""
+        """How long the next blocks are: once warm, in turns, a turn after a lead-in."""
         in_turns = self._warm and "turns" in self._trial.paths
         block_s = max(self._trial.measure["turn_s" if in_turns else "block_s"], self._least_s)
         self._block_steps = max(1, round(block_s / step_s))
