@@ -6,6 +6,7 @@ The only file of the worker that reads the clock for a measurement.
 from __future__ import annotations
 
 import math
+import random
 import statistics
 import time
 from collections.abc import Callable
@@ -30,6 +31,9 @@ SYNCHRONIZE_CALLS = 20
 # threads still spin on our cores for some milliseconds. A step of a second does not notice.
 LEAD_IN_S = 0.015
 LONG_STEP_S = 1.0
+# Turns vary in length by this share: of equal ones, somebody's might always meet what disturbs the
+# machine at regular times (a hypervisor's scheduler has periods of 100 ms).
+JITTER = 0.5
 
 
 class Stepper:
@@ -84,6 +88,7 @@ class Training:
         self._least_s = 0.0  # of a block, for what synchronising costs
         self._block_steps = CALIBRATION_STEPS
         self._lead_in_steps = 0
+        self._jitter = random.Random()
         self._warm = False
         self._warmup: list[float] = []  # samples per second of each block
         self._rates: list[float] = []
@@ -107,17 +112,24 @@ class Training:
 
     def block(self) -> None:
         """One block, as long as it must be at least, cut where an epoch ends."""
-        per_epoch = self._batches.steps_per_epoch
-        lead_in, steps = self._lead_in_steps, self._block_steps
-        if self.steps_left > 0:
-            left = per_epoch - self._stepper.step % per_epoch
-            lead_in = min(lead_in, left - 1)
-            steps = min(steps, left - lead_in)
+        lead_in, steps = self._next_steps()
         with self._turn:  # what is said is said in it too, for that computes as well
             if lead_in:
                 self._epoch_s += self._stepper.block(lead_in)
             self._tell(steps, self._stepper.block(steps))
         self._end_epoch()
+
+    def _next_steps(self) -> tuple[int, int]:
+        """How many steps come before the next block, and how many are in it."""
+        lead_in, steps = self._lead_in_steps, self._block_steps
+        if lead_in:
+            steps = max(1, round(steps * self._jitter.uniform(1 - JITTER, 1 + JITTER)))
+        if self.steps_left > 0:
+            per_epoch = self._batches.steps_per_epoch
+            left = per_epoch - self._stepper.step % per_epoch
+            lead_in = min(lead_in, left - 1)
+            steps = min(steps, left - lead_in)
+        return lead_in, steps
 
     def _tell(self, steps: int, duration_s: float) -> None:
         """Say what a block took, and see what the next one must be."""

@@ -152,6 +152,8 @@ def test_a_block_in_turns_comes_after_untimed_steps_unless_a_step_is_long(
     for before, after in itertools.pairwise(timed):
         lead_in = after["step"] - after["steps"] - before["step"]
         assert (lead_in > 0) == (after["event"] == "block" and long_step_s > 0)
+    lengths = {event["steps"] for event in timed if event["event"] == "block"}
+    assert (len(lengths) > 1) == (long_step_s > 0)
 
 
 def test_epochs_in_turns_end_where_they_end(trial: Trial, tmp_path: Path) -> None:
