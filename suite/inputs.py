@@ -206,6 +206,6 @@ def write_trial(
 def make_turns(folder: Path, workers: int) -> Turns:
     """Make the files that workers lock to take turns (docs/protocol.md), or find them made."""
     folder.mkdir(exist_ok=True)
-    for name in ("queue", "turn"):
+    for name in ("queue", "turn", "measuring"):
         (folder / name).touch()
     return Turns(folder=folder, workers=workers)

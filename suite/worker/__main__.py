@@ -37,7 +37,7 @@ def main(folder: Path) -> int:
 
 
 def _work(trial: Trial, events: Events) -> None:
-    with ExitStack() as stack:
+    with turns.together(trial), ExitStack() as stack:
         with turns.of(trial):
             stack.enter_context(telemetry.sampling(trial))
             if hasattr(os, "sched_setaffinity"):  # of the worker, not of the sampler

@@ -86,9 +86,9 @@ class Training:
         self._stepper = Stepper(session, feed(trial, session, self._batches))
         self._turn = turns.of(trial)
         self._least_s = 0.0  # of a block, for what synchronising costs
-        self._block_steps = CALIBRATION_STEPS
+        self._block_steps: float = CALIBRATION_STEPS
         self._lead_in_steps = 0
-        self._jitter = random.Random()
+        self._random = random.Random()
         self._warm = False
         self._warmup: list[float] = []  # samples per second of each block
         self._rates: list[float] = []
@@ -121,9 +121,11 @@ class Training:
 
     def _next_steps(self) -> tuple[int, int]:
         """How many steps come before the next block, and how many are in it."""
-        lead_in, steps = self._lead_in_steps, self._block_steps
+        lead_in, steps = self._lead_in_steps, max(1, round(self._block_steps))
         if lead_in:
-            steps = max(1, round(steps * self._jitter.uniform(1 - JITTER, 1 + JITTER)))
+            wanted = self._block_steps * self._random.uniform(1 - JITTER, 1 + JITTER)
+            # Rounded at random: the nearest may be longer than a turn, or shorter, on average.
+            steps = max(1, math.floor(wanted + self._random.random()))
         if self.steps_left > 0:
             per_epoch = self._batches.steps_per_epoch
             left = per_epoch - self._stepper.step % per_epoch
@@ -154,7 +156,7 @@ class Training:
         """How long the next blocks are: once warm, in turns, a turn after a lead-in."""
         in_turns = self._warm and "turns" in self._trial.paths
         block_s = max(self._trial.measure["turn_s" if in_turns else "block_s"], self._least_s)
-        self._block_steps = max(1, round(block_s / step_s))
+        self._block_steps = block_s / step_s
         if in_turns and step_s < LONG_STEP_S:
             self._lead_in_steps = math.ceil(LEAD_IN_S / step_s)
 

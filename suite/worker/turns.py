@@ -1,6 +1,6 @@
 """Workers that measure at the same time take turns: one computes, the others wait.
 
-Two files in one folder are locked, which the kernel unlocks for whoever dies (flock, which needs
+Files in one folder are locked, which the kernel unlocks for whoever dies (flock, which needs
 no writing, so a read-only mount will do). Whoever has the turn gives it up only to somebody who
 waits at the head of the queue, and queues again behind all others.
 """
@@ -8,7 +8,8 @@ waits at the head of the queue, and queues again behind all others.
 from __future__ import annotations
 
 import fcntl
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import TracebackType
 
@@ -19,6 +20,22 @@ def of(trial: Trial) -> AbstractContextManager[object]:
     """What a trial holds while it computes: its turn, or nothing where it is alone."""
     folder = trial.paths.get("turns")
     return Turns(Path(folder)) if folder else nullcontext()
+
+
+@contextmanager
+def together(trial: Trial) -> Iterator[None]:
+    """Leave when everyone who takes turns leaves, or has died; a failure waits for nobody.
+
+    Else the end of one process would keep the machine busy while others measure.
+    """
+    folder = trial.paths.get("turns")
+    if folder is None:
+        yield
+        return
+    with (Path(folder) / "measuring").open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        yield
+        fcntl.flock(file, fcntl.LOCK_EX)  # gives the shared one up first
 
 
 class Turns:

@@ -28,6 +28,15 @@ for _ in range(count):
         log.write(f"{name} ends\\n")
 """
 
+TOGETHER = """
+import sys
+from types import SimpleNamespace
+from suite.worker import turns
+with turns.together(SimpleNamespace(paths={"turns": sys.argv[1]})):
+    print("begun", flush=True)
+    sys.stdin.read()
+"""
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -62,6 +71,26 @@ def test_who_dies_gives_up_its_turn_and_who_is_left_goes_on(folder: Path) -> Non
     assert living.wait(60) == 0
     dying.wait(60)
     assert lines(folder).count("b ends") == 50
+
+
+def test_who_has_measured_enough_waits_for_the_others_but_not_for_the_dead(folder: Path) -> None:
+    waiting, measuring = (
+        subprocess.Popen(
+            [sys.executable, "-c", TOGETHER, folder],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        for _ in range(2)
+    )
+    for worker in (waiting, measuring):
+        assert worker.stdout and worker.stdout.readline() == b"begun\n"
+    assert waiting.stdin and measuring.stdin
+    waiting.stdin.close()
+    with pytest.raises(subprocess.TimeoutExpired):
+        waiting.wait(0.3)
+    measuring.kill()
+    assert waiting.wait(60) == 0
+    measuring.wait(60)
 
 
 def test_a_folder_that_cannot_be_written_will_do(folder: Path) -> None:
