@@ -150,7 +150,7 @@ class Training:
         )
         if not self._warm:
             self._warm_up()
-            self._calibrate(trial.batch_size / rate)
+            self._calibrate(trial.batch_size / statistics.median(self._warmup[-STEADY_WINDOW:]))
 
     def _calibrate(self, step_s: float) -> None:
         """How long the next blocks are: once warm, in turns, a turn after a lead-in."""
