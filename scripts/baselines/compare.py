@@ -1,29 +1,33 @@
 """Time the suite's modules beside hand-written scripts, in turns, and print the ratios.
 
 Both run as processes of their own that take turns of about a second each, so that whatever slows
-the machine slows both. The suite's turn is cut into blocks as short as the suite's own.
+the machine slows both. The suite's turn is cut into blocks as short as the suite's own. One process
+differs from the next, so there are several pairs of them; of each the median over its turns counts.
 
-Usage: .venv/bin/python scripts/baselines/compare.py [TURNS [SCRIPT [FRAMEWORK[:VARIANT] ...]]]
+Usage: .venv/bin/python scripts/baselines/compare.py [PAIRS [TURNS [SCRIPT
+    [FRAMEWORK[:VARIANT] ...]]]]
 SCRIPT is lenet, resnet50, or resnet50_zoo: the framework's own published code of that model.
 """
 
 from __future__ import annotations
 
+import statistics
 import sys
 from pathlib import Path
 
 from contenders import BLOCK_S, HERE, Contender, Start, in_turns, report, starts
 
-BLOCKS = 4  # of the suite in one turn
+TURN_S = 1.0
 
 
-def main(turns: int, script: str, only: list[str]) -> None:
+def main(pairs: int, turns: int, script: str, only: list[str]) -> None:
     for start in starts(script.removesuffix("_zoo"), only):
-        report(f"{start.trial.means}, suite / {script}", ratios(start, script, turns))
+        found = [statistics.median(ratios(start, script, turns)) for _ in range(pairs)]
+        report(f"{start.trial.means}, suite / {script}", found)
 
 
 def ratios(start: Start, script: str, turns: int) -> list[float]:
-    """The suite's speed over the script's, for each pair of turns."""
+    """The suite's speed over the script's in one pair of processes, for each pair of turns."""
     trial, work = start.trial, start.trial.workload
     path = HERE / f"{script}_{trial.framework}.py"
     numbers = [str(work.batch_size), str(work.optimizer.learning_rate)]
@@ -33,10 +37,10 @@ def ratios(start: Start, script: str, turns: int) -> list[float]:
         contender.steps(1)
     step_s = theirs.step_s()
     block = max(1, round(BLOCK_S / step_s))
-    count = max(1, round(BLOCKS * BLOCK_S / (block * step_s)))
     found = in_turns(
-        lambda: sum(ours.steps(block) for _ in range(count)),
-        lambda: theirs.steps(count * block),
+        lambda blocks: sum(ours.steps(block) for _ in range(blocks)),
+        lambda blocks: theirs.steps(blocks * block),
+        max(1, round(TURN_S / (block * step_s))),
         turns,
     )
     ours.end()
@@ -45,5 +49,6 @@ def ratios(start: Start, script: str, turns: int) -> list[float]:
 
 
 if __name__ == "__main__":
-    turns, script = (*sys.argv[1:3], *("40", "lenet")[len(sys.argv[1:3]) :])
-    main(int(turns), script, sys.argv[3:])
+    given = sys.argv[1:4]
+    pairs, turns, script = (*given, *("5", "10", "lenet")[len(given) :])
+    main(int(pairs), int(turns), script, sys.argv[4:])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import statistics
 import subprocess
 import tempfile
@@ -15,6 +16,7 @@ from suite import inputs, manifest
 from suite.engines.venv import INHERITED, VenvEngine
 from suite.manifest import Measure
 from suite.plan import Trial, expand
+from suite.worker.loop import JITTER
 
 BLOCK_S = Measure().block_s
 CALIBRATION_S = 1.0
@@ -109,12 +111,19 @@ def starts(model: str, only: list[str]) -> Iterator[Start]:
             )
 
 
-def in_turns(ours: Callable[[], float], theirs: Callable[[], float], turns: int) -> list[float]:
-    """How many times as fast as theirs ours was, in each pair of turns, in changing order."""
+def in_turns(
+    ours: Callable[[int], float], theirs: Callable[[int], float], length: int, turns: int
+) -> list[float]:
+    """How many times as fast as theirs ours was, in each pair of turns, in changing order.
+
+    Both turns of a pair have the same length, which varies from pair to pair: turns that are all
+    alike may always meet what disturbs the machine at regular times.
+    """
     found = []
     for turn in range(WARMUP_TURNS + turns):
         pair = (ours, theirs) if turn % 2 else (theirs, ours)
-        durations = [run() for run in pair]
+        this = max(1, round(length * random.uniform(1 - JITTER, 1 + JITTER)))
+        durations = [run(this) for run in pair]
         ours_s, theirs_s = durations if turn % 2 else reversed(durations)
         found.append(theirs_s / ours_s)
     return found[WARMUP_TURNS:]
@@ -123,7 +132,7 @@ def in_turns(ours: Callable[[], float], theirs: Callable[[], float], turns: int)
 def report(what: str, found: list[float]) -> None:
     low, middle, high = statistics.quantiles(found, n=4)
     print(
-        f"{what}: median {middle:.3f} of {len(found)} pairs, "
+        f"{what}: median {middle:.3f} of {len(found)}, "
         f"half of them within {low:.3f} to {high:.3f}, "
         f"range {min(found):.3f} to {max(found):.3f}",
         flush=True,

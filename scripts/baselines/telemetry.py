@@ -1,6 +1,7 @@
 """What the telemetry costs: the suite's step with a sampler beside it, and without, in turns.
 
-The sampler is halted while the other process has its turn.
+It is one process that does the steps, and one sampler, which is halted in every other turn: two
+processes would differ by more than the sampler costs.
 
 Usage: .venv/bin/python scripts/baselines/telemetry.py [TURNS [FRAMEWORK ...]]
 """
@@ -16,7 +17,7 @@ from contenders import Start, in_turns, report, starts
 
 from suite.manifest import Measure
 
-TURN_S = 2 * Measure().sample_s
+TURN_S = 4 * Measure().sample_s
 
 
 def main(turns: int, only: list[str]) -> None:
@@ -26,12 +27,11 @@ def main(turns: int, only: list[str]) -> None:
 
 def ratios(start: Start, turns: int) -> list[float]:
     """The speed with a sampler over that without, for each pair of turns."""
-    watched, alone = start.suite(), start.suite()
-    for contender in (watched, alone):
-        contender.steps(1)
-    steps = max(1, round(TURN_S / alone.step_s()))
+    worker = start.suite()
+    worker.steps(1)
+    steps = max(1, round(TURN_S / worker.step_s()))
     module = [start.python, "-m", "suite.worker.telemetry", start.folder / "samples"]
-    numbers = [str(watched.pid), str(Measure().sample_s), "0"]
+    numbers = [str(worker.pid), str(Measure().sample_s), "0"]
     sampler = subprocess.Popen(
         [*module, *numbers],
         env={"PYTHONPATH": str(start.staged)},
@@ -39,16 +39,15 @@ def ratios(start: Start, turns: int) -> list[float]:
         stdout=subprocess.DEVNULL,
     )
 
-    def with_sampler() -> float:
+    def with_sampler(steps: int) -> float:
         os.kill(sampler.pid, signal.SIGCONT)
-        duration_s = watched.steps(steps)
+        duration_s = worker.steps(steps)
         os.kill(sampler.pid, signal.SIGSTOP)
         return duration_s
 
-    found = in_turns(with_sampler, lambda: alone.steps(steps), turns)
+    found = in_turns(with_sampler, worker.steps, steps, turns)
     os.kill(sampler.pid, signal.SIGCONT)
-    for contender in (watched, alone):
-        contender.end()
+    worker.end()
     sampler.communicate()
     return found
 
