@@ -12,17 +12,21 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 from contenders import Start, in_turns, report, starts
 
+from suite import telemetry
 from suite.manifest import Measure
+from suite.worker.telemetry import FILE
 
-TURN_S = 4 * Measure().sample_s
+TURN_S = 2 * Measure().sample_s
 
 
 def main(turns: int, only: list[str]) -> None:
     for start in starts("lenet", only):
         report(f"{start.trial.means}, with telemetry / without", ratios(start, turns))
+        print(f"  the sampler itself took {own_share(start.folder / FILE):.2%} of the cores")
 
 
 def ratios(start: Start, turns: int) -> list[float]:
@@ -30,7 +34,7 @@ def ratios(start: Start, turns: int) -> list[float]:
     worker = start.suite()
     worker.steps(1)
     steps = max(1, round(TURN_S / worker.step_s()))
-    module = [start.python, "-m", "suite.worker.telemetry", start.folder / "samples"]
+    module = [start.python, "-m", "suite.worker.telemetry", start.folder / FILE]
     numbers = [str(worker.pid), str(Measure().sample_s), "0"]
     sampler = subprocess.Popen(
         [*module, *numbers],
@@ -52,5 +56,12 @@ def ratios(start: Start, turns: int) -> list[float]:
     return found
 
 
+def own_share(file: Path) -> float:
+    """The sampler's processor time for each sample, over all cores' time between two."""
+    samples = telemetry.read(file)
+    each_s = (samples[-1]["sampler_s"] - samples[0]["sampler_s"]) / (len(samples) - 1)
+    return float(each_s / Measure().sample_s / (os.cpu_count() or 1))
+
+
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if sys.argv[1:] else 60, sys.argv[2:])
+    main(int(sys.argv[1]) if sys.argv[1:] else 100, sys.argv[2:])
