@@ -32,8 +32,8 @@ from suite.stats import compare_pairs
 SIDES = ("first", "same", "slowed")
 LEAST = 6  # rounds: fewer show nothing
 # Short turns: the machine has changed less when the other side has its own. Both sides are of one
-# framework; of different ones it would tell what it costs each to stop after every step. And short
-# runs: what two processes differ by does not become less in longer ones.
+# framework; of different ones it would tell what it costs each to stop after every step. The runs
+# are short so that two hundred rounds take two hours.
 MEASURE = Measure(block_s=0.1, turn_s=0.025, min_measure_s=3, max_measure_s=3)
 
 

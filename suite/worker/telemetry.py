@@ -59,12 +59,13 @@ def sampling(trial: Trial) -> Iterator[None]:
 
 def main(file: Path, pid: int, interval_s: float, idle_s: float, gpu: str | None) -> None:
     """Sample until standard input ends, and once more then."""
-    sources: list[Callable[[], Sample]] = [Processes(pid)]
+    sources: list[Callable[[], Sample]] = []
+    if gpu is not None:
+        sources.append(Gpu(gpu))  # energy first: the sample's time must be the counter's
     rapl = Rapl()
     if rapl.domains:
-        sources.insert(0, rapl)
-    if gpu is not None:
-        sources.insert(0, Gpu(gpu))  # energy first: the sample's time must be the counter's
+        sources.append(rapl)
+    sources.append(Processes(pid))
     idle_until = time.monotonic() + (idle_s if len(sources) > 1 else 0)
     ready = ended = False
     with file.open("a", encoding="utf-8", buffering=1) as out:
