@@ -33,8 +33,8 @@ SIDES = ("first", "same", "slowed")
 LEAST = 6  # rounds: fewer show nothing
 # Short turns: the machine has changed less when the other side has its own. Both sides are of one
 # framework; of different ones it would tell what it costs each to stop after every step. The runs
-# are short so that two hundred rounds take two hours.
-MEASURE = Measure(block_s=0.1, turn_s=0.025, min_measure_s=3, max_measure_s=3)
+# are short: two hundred rounds of three processes take three hours.
+MEASURE = Measure(block_s=0.1, turn_s=0.1, min_measure_s=8, max_measure_s=8)
 
 
 def slowed(share: float) -> Fault:
@@ -147,7 +147,7 @@ def read(rates: Path) -> list[dict[str, Any]]:
 
 def main(
     rates: str,
-    framework: str = "tensorflow",
+    framework: str = "pytorch",
     comparisons: str = "20",
     rounds: str = "10",
     share: str = "0.03",

@@ -43,7 +43,11 @@ def _doubts(runs: Sequence[Record]) -> Iterator[Doubt]:
         yield Doubt("not steady after warm-up", f"{unsteady} of {len(runs)} runs", hint)
     spread = stats.summarise([run.samples_per_s or 0 for run in runs]).spread
     if spread is not None and spread > HIGH_SPREAD:
-        hint = "more --repeats; to compare on a noisy machine, --turns"
+        hint = "more --repeats; " + (
+            "dlsuite compare takes rows in turns round by round"
+            if first.turns
+            else "to compare on a noisy machine, --turns"
+        )
         yield Doubt("runs differ much", f"±{spread:.1%}", hint)
     threads = first.device_told.get("threads")
     cpus = len(first.environment.get("cpus") or [])

@@ -36,13 +36,17 @@ def test_what_multiplies_in_tf32_is_judged_by_its_rounding() -> None:
 
 @dataclass
 class Known:
-    """A reference of which only float32's tolerances matter: by one draw, and by all."""
+    """A reference of which only float32's tolerances matter: by one draw, by four, by all."""
 
     one: list[dict[str, float]]
+    four: list[dict[str, float]] | None = None
     all: list[dict[str, float]] | None = None
+    asked: int = 0
 
     def float32_tolerances(self, moves: int) -> list[dict[str, float]]:
-        return self.one if moves == 1 or self.all is None else self.all
+        found = {1: self.one, 4: self.four or self.one, 16: self.all or self.four or self.one}
+        self.asked = moves
+        return found[moves]
 
 
 def test_a_tolerance_is_raised_only_where_float32_itself_loses_more() -> None:
@@ -62,6 +66,16 @@ def test_more_draws_are_asked_for_where_one_does_not_explain_an_error() -> None:
     jump = [GOOD | {"gradients a": 9e-4}] * 3
     assert judge.judged(jump, Known([calm] * 3, [shaken] * 3), FLOAT32).verdict is None
     assert judge.judged(jump, Known([calm] * 3, [calm] * 3), FLOAT32).verdict is not None
+
+
+def test_all_draws_are_asked_for_only_where_little_is_missing() -> None:
+    calm, near, far = ({"logits": 1e-6, "gradients a": error} for error in (1e-6, 3e-4, 2e-4))
+    jump = [GOOD | {"gradients a": 9e-4}]
+    explained = Known([calm], [near], [{"logits": 1e-6, "gradients a": 1e-3}])
+    assert judge.judged(jump, explained, FLOAT32).verdict is None
+    hopeless = Known([calm], [far])
+    assert judge.judged(jump, hopeless, FLOAT32).verdict is not None
+    assert hopeless.asked == 4
 
 
 def test_steps_that_float32_itself_loses_show_nothing() -> None:
