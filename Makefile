@@ -30,14 +30,16 @@ parity: $(READY)
 # Of the small models all, in every variant; of the large ones one step of each usual form.
 SMALL := lenet kent_small kent_medium kent_big adnn_cnn db_mlp lstm every_layer every_sequence
 LARGE := alexnet_cifar10 googlenet_cifar10 resnet50_cifar10 vgg16_cifar10 vit_tiny_cifar10 \
-  alexnet googlenet resnet50 vgg16 vit_tiny
+  vit_tiny alexnet googlenet resnet50 vgg16
 USUAL := pytorch tensorflow jax mxnet keras
 
 parity-small: $(READY)
 	$(BIN)/dlsuite parity --suite zoo $(SMALL:%=--model %) --gpus $(GPUS)
 
-parity-large: $(READY)
-	$(BIN)/dlsuite parity $(LARGE:%=--model %) --steps 1 $(USUAL:%=--framework %) --gpus $(GPUS)
+parity-large: $(LARGE:%=parity-large-%)
+
+parity-large-%: $(READY)
+	$(BIN)/dlsuite parity --model $* --steps 1 $(USUAL:%=--framework %) --gpus $(GPUS)
 
 report: $(READY)
 	$(BIN)/dlsuite report

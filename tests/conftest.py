@@ -70,10 +70,18 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let the processes of the tests measure side by side: nothing they assert is a time."""
-    if os.environ.get("PYTEST_XDIST_WORKER"):
+    """Let the processes of the tests measure side by side: nothing they assert is a time.
+
+    Each has cores of its own, and so have the workers it starts: two with as many threads as there
+    are cores would spin against each other and take many times as long.
+    """
+    process = os.environ.get("PYTEST_XDIST_WORKER")
+    if process:
         os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="dlsuite-")
         tempfile.tempdir = None
+        cores, processes = host.cpus(), int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+        if len(cores) >= processes and hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(0, cores[int(process.removeprefix("gw")) :: processes])
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

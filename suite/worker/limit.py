@@ -7,7 +7,7 @@ counts, for a limit is what is never exceeded.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,8 @@ COPY_BYTES = {"cpu": 2**28, "cuda": 2**30}  # more than any cache holds
 PRECISIONS = {"cpu": ("float32", "bfloat16"), "cuda": ("float32", "tf32", "bfloat16")}
 BLOCKS = 8
 BLOCK_S = 0.1
+# Of one operation. Where a CPU has no instruction for bfloat16, one product may take ten seconds.
+ENOUGH_S = 3.0
 
 
 @dataclass(frozen=True)
@@ -42,10 +44,21 @@ def measure(trial: Trial, emit: Callable[..., None]) -> None:
 
 def _best(operation: Operation, synchronize: Callable[[], None]) -> float:
     """Work in a second, of the fastest of several blocks."""
-    duration_s = min(_block(operation, synchronize, 1) for _ in range(2))
-    calls = max(1, round(BLOCK_S / duration_s))
-    fastest_s = min(_block(operation, synchronize, calls) for _ in range(BLOCKS))
+    until = time.perf_counter() + ENOUGH_S
+    once_s = min(_blocks(operation, synchronize, 1, 2, until))
+    calls = max(1, round(BLOCK_S / once_s))
+    fastest_s = min(_blocks(operation, synchronize, calls, BLOCKS, until))
     return operation.work * calls / fastest_s
+
+
+def _blocks(
+    operation: Operation, synchronize: Callable[[], None], calls: int, most: int, until: float
+) -> Iterator[float]:
+    """How long each block takes: one at least, none begun after `until`."""
+    for number in range(most):
+        if number and time.perf_counter() > until:
+            return
+        yield _block(operation, synchronize, calls)
 
 
 def _block(operation: Operation, synchronize: Callable[[], None], calls: int) -> float:

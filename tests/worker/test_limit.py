@@ -46,3 +46,11 @@ def test_the_fastest_block_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     operation = limit.Operation(call=lambda: None, work=10)
     # 0.05 s a call: two calls in each block, the fastest in 0.2 s.
     assert limit._best(operation, lambda: None) == pytest.approx(10 * 2 / 0.2)
+
+
+def test_what_takes_long_is_not_done_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    durations = iter([20.0, 19.0])
+    monkeypatch.setattr(limit, "ENOUGH_S", -1)
+    monkeypatch.setattr(limit, "_block", lambda operation, wait, calls: next(durations))
+    operation = limit.Operation(call=lambda: None, work=38)
+    assert limit._best(operation, lambda: None) == pytest.approx(2)
