@@ -19,7 +19,7 @@ COPY_BYTES = {"cpu": 2**28, "cuda": 2**30}  # more than any cache holds
 PRECISIONS = {"cpu": ("float32", "bfloat16"), "cuda": ("float32", "tf32", "bfloat16")}
 BLOCKS = 8
 BLOCK_S = 0.1
-# Of one operation. Where a CPU has no instruction for bfloat16, one product may take ten seconds.
+# Of one operation. Where a CPU has no instruction for bfloat16, one product may take a minute.
 ENOUGH_S = 3.0
 
 
@@ -46,6 +46,8 @@ def _best(operation: Operation, synchronize: Callable[[], None]) -> float:
     """Work in a second, of the fastest of several blocks."""
     until = time.perf_counter() + ENOUGH_S
     once_s = min(_blocks(operation, synchronize, 1, 2, until))
+    if time.perf_counter() > until:
+        return operation.work / once_s
     calls = max(1, round(BLOCK_S / once_s))
     fastest_s = min(_blocks(operation, synchronize, calls, BLOCKS, until))
     return operation.work * calls / fastest_s

@@ -49,8 +49,8 @@ def test_the_fastest_block_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_takes_long_is_not_done_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    durations = iter([20.0, 19.0])
+    durations = iter([20.0])
     monkeypatch.setattr(limit, "ENOUGH_S", -1)
     monkeypatch.setattr(limit, "_block", lambda operation, wait, calls: next(durations))
-    operation = limit.Operation(call=lambda: None, work=38)
+    operation = limit.Operation(call=lambda: None, work=40)
     assert limit._best(operation, lambda: None) == pytest.approx(2)
