@@ -19,15 +19,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from suite import inputs, manifest, owners, recording
+from suite import inputs, manifest, owners, recording, trial_file
 from suite.attempt import attempt
 from suite.engines.venv import VenvEngine
-from suite.inputs import Inputs, Turns
+from suite.inputs import Inputs
 from suite.manifest import Measure
 from suite.paths import WORKER
 from suite.plan import Trial, expand
 from suite.selftest import Fault
 from suite.stats import compare_pairs
+from suite.trial_file import Turns
 
 SIDES = ("first", "same", "slowed")
 LEAST = 6  # rounds: fewer show nothing
@@ -62,7 +63,7 @@ def collect(rates: Path, framework: str, comparisons: int, rounds: int, share: f
     done = {(each["comparison"], each["round"]) for each in read(rates)}
     with owners.turn("wait", print), owners.owning(owners.new_id()) as work:
         given = inputs.obtain(trial.workload, seed=1, place=work / "inputs", say=print)
-        turns = inputs.make_turns(work / "turns", len(SIDES))
+        turns = trial_file.make_turns(work / "turns", len(SIDES))
         workers = dict.fromkeys(SIDES, WORKER) | {"slowed": slowed(share).plant(work / "slowed")}
         engines = {side: VenvEngine(worker) for side, worker in workers.items()}
         for comparison in range(comparisons):
@@ -86,7 +87,7 @@ def one_run(engine: VenvEngine, trial: Trial, given: Inputs, turns: Turns, work:
     prepared = engine.prepare(manifest.framework(trial.framework), print)
     with tempfile.TemporaryDirectory(dir=work) as place:
         folder = Path(place) / "run"
-        inputs.write_trial(
+        trial_file.write(
             folder,
             trial,
             given,

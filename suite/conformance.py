@@ -17,15 +17,16 @@ from typing import Any
 
 import numpy as np
 
-from suite import events, inputs, manifest
+from suite import events, inputs, manifest, trial_file
 from suite.engines.base import Event
 from suite.errors import EngineError
 from suite.events import ProtocolError
 from suite.formats import synthetic
-from suite.inputs import Inputs, Mode
+from suite.inputs import Inputs
 from suite.manifest import Measure
 from suite.plan import Trial, expand
 from suite.tensors import sketch_sizes
+from suite.trial_file import Mode
 from suite.worker import host
 
 SAMPLES = {"train": 200, "test": 50}  # no multiple of the batch size: the last batch is filled
@@ -48,7 +49,7 @@ def check(command: list[str], *, framework: str = "pytorch", variant: str = "eag
         trial, given = _workload(Path(work), framework, variant)
         for mode in ("train", "parity"):
             folder = Path(work) / mode
-            inputs.write_trial(
+            trial_file.write(
                 folder,
                 trial,
                 given,
@@ -82,7 +83,7 @@ def _workload(work: Path, framework: str, variant: str) -> tuple[Trial, Inputs]:
 
 
 def _try(command: list[str], folder: Path, mode: Mode, given: Inputs) -> Iterator[str]:
-    problems = trial_problems(json.loads((folder / "trial.json").read_text(encoding="utf-8")))
+    problems = trial_problems(trial_file.read(folder))
     yield from (f"trial.json itself: {problem}" for problem in problems)
     reply = _start(command, folder)
     if reply.returncode:
@@ -148,10 +149,10 @@ def _broken(command: list[str], work: Path) -> Iterator[str]:
     """A trial whose weights are cut short must fail in words."""
     folder = work / "broken"
     (folder / "results").mkdir(parents=True)
-    values = json.loads((work / "train" / "trial.json").read_text(encoding="utf-8"))
+    values = trial_file.read(work / "train")
     np.save(work / "short.npy", np.zeros(7, np.float32))
     values["paths"] |= {"weights": str(work / "short.npy"), "results": str(folder / "results")}
-    (folder / "trial.json").write_text(json.dumps(values), encoding="utf-8")
+    (folder / trial_file.NAME).write_text(json.dumps(values), encoding="utf-8")
     reply = _start(command, folder)
     if reply.returncode == 0:
         yield "exit code 0, though the weights are cut short"
@@ -165,7 +166,7 @@ def _broken(command: list[str], work: Path) -> Iterator[str]:
 
 
 def _start(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    trial = json.loads((folder / "trial.json").read_text(encoding="utf-8"))
+    trial = trial_file.read(folder)
     try:
         return subprocess.run(
             [*command, str(folder)],

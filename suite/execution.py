@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from suite import environment, inputs, recording
+from suite import environment, recording, trial_file
 from suite.attempt import Attempt, attempt
 from suite.engines.base import Engine, Prepared
-from suite.inputs import Inputs, Turns
+from suite.inputs import Inputs
 from suite.manifest import Workload
 from suite.plan import Plan, Run, Trial
 from suite.progress import Progress
 from suite.records import Error, Parity, Record, RunFolder, Status
+from suite.trial_file import Turns
 from suite.worker.telemetry import FILE
 
 
@@ -43,7 +44,7 @@ class Execution:
 
     def do(self, runs: Sequence[Run]) -> list[Record]:
         """Do the runs at once, with turns where there are several; write down what came of them."""
-        turns = inputs.make_turns(self.work / "turns", len(runs)) if len(runs) > 1 else None
+        turns = trial_file.make_turns(self.work / "turns", len(runs)) if len(runs) > 1 else None
         do = partial(self._record, turns=turns)
         records = self._at_once(do, runs) if turns else [do(run) for run in runs]
         for run, record in zip(runs, records, strict=True):
@@ -83,7 +84,7 @@ class Execution:
 
     def _attempt(self, run: Run, ready: Prepared, turns: Turns | None) -> Attempt:
         trial_folder = self.work / run.name
-        inputs.write_trial(
+        trial_file.write(
             trial_folder,
             run.trial,
             self.given[run.trial.workload],

@@ -1,12 +1,10 @@
-"""The neutral files of a workload, equal for every framework, and a worker's trial folder."""
+"""The neutral files of a workload, equal for every framework."""
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
 
 import numpy as np
 
@@ -14,17 +12,12 @@ from suite import datasets
 from suite.dataset_manifest import DatasetManifest
 from suite.errors import DataError
 from suite.formats import prepared, synthetic
-from suite.manifest import Measure, Workload
+from suite.manifest import Workload
 from suite.models import MODELS
 from suite.models.architecture import Architecture
-from suite.models.layers import Parameter
 from suite.paths import digest, sha256
-from suite.plan import Trial
 from suite.sources import Say
-from suite.tracks import Conditions
-from suite.worker.protocol import SCHEMA_VERSION
 
-Mode = Literal["train", "parity", "limit"]
 FLOAT32_BYTES = 4
 
 
@@ -56,14 +49,6 @@ class Inputs:
                 f" this machine has {memory_bytes / 2**30:,.1f} GiB",
                 hint="give the workload `input: disk`",
             )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Turns:
-    """So many workers run at once and take turns by the files in `folder`."""
-
-    folder: Path
-    workers: int
 
 
 def obtain(workload: Workload, *, seed: int, place: Path, say: Say) -> Inputs:
@@ -123,89 +108,3 @@ def make(
         sha256=digest(hashes),
         origin=described.origin,
     )
-
-
-def _named(parameters: tuple[Parameter, ...]) -> list[dict[str, Any]]:
-    return [{"name": each.name, "shape": each.shape} for each in parameters]
-
-
-def _environment(given: Conditions, cpus: list[int]) -> dict[str, str]:
-    # As NVML counts GPUs: telemetry's is then the framework's.
-    environment = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", **given.environment}
-    if given.threads == "cores":
-        # MXNet, left alone, takes half the CPUs, as if each were two threads of one.
-        environment["OMP_NUM_THREADS"] = str(len(cpus))
-    return environment
-
-
-def write_trial(
-    folder: Path,
-    trial: Trial,
-    inputs: Inputs,
-    *,
-    mode: Mode,
-    measure: Measure,
-    cpus: list[int],
-    turns: Turns | None = None,
-    precision: str | None = None,
-    repeat: int = 0,
-    epochs: int = 0,
-    steps: int = 0,
-) -> None:
-    """Make `folder` with its trial.json and an empty results/, all that a worker gets.
-
-    `turns` are those of the workers that run at once with it.
-    """
-    work, architecture, given = trial.workload, inputs.architecture, trial.conditions
-    optimizer = work.proof_optimizer if mode == "parity" else work.optimizer
-    results = folder / "results"
-    results.mkdir(parents=True)
-    values: dict[str, Any] = {
-        "schema_version": SCHEMA_VERSION,
-        "trial_id": trial.trial_id,
-        "repeat": repeat,
-        "framework": trial.framework,
-        "variant": trial.variant,
-        "track": trial.track,
-        "mode": mode,
-        "architecture": architecture.to_json(),
-        "parameters": _named(architecture.parameters()),
-        "statistics": _named(architecture.statistics()),
-        "input": work.input,
-        "batch_size": work.batch_size,
-        "precision": precision or work.precision,
-        "optimizer": optimizer.model_dump(),
-        "device": trial.device,
-        "cpus": cpus,
-        "threads": len(cpus) if given.threads == "cores" else None,
-        "tf32": given.tf32,
-        "environment": _environment(given, cpus),
-        "settings": given.settings,
-        "seed": trial.seed,
-        "rank": 0,
-        "world_size": 1,
-        "rendezvous": None,
-        "epochs": epochs,
-        "steps": steps,
-        "measure": measure.model_dump(),
-        "normalize": inputs.dataset.normalize.model_dump(),
-        "paths": {
-            "data": str(inputs.data),
-            "weights": str(inputs.weights),
-            "order": str(inputs.order),
-            "results": str(results),
-        },
-    }
-    if work.input == "loader":
-        values["paths"]["images"] = str(inputs.images)
-    if turns:
-        values["paths"]["turns"] = str(turns.folder)
-    (folder / "trial.json").write_text(json.dumps(values, indent=1), encoding="utf-8")
-
-
-def make_turns(folder: Path, workers: int) -> Turns:
-    """Make the files that workers lock to take turns (docs/protocol.md), or find them made."""
-    folder.mkdir(exist_ok=True)
-    for name in ("queue", "turn", "measuring"):
-        (folder / name).touch()
-    return Turns(folder=folder, workers=workers)

@@ -14,7 +14,7 @@ from typing import Literal
 import yaml
 from pydantic import ValidationError
 
-from suite import events, inputs, manifest
+from suite import events, manifest, trial_file
 from suite.attempt import attempt
 from suite.closed import Closed
 from suite.engines.base import Engine, Prepared, Say
@@ -84,7 +84,7 @@ def measure(
         say(f"measuring the limit of {trial.device} with {framework}")
         folder = work / f"limit-{framework}"
         variant = next(iter(manifest.framework(framework).variants))
-        inputs.write_trial(
+        trial_file.write(
             folder,
             replace(trial, framework=framework, variant=variant, conditions=UNBOUND),
             given,

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from suite import trial_file
 from suite.attempt import attempt
 from suite.engines.base import Engine, Prepared, Say
-from suite.inputs import Inputs, write_trial
+from suite.inputs import Inputs
 from suite.manifest import Measure
 from suite.models.layers import Parameter
 from suite.paths import home
@@ -44,7 +45,7 @@ class Prover:
         """What the worker of `trial` computes in each step; ProofFailed where it does not."""
         name = f"{role}-{trial.framework}-{trial.variant}-{trial.track}-{precision}"
         folder = self.work / name
-        write_trial(
+        trial_file.write(
             folder,
             trial,
             self.inputs,

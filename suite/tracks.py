@@ -25,28 +25,29 @@ class OwnTrack(Closed):
 
     variant: Name | None = None  # where the suite names none; else the framework's first
     environment: Environment = Field(default={})
-    settings: Settings = Field(
-        default={}
-    )  # for its module in the worker, which refuses what it does not know
-
-
-class Conditions(Closed):
-    """Under which a trial computes."""
-
-    threads: Threads
-    tf32: bool | None
-    environment: Environment = Field(default={})
+    # For its module in the worker, which refuses what it does not know.
     settings: Settings = Field(default={})
 
 
-class Track(Closed):
-    """manifests/tracks/<name>.yaml: the rules for all."""
+class Rules(Closed):
+    """What holds for all frameworks."""
 
-    name: Name
-    title: str
     threads: Threads  # as many as there are cores, or as many as the framework takes by itself
     tf32: bool | None  # whether a GPU may multiply float32 in TF32; null: as the framework has it
     environment: Environment = Field(default={})
+
+
+class Conditions(Rules):
+    """Under which a trial computes: the rules with what its framework does of its own."""
+
+    settings: Settings = Field(default={})
+
+
+class Track(Rules):
+    """manifests/tracks/<name>.yaml"""
+
+    name: Name
+    title: str
 
     def conditions(self, own: OwnTrack) -> Conditions:
         """The rules, and a framework's own; where both set a variable, its own."""

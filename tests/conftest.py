@@ -26,7 +26,7 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-from suite import closed, inputs, manifest
+from suite import closed, inputs, manifest, trial_file
 from suite.closed import Closed
 from suite.dataset_manifest import DatasetManifest
 from suite.engines.base import Event, Prepared, Say
@@ -286,7 +286,7 @@ def trial_folder(quick: Callable[..., Plan], tmp_path: Path) -> Path:
     """A trial's folder: LeNet in PyTorch, on 200 and 40 made-up images."""
     planned, folder = quick("pytorch").trials[0], tmp_path / "trial"
     given = made_up(planned.workload, tmp_path)
-    inputs.write_trial(
+    trial_file.write(
         folder, planned, given, mode="train", measure=Measure(), cpus=host.cpus(), epochs=1
     )
     return folder

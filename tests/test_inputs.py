@@ -1,6 +1,4 @@
-import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,40 +7,9 @@ from suite import datasets, inputs, manifest
 from suite.errors import DataError
 from suite.formats import prepared
 from suite.formats.prepared import Images
-from suite.inputs import Inputs, Mode
-from suite.manifest import Measure
+from suite.inputs import Inputs
 from suite.models import MODELS
 from suite.plan import Plan
-from tests.conftest import made_up
-
-
-@pytest.mark.parametrize(("mode", "rate"), [("train", 0.1), ("parity", 0.001)])
-def test_the_proof_has_a_rate_of_its_own_where_the_workload_gives_one(
-    mode: Mode, rate: float, quick: Callable[..., Plan], tmp_path: Path
-) -> None:
-    planned = quick("pytorch").trials[0]
-    optimizer = planned.workload.optimizer.model_copy(update={"learning_rate": 0.1})
-    changes = {"optimizer": optimizer, "proof_learning_rate": 0.001}
-    trial = replace(planned, workload=planned.workload.model_copy(update=changes))
-    folder, given = tmp_path / "trial", made_up(trial.workload, tmp_path)
-    inputs.write_trial(folder, trial, given, mode=mode, measure=Measure(), cpus=[0])
-    written = json.loads((folder / "trial.json").read_text(encoding="utf-8"))
-    assert written["optimizer"] == {"name": "sgd", "learning_rate": rate}
-
-
-def test_a_trial_tells_its_conditions(quick: Callable[..., Plan], tmp_path: Path) -> None:
-    plan = quick("mxnet", tracks=("equal", "default"))
-    given, told = made_up(plan.trials[0].workload, tmp_path), []
-    for trial in plan.trials:
-        folder = tmp_path / trial.track
-        inputs.write_trial(folder, trial, given, mode="train", measure=Measure(), cpus=[2, 5])
-        told.append(json.loads((folder / "trial.json").read_text(encoding="utf-8")))
-    equal, default = told
-    assert (equal["threads"], equal["tf32"]) == (2, False)
-    assert equal["environment"]["OMP_NUM_THREADS"] == "2"
-    assert equal["environment"]["NVIDIA_TF32_OVERRIDE"] == "0"
-    assert (default["threads"], default["tf32"]) == (None, None)
-    assert default["environment"] == {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 
 
 def test_a_loader_wants_a_folder_of_photographs(

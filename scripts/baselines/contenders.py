@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import statistics
@@ -12,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite import inputs, manifest
+from suite import inputs, manifest, trial_file
 from suite.engines.venv import INHERITED, VenvEngine
 from suite.manifest import Measure
 from suite.plan import Trial, expand
@@ -92,7 +91,7 @@ def starts(model: str, only: list[str]) -> Iterator[Start]:
             folder = Path(place) / trial.trial_id
             prepared = engine.prepare(known[trial.framework], print)
             assert prepared.python
-            inputs.write_trial(
+            trial_file.write(
                 folder,
                 trial,
                 given,
@@ -100,11 +99,10 @@ def starts(model: str, only: list[str]) -> Iterator[Start]:
                 measure=suite.measure,
                 cpus=engine.host["cpus"],
             )
-            written = json.loads((folder / "trial.json").read_text(encoding="utf-8"))
             yield Start(
                 trial=trial,
                 python=prepared.python,
-                environment=written["environment"],
+                environment=trial_file.read(folder)["environment"],
                 folder=folder,
                 data=given.data,
                 staged=engine.staged(),

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from suite import owners
+from suite import owners, trial_file
 from suite.engines import spec
 from suite.engines.base import EngineLost, OnLine, Outcome, Prepared, Say
 from suite.engines.docker import Container, Daemon, Image
@@ -262,7 +262,7 @@ class DockerEngine:
         return None
 
     def _create(self, prepared: Prepared, folder: Path, name: str, unique: str) -> Container:
-        trial = json.loads((folder / "trial.json").read_text(encoding="utf-8"))
+        trial = trial_file.read(folder)
         paths = {key: Path(value) for key, value in trial["paths"].items()}
         image_id = str(prepared.image_id)
         volumes, folders = self._data(paths["data"], image_id)
@@ -299,7 +299,7 @@ class DockerEngine:
         if "/data" in folders:
             _need_same_data(container, paths["data"])
         text = json.dumps(trial, indent=1).encode()
-        container.put("/trial", archive({"trial.json": text, "results/": b""}, uid=UID))
+        container.put("/trial", archive({trial_file.NAME: text, "results/": b""}, uid=UID))
         return container
 
 

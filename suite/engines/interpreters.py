@@ -25,6 +25,8 @@ from importlib.metadata import distributions
 found = {f"{each.metadata['Name']}=={each.version}" for each in distributions()}
 print(json.dumps(["python==" + platform.python_version(), *sorted(found)]))
 """
+SAY_VERSION = "import ensurepip, venv, platform; print(platform.python_version())"
+TIMEOUT_S = 60
 
 
 def find(python: str) -> tuple[Path, Version] | None:
@@ -54,14 +56,7 @@ def _candidates() -> Iterator[Path]:
 def packages(interpreter: Path) -> list[str]:
     """Its version and its packages, as name==version; EngineError where it does not start."""
     try:
-        reply = subprocess.run(
-            [interpreter, "-I", "-c", LIST_PACKAGES],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
-        )
-        found: list[str] = json.loads(reply.stdout)
+        found: list[str] = json.loads(_output(interpreter, LIST_PACKAGES))
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise EngineError(
             f"{interpreter} is no Python that starts: {error}",
@@ -75,15 +70,17 @@ def probe(interpreter: Path) -> Version | None:
     """Its version; None where it does not start or lacks venv and pip."""
     if not interpreter.is_file():
         return None
-    code = "import ensurepip, venv, platform; print(platform.python_version())"
     try:
-        reply = subprocess.run(
-            [interpreter, "-I", "-c", code],
-            capture_output=True,
-            text=True,
-            timeout=20,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        return Version(_output(interpreter, SAY_VERSION).strip())
+    except (OSError, ValueError, subprocess.SubprocessError):
         return None
-    return Version(reply.stdout.strip()) if reply.returncode == 0 else None
+
+
+def _output(interpreter: Path, code: str) -> str:
+    return subprocess.run(
+        [interpreter, "-I", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=True,
+    ).stdout

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -15,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from suite import trial_file
 from suite.engines import environments
 from suite.engines.base import OnLine, Outcome, Prepared, Say
 from suite.engines.gpus import Gpus, visible
@@ -106,8 +106,7 @@ class VenvEngine:
     ) -> Iterator[subprocess.Popen[str]]:
         """A process in a group of its own, which does not outlive this block."""
         environ = {key: os.environ[key] for key in INHERITED if key in os.environ}
-        trial = json.loads((folder / "trial.json").read_text(encoding="utf-8"))
-        environ |= trial["environment"]
+        environ |= trial_file.read(folder)["environment"]
         environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpu["uuid"] for gpu in self.host["gpus"])
         environ["PYTHONPATH"] = str(self.staged())
         environ["PYTHONNOUSERSITE"] = "1"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from suite import inputs, manifest
+from suite import inputs, manifest, trial_file
 from suite.attempt import attempt
 from suite.engines.venv import VenvEngine
 from suite.formats import image_folder, prepared
@@ -183,7 +183,7 @@ def test_a_trial_trains_on_photographs(name: str, tmp_path: Path) -> None:
     given = inputs.make(workload, dataset, data=place, seed=1, place=tmp_path / "inputs")
     measure = Measure(block_s=0.05, max_warmup_blocks=1, min_measure_s=0.1, max_measure_s=0.2)
     folder = tmp_path / trial.trial_id
-    inputs.write_trial(folder, trial, given, mode="train", measure=measure, cpus=host.cpus())
+    trial_file.write(folder, trial, given, mode="train", measure=measure, cpus=host.cpus())
     engine = VenvEngine()
     done = attempt(
         engine,

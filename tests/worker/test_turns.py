@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from suite import inputs
+from suite import trial_file
 from suite.worker import turns
 from suite.worker.turns import Turns
 
@@ -40,7 +40,7 @@ with turns.together(SimpleNamespace(paths={"turns": sys.argv[1]})):
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return inputs.make_turns(tmp_path / "turns", 2).folder
+    return trial_file.make_turns(tmp_path / "turns", 2).folder
 
 
 def start(folder: Path, name: str, count: int, startup_s: float = 0.2) -> subprocess.Popen[bytes]:
