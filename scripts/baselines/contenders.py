@@ -8,6 +8,7 @@ import statistics
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,24 +33,29 @@ class Contender:
     ) -> None:
         environ = {key: os.environ[key] for key in INHERITED if key in os.environ} | environment
         environ["PYTHONPATH"] = str(path or os.environ.get("PYTHONPATH", ""))
+        self._command = command
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115, it lives as long as the process
         self._process = subprocess.Popen(
             command,
             env=environ,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=self._stderr,
             text=True,
         )
         self.pid = self._process.pid
 
     def steps(self, count: int) -> float:
-        """Do `count` steps; return seconds."""
+        """Do `count` steps; return seconds. SystemExit with its last words where it died."""
         assert self._process.stdin and self._process.stdout
-        self._process.stdin.write(f"{count}\n")
-        self._process.stdin.flush()
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(f"{count}\n")
+            self._process.stdin.flush()
         reply = self._process.stdout.readline()
         if not reply:
-            raise SystemExit(f"died: {' '.join(map(str, self._process.args))}")
+            self._stderr.seek(0)
+            said = self._stderr.read().decode(errors="replace").splitlines()[-3:]
+            raise SystemExit("\n".join(["died:", *map(str, self._command), *said]))
         return float(reply)
 
     def step_s(self) -> float:
@@ -128,7 +134,7 @@ def in_turns(
 
 
 def report(what: str, found: list[float]) -> None:
-    low, middle, high = statistics.quantiles(found, n=4)
+    low, middle, high = statistics.quantiles(found, n=4) if len(found) > 1 else found * 3
     print(
         f"{what}: median {middle:.3f} of {len(found)}, "
         f"half of them within {low:.3f} to {high:.3f}, "

@@ -50,7 +50,10 @@ def every_layer() -> Architecture:
         Concat(
             name="concat",
             branches=(
-                (Conv2d(name="conv3", in_channels=8, out_channels=8, kernel=(1, 1)),),
+                (
+                    Relu(name="relu3"),  # must not be done in place: pool3 gets the same
+                    Conv2d(name="conv3", in_channels=8, out_channels=8, kernel=(1, 1)),
+                ),
                 (MaxPool2d(name="pool3", kernel=(3, 3), stride=(1, 1), padding=(1, 1)),),
             ),
         ),  # 16 x 4 x 4

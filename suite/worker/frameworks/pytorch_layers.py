@@ -106,13 +106,18 @@ class Apply(nn.Module):
 def series(layers: list[Any], batch_size: int, modules: dict[str, nn.Module]) -> nn.Sequential:
     """The layers one after the other; each is put into `modules` under its name too."""
     made = nn.Sequential()
+    before = None  # the kind of the layer before
     for layer in layers:
         if "branches" in layer:
             inner = [series(branch, batch_size, modules) for branch in layer["branches"]]
             module: nn.Module = Branches(layer["kind"], inner)
+        elif layer["kind"] == "relu":
+            # In place it writes to memory that is in the cache already.
+            module = modules[layer["name"]] = nn.ReLU(inplace=before in OWN_RESULT)
         else:
             module = modules[layer["name"]] = _lower(layer, batch_size)
         made.add_module(layer["name"], module)
+        before = layer["kind"]
     return made
 
 
@@ -147,8 +152,10 @@ def _lower(layer: dict[str, Any], batch_size: int) -> nn.Module:
     raise NotImplementedError(f"PyTorch module has no layer {kind!r}")
 
 
+# What these give is nobody else's, and they do not need it for their gradients. A ReLU that is the
+# first of a branch gets what the other branches get too.
+OWN_RESULT = ("conv2d", "dense", "batch_norm", "add", "concat")
 SIMPLE = {
-    "relu": nn.ReLU,
     "tanh": nn.Tanh,
     "gelu": nn.GELU,
     "flatten": nn.Flatten,
