@@ -33,7 +33,6 @@ class Contender:
     ) -> None:
         environ = {key: os.environ[key] for key in INHERITED if key in os.environ} | environment
         environ["PYTHONPATH"] = str(path or os.environ.get("PYTHONPATH", ""))
-        self._command = command
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115, it lives as long as the process
         self._process = subprocess.Popen(
             command,
@@ -55,7 +54,8 @@ class Contender:
         if not reply:
             self._stderr.seek(0)
             said = self._stderr.read().decode(errors="replace").splitlines()[-3:]
-            raise SystemExit("\n".join(["died:", *map(str, self._command), *said]))
+            died = f"died: {' '.join(map(str, self._process.args))}"
+            raise SystemExit("\n".join([died, *said]))
         return float(reply)
 
     def step_s(self) -> float:
