@@ -10,8 +10,8 @@ from suite.app_run import plan_of, progress, working
 from suite.engines.choice import Wanted
 from suite.engines.venv import VenvEngine
 from suite.errors import ParityFailed, UsageError
+from suite.manifest import PROOF_STEPS
 from suite.owners import IfBusy
-from suite.parity import STEPS
 from suite.paths import home
 from suite.plan import Plan, Trial
 from suite.report import parity_table, selftest_table, table
@@ -36,7 +36,9 @@ def parity(
     Without a suite: the zoo's workloads of `models`, or the quick suite's.
     """
     if steps < 1:
-        raise UsageError(f"--steps is {steps}; at least 1 makes sense", hint=f"--steps {STEPS}")
+        raise UsageError(
+            f"--steps is {steps}; at least 1 makes sense", hint=f"--steps {PROOF_STEPS}"
+        )
     chosen = suite or ("zoo" if models else "quick")
     plan = plan_of(
         chosen, frameworks=frameworks, models=models, tracks=tracks, device=wanted.device

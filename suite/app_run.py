@@ -66,6 +66,7 @@ def run(
     batch_size: int | None,
     repeats: int | None,
     turns: bool,
+    proof_steps: int | None,
     results: Path,
     wanted: Wanted,
     if_busy: IfBusy,
@@ -79,6 +80,7 @@ def run(
         batch_size=batch_size,
         repeats=repeats,
         turns=turns,
+        proof_steps=proof_steps,
         device=wanted.device,
     )
     owner = owners.new_id()
@@ -178,6 +180,7 @@ def plan_of(
     batch_size: int | None = None,
     repeats: int | None = None,
     turns: bool = False,
+    proof_steps: int | None = None,
 ) -> Plan:
     """The plan of a suite with the command line's changes; UsageError where they make no sense."""
     chosen = _chosen(
@@ -187,6 +190,7 @@ def plan_of(
         batch_size=batch_size,
         repeats=repeats,
         turns=turns,
+        proof_steps=proof_steps,
     )
     _check_data(chosen)
     return expand(chosen, manifest.frameworks(), manifest.tracks(), only=frameworks, device=device)
@@ -200,9 +204,15 @@ def _chosen(
     batch_size: int | None = None,
     repeats: int | None = None,
     turns: bool = False,
+    proof_steps: int | None = None,
 ) -> SuiteManifest:
     """The suite with the command line's changes, checked as its file was."""
-    for option, value in (("--batch-size", batch_size), ("--repeats", repeats)):
+    counts = (
+        ("--batch-size", batch_size),
+        ("--repeats", repeats),
+        ("--proof-steps", proof_steps),
+    )
+    for option, value in counts:
         if value is not None and value < 1:
             raise UsageError(f"{option} is {value}; at least 1 makes sense", hint=f"{option} 1")
     known = {workload.model for workload in suite.workloads}
@@ -218,6 +228,8 @@ def _chosen(
     changes: dict[str, Any] = {"workloads": tuple(workloads), "turns": turns or suite.turns}
     if tracks:
         changes["tracks"] = tuple(dict.fromkeys(tracks))
+    if proof_steps:
+        changes["proof_steps"] = proof_steps
     if repeats:
         exactly = {"at_least": repeats, "at_most": repeats}
         changes["repeats"] = suite.repeats.model_copy(update=exactly)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from suite import stats
+from suite.manifest import PROOF_STEPS
 from suite.records import Record
 
 FEW_RUNS = 3
@@ -35,6 +36,9 @@ def _doubts(runs: Sequence[Record]) -> Iterator[Doubt]:
     if not first.parity.proven:
         hint = f"dlsuite parity --framework {first.framework}"
         yield Doubt("not proven to be the same work", str(first.parity.reason), hint)
+    elif (first.parity.steps or 0) < PROOF_STEPS:
+        hint = "run without --proof-steps, or with a larger one"
+        yield Doubt("proven over few steps", f"{first.parity.steps}", hint)
     if len(runs) < FEW_RUNS:
         yield Doubt("too few runs", f"{len(runs)}", f"--repeats {FEW_RUNS} or more")
     unsteady = sum(run.steady is False for run in runs)

@@ -30,7 +30,7 @@ from suite.cli_options import (
     Tracks,
 )
 from suite.engines.choice import Wanted
-from suite.parity import STEPS
+from suite.manifest import PROOF_STEPS
 from suite.report import table
 
 cli = typer.Typer(
@@ -72,6 +72,9 @@ def run(
             "--turns", help="A workload's frameworks run at once, block by block in turn."
         ),
     ] = False,
+    proof_steps: Annotated[
+        int | None, typer.Option(help="Training steps to compare, in place of the suite's.")
+    ] = None,
     results: Results = Path("results"),
     engine: EngineName = Engine.auto,
     gpus: GpuChoice = "0",
@@ -92,6 +95,7 @@ def run(
         batch_size=batch_size,
         repeats=repeats,
         turns=turns,
+        proof_steps=proof_steps,
         results=results,
         wanted=Wanted(
             engine=engine.value, gpus=gpus, memory=memory, keep=keep, pythons=tuple(python or ())
@@ -122,7 +126,7 @@ def parity(
         typer.Option(help="The suite to prove; default: quick, or zoo where a model is named."),
     ] = None,
     track: Tracks = None,
-    steps: Annotated[int, typer.Option(help="Training steps to compare.")] = STEPS,
+    steps: Annotated[int, typer.Option(help="Training steps to compare.")] = PROOF_STEPS,
     format: Annotated[ParityFormat, typer.Option(help="table, or markdown.")] = ParityFormat.table,
     fresh: Annotated[bool, typer.Option(help="Compare again, whatever is cached.")] = False,
     engine: EngineName = Engine.auto,

@@ -24,6 +24,8 @@ from suite.models import MODELS
 from suite.paths import MANIFESTS
 from suite.tracks import Conditions, DeviceKind, OwnTrack, Track
 
+PROOF_STEPS = 10  # of training that the proof compares
+
 
 def _python_range(text: str) -> str:
     try:
@@ -201,6 +203,7 @@ class SuiteManifest(Closed):
     title: str
     seed: NonNegativeInt
     repeats: Repeats
+    proof_steps: PositiveInt = PROOF_STEPS  # fewer where ten take hours
     limit: bool = True  # measure what the device can do at most, before the runs
     turns: bool = False  # the trials of a workload run at once, and take turns block by block
     deadline_s: PositiveFloat

@@ -12,13 +12,13 @@ from typing import Any
 from suite.engines.base import Engine, Prepared, Say
 from suite.inputs import Inputs
 from suite.judge import TOLERANCES, Judged, judged, worst
+from suite.manifest import PROOF_STEPS
 from suite.paths import digest, home, write_atomically
 from suite.plan import Trial
 from suite.records import Parity
 from suite.reference import LOWERINGS, Errors, Reference, compare
 from suite.tensors import ProofFailed, Prover
 
-STEPS = 10
 CERTIFICATE_VERSION = 9  # of the rules by which it is judged
 
 
@@ -44,7 +44,9 @@ class Certificate:
     of: dict[str, str]  # what was hashed: model, inputs, workload, lock, worker, cpu
 
     def mark(self) -> Parity:
-        return Parity(proven=self.proven, certificate=self.key, reason=self.reason)
+        return Parity(
+            proven=self.proven, steps=self.steps, certificate=self.key, reason=self.reason
+        )
 
 
 def certify(
@@ -55,7 +57,7 @@ def certify(
     *,
     work: Path,
     say: Say,
-    steps: int = STEPS,
+    steps: int = PROOF_STEPS,
     fresh: bool = False,
 ) -> dict[str, Certificate]:
     """A certificate for each trial (of one workload) by trial id, from the cache or made now.

@@ -64,6 +64,7 @@ class Plan:
     measure: Measure
     repeats: Repeats
     turns: bool
+    proof_steps: int
     limit: bool
     deadline_s: float
     trials: tuple[Trial, ...]
@@ -130,6 +131,7 @@ def expand(
         measure=suite.measure,
         repeats=suite.repeats,
         turns=suite.turns,
+        proof_steps=suite.proof_steps,
         limit=suite.limit,
         deadline_s=suite.deadline_s,
         trials=trials,

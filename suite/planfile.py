@@ -16,7 +16,7 @@ from suite.plan import Plan
 from suite.records import Record
 
 NAME = "plan.yaml"
-VERSION = 3
+VERSION = 4
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from suite.engines.base import Engine, EngineLost, FrameworkUnavailable, Prepare
 from suite.errors import EngineError
 from suite.execution import Execution, Refusal
 from suite.inputs import Inputs
-from suite.manifest import Workload
+from suite.manifest import PROOF_STEPS, Workload
 from suite.models import MODELS
 from suite.plan import Plan, Trial
 from suite.progress import Progress
@@ -115,7 +115,7 @@ class Runner:
         return made
 
     def certify(
-        self, trials: list[Trial], given: Inputs, *, steps: int = parity.STEPS, fresh: bool = False
+        self, trials: list[Trial], given: Inputs, *, steps: int = PROOF_STEPS, fresh: bool = False
     ) -> dict[str, parity.Certificate]:
         """Certificates of the trials (of one workload) whose framework can be had here.
 
@@ -173,7 +173,7 @@ class Runner:
         for workload, files in given.items():
             trials = [trial for trial in plan.trials if trial.workload == workload]
             try:
-                proofs = self.certify(trials, files)
+                proofs = self.certify(trials, files, steps=plan.proof_steps)
             except tensors.ProofFailed as error:
                 mark = Parity(proven=False, reason=str(error))
                 marks.update({trial.trial_id: mark for trial in trials})

@@ -15,8 +15,8 @@ from suite.engines.base import Engine, Prepared, Say
 from suite.errors import DlsuiteError
 from suite.inputs import Inputs
 from suite.judge import TOLERANCES, judged
-from suite.manifest import Adam, Workload
-from suite.parity import STEPS, reference_of
+from suite.manifest import PROOF_STEPS, Adam, Workload
+from suite.parity import reference_of
 from suite.paths import WORKER
 from suite.plan import Trial
 from suite.reference import Reference, compare
@@ -194,7 +194,7 @@ class SelfTest:
             engine=self.make_engine(worker),
             prepared=self.prepared,
             inputs=self.inputs,
-            steps=STEPS,
+            steps=PROOF_STEPS,
             work=work,
             say=self.say,
         )

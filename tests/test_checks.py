@@ -27,6 +27,7 @@ def test_three_calm_runs_that_were_proven_raise_none() -> None:
             {"parity": Parity(proven=False, reason="step 3: loss is off")},
             "not proven to be the same work: step 3: loss is off",
         ),
+        ({"parity": Parity(proven=True, steps=1)}, "proven over few steps: 1"),
         ({"rates": (100.0, 101.0)}, "too few runs: 2"),
         ({"steady": False}, "not steady after warm-up: 3 of 3 runs"),
         ({"rates": (100.0, 120.0, 110.0)}, "runs differ much: ±9.1%"),

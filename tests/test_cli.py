@@ -70,6 +70,7 @@ def test_unknown_names_are_usage_errors_with_the_nearest(tmp_path: Path) -> None
 def test_a_batch_size_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
     refused(2, "--batch-size is 0", "run", "quick", "--batch-size", "0", folder=tmp_path)
     refused(2, "--repeats is -1", "run", "quick", "--repeats", "-1", folder=tmp_path)
+    refused(2, "--proof-steps is 0", "run", "quick", "--proof-steps", "0", folder=tmp_path)
     too_large = "batch size 60001 is more than the 60000"
     refused(2, too_large, "run", "quick", "--batch-size", "60001", folder=tmp_path)
 
@@ -161,10 +162,11 @@ def test_every_exit_code_stands_in_the_readme() -> None:
 def test_ctrl_c_stops_the_worker_keeps_finished_records_and_resume_finishes(
     tmp_path: Path,
 ) -> None:
-    """A real run of MXNet, interrupted in its second run."""
+    """A real run of MXNet, proven over one step, interrupted in its second run."""
     suite = short_suite(tmp_path)
+    options = ("--framework", "mxnet", "--repeats", "2", "--proof-steps", "1", "--engine", "venv")
     with subprocess.Popen(
-        [DLSUITE, "run", suite, "--framework", "mxnet", "--repeats", "2", "--engine", "venv"],
+        [DLSUITE, "run", suite, *options],
         cwd=tmp_path,
         stderr=subprocess.PIPE,
         text=True,
@@ -192,6 +194,8 @@ def test_ctrl_c_stops_the_worker_keeps_finished_records_and_resume_finishes(
     assert reply.returncode == 0, reply.stderr
     first, second = sorted(latest.glob("*.json"))
     assert first.read_bytes() == before and json.loads(second.read_text())["repeat"] == 1
+    proofs = [json.loads(path.read_text())["parity"] for path in (first, second)]
+    assert [(proof["proven"], proof["steps"]) for proof in proofs] == [(True, 1)] * 2
     again = dlsuite("resume", folder=tmp_path)
     assert again.returncode == 0 and again.stdout == reply.stdout and again.stderr == ""
 

@@ -131,6 +131,8 @@ def test_branches_that_do_not_meet_are_named() -> None:
         Concat(name="concat", branches=((narrow,), ())).output_shape((3, 8, 8))
     same = Conv2d(name="same", in_channels=3, out_channels=5, kernel=(3, 3), padding=(1, 1))
     assert Concat(name="concat", branches=((same,), ())).output_shape((3, 8, 8)) == (8, 8, 8)
+    with pytest.raises(ValueError, match="layer 'alone' wants two branches or more"):
+        Add(name="alone", branches=((),))
 
 
 def test_trial_json_tells_each_layer_its_input() -> None:

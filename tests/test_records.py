@@ -43,7 +43,7 @@ def record(**changes: object) -> Record:
         "status": "ok",
         "engine": "venv",
         "environment": {"cpus": [0, 1]},
-        "parity": Parity(proven=True),
+        "parity": Parity(proven=True, steps=10),
     }
     return Record.model_validate(values | changes)
 

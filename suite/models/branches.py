@@ -11,9 +11,17 @@ from suite.models.layers import Layer, Parameter, Shape, expect
 
 @dataclass(frozen=True, kw_only=True)
 class Branches(Layer):
-    """Several series of layers on one input; an empty one passes it on as it is."""
+    """Several series of layers on one input; an empty one passes it on as it is.
+
+    ValueError where there are fewer than two: what it gave could be its very input, which a layer
+    that computes in place would then spoil for others.
+    """
 
     branches: tuple[tuple[Layer, ...], ...]
+
+    def __post_init__(self) -> None:
+        if len(self.branches) < 2:
+            raise ValueError(f"layer {self.name!r} wants two branches or more")
 
     def parameters(self) -> tuple[Parameter, ...]:
         return tuple(each for leaf in self.leaves() for each in leaf.parameters())

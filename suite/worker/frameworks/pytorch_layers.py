@@ -82,14 +82,24 @@ class PositionEmbedding(nn.Module):
 class Branches(nn.Module):
     """Several series on one input, their results added or put one after the other."""
 
-    def __init__(self, kind: str, series: list[nn.Module]) -> None:
+    def __init__(self, layer: dict[str, Any], series: list[nn.Module]) -> None:
         super().__init__()
-        self._concat = kind == "concat"
+        self._concat = layer["kind"] == "concat"
+        own = (bool(branch) and branch[-1]["kind"] in OWN_RESULT for branch in layer["branches"])
+        # A sum is taken in place where it can be, as a ReLU is.
+        self._into = next((number for number, each in enumerate(own) if each), None)
         self.series = nn.ModuleList(series)
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:
         results = [each(values) for each in self.series]
-        return torch.cat(results, dim=1) if self._concat else sum(results[1:], results[0])
+        if self._concat:
+            return torch.cat(results, dim=1)
+        if self._into is None:
+            return sum(results[1:], results[0])
+        total = results.pop(self._into)
+        for result in results:
+            total += result
+        return total
 
 
 class Apply(nn.Module):
@@ -110,7 +120,7 @@ def series(layers: list[Any], batch_size: int, modules: dict[str, nn.Module]) ->
     for layer in layers:
         if "branches" in layer:
             inner = [series(branch, batch_size, modules) for branch in layer["branches"]]
-            module: nn.Module = Branches(layer["kind"], inner)
+            module: nn.Module = Branches(layer, inner)
         elif layer["kind"] == "relu":
             # In place it writes to memory that is in the cache already.
             module = modules[layer["name"]] = nn.ReLU(inplace=before in OWN_RESULT)
