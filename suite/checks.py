@@ -49,7 +49,7 @@ def _doubts(runs: Sequence[Record]) -> Iterator[Doubt]:
     if spread is not None and spread > HIGH_SPREAD:
         hint = "more --repeats; " + (
             "dlsuite compare takes rows in turns round by round"
-            if first.turns
+            if first.turns > 1
             else "to compare on a noisy machine, --turns"
         )
         yield Doubt("runs differ much", f"±{spread:.1%}", hint)

@@ -49,6 +49,13 @@ def test_each_doubt_is_told_by_itself(changes: dict[str, object], doubt: str) ->
     assert kinds(**changes) == [doubt]  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("turns", "advice"), [(1, "--turns"), (4, "dlsuite compare")])
+def test_runs_that_differ_are_told_what_helps_them(turns: int, advice: str) -> None:
+    runs = [record(samples_per_s=rate, turns=turns, environment=CALM) for rate in (100.0, 120.0)]
+    (hint,) = (doubt.hint for doubt in doubts(runs) if doubt.kind == "runs differ much")
+    assert advice in hint
+
+
 def test_what_cannot_be_known_raises_none() -> None:
     assert kinds(environment={"cpus": [0, 1]}, steady=None) == []
 

@@ -12,8 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from suite.compare import Comparison, Comparisons
-from suite.report.summary import TrialSummary
-from suite.report.table import UNKNOWN, title_of, titled
+from suite.report.table import UNKNOWN, rate_of, title_of, titled
 from suite.stats import CONFIDENCE
 
 LEFT = ("a | b", "b is")
@@ -47,18 +46,13 @@ def _cells(pair: Comparison) -> dict[str, str]:
     tested = found is not None and found.p_value is not None
     return {
         "a | b": a if a == b else f"{a} | {b}",
-        "images/s": f"{_rate(pair.a)} | {_rate(pair.b)}",
+        "images/s": " | ".join(rate_of(each.samples_per_s.median) for each in (pair.a, pair.b)),
         "runs": f"{len(pair.a.rates)} | {len(pair.b.rates)}",
         "ratio": f"{found.ratio:.3f}" if found else UNKNOWN,
         "interval": f"{found.ci_low:.3f} to {found.ci_high:.3f}" if found and tested else UNKNOWN,
         "p": f"{found.p_value:.2g}" if found and tested else UNKNOWN,
         "b is": found.verdict if found else "not compared",
     }
-
-
-def _rate(trial: TrialSummary) -> str:
-    median = trial.samples_per_s.median
-    return UNKNOWN if median is None else f"{median:,.0f}"
 
 
 def _notes(found: Comparisons) -> Iterator[str]:

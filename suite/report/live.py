@@ -11,7 +11,7 @@ from rich.progress import SpinnerColumn, TaskID, TextColumn
 from suite.engines.base import Event
 from suite.plan import Plan, Run, Trial
 from suite.records import Record
-from suite.report.table import console
+from suite.report.table import console, rate_of
 
 PHASES = {
     "started": "building",
@@ -81,12 +81,12 @@ class Live:
         phase = PHASES.get(event["event"])
         if phase is None:
             return
-        rate = f"{event['samples_per_s']:,.0f} images/s" if "samples_per_s" in event else ""
+        rate = f"{rate_of(event['samples_per_s'])} images/s" if "samples_per_s" in event else ""
         left = f"{event['left_s']:.0f} s left" if "left_s" in event else ""
         self._show(run, phase, rate, left)
 
     def done(self, run: Run, record: Record) -> None:
-        rate = f"{record.samples_per_s:,.0f} images/s" if record.samples_per_s else ""
+        rate = f"{rate_of(record.samples_per_s)} images/s" if record.samples_per_s else ""
         error = record.error.message if record.error else ""
         self._show(run, record.status, rate, error)
         if not self._console.is_terminal:

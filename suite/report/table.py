@@ -114,7 +114,7 @@ def _cells(trial: TrialSummary, fastest: float | None, limit: Limit | None) -> d
         "framework": f"{title} {trial.framework_version or ''}".strip(),
         "variant": trial.record.variant,
         "track": trial.record.track + (" (TF32)" if trial.record.arithmetic == "tf32" else ""),
-        "images/s": _number(rate.median, "{:,.0f}"),
+        "images/s": rate_of(rate.median),
         "runs": str(len(trial.statuses)),
         "spread": _number(rate.spread, "±{:.1%}"),
         "rel.": _number(rate.median / fastest if rate.median and fastest else None, "{:.2f}"),
@@ -134,6 +134,12 @@ def _energy(trial: TrialSummary) -> str:
     if energy is None:
         return UNKNOWN
     return f"{energy.gross_j_per_sample:.3g}, {_number(energy.net_j_per_sample, '{:.3g}')}"
+
+
+def rate_of(samples_per_s: float | None) -> str:
+    """Whole samples a second, with three digits where there are fewer than a hundred."""
+    slow = samples_per_s is not None and samples_per_s < 99.5
+    return _number(samples_per_s, "{:.3g}" if slow else "{:,.0f}")
 
 
 def _number(value: float | None, form: str) -> str:

@@ -17,7 +17,7 @@ def shown(found: Comparisons) -> str:
 def test_a_row_has_both_figures_the_ratio_its_interval_and_what_b_is() -> None:
     text = shown(compare(trials(), trials(slowed(0.1), run_id="s")))
     row = next(line.split() for line in text.splitlines() if "pytorch:eager" in line)
-    assert row[:8] == ["pytorch:eager", "100", "|", "90", "4", "|", "4", "0.900"]
+    assert row[:8] == ["pytorch:eager", "100", "|", "90.2", "4", "|", "4", "0.900"]
     assert row[-2:] == ["0.029", "slower"]
     assert "Mann-Whitney" in text and max(map(len, text.splitlines())) <= 120
 

@@ -73,6 +73,11 @@ def test_the_table_puts_the_fastest_first_and_failures_last() -> None:
     assert "mxnet:eager: the worker was killed" in rendered()
 
 
+def test_slow_rates_keep_three_digits() -> None:
+    told = [table.rate_of(rate) for rate in (1234.5, 99.6, 99.4, 1.2345, None)]
+    assert told == ["1,234", "100", "99.4", "1.23", "-"]
+
+
 def test_the_table_is_plain_text_within_its_width() -> None:
     assert "\x1b" not in rendered()
     assert max(map(len, rendered().splitlines())) <= 120
