@@ -12,7 +12,6 @@ from typing import Any
 from suite.engines.base import Engine, Prepared, Say
 from suite.inputs import Inputs
 from suite.judge import TOLERANCES, Judged, judged, worst
-from suite.manifest import PROOF_STEPS
 from suite.paths import digest, home, write_atomically
 from suite.plan import Trial
 from suite.records import Parity
@@ -57,8 +56,8 @@ def certify(
     *,
     work: Path,
     say: Say,
-    steps: int = PROOF_STEPS,
-    fresh: bool = False,
+    steps: int,
+    fresh: bool,
 ) -> dict[str, Certificate]:
     """A certificate for each trial (of one workload) by trial id, from the cache or made now.
 

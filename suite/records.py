@@ -20,8 +20,8 @@ from suite.paths import write_atomically
 from suite.telemetry import Telemetry
 from suite.tracks import Conditions, means
 
-# 5: parity.steps; 4: conditions; 3: measure, repeats, times.total_s; 2: input, data_origin; 1: the
-# first
+# 5: parity.steps; 4: conditions; 3: measure, repeats, times.total_s; 2: input, data_origin;
+# 1: the first
 SCHEMA_VERSION = 5
 
 Status = Literal["ok", "failed", "timeout", "oom", "skipped"]
@@ -74,7 +74,7 @@ class Parity(Closed):
     """Whether this very work was proven equal to the reference, and by which certificate."""
 
     proven: bool
-    steps: int | None = None  # that were compared, None where none was
+    steps: int | None = None  # that were asked for; the certificate tells how many were judged
     certificate: str | None = None
     reason: str | None = None
 
