@@ -19,6 +19,7 @@ OWN = {
     "pytorch_layers": {"torch"},
     "tensorflow_layers": {"tensorflow"},
     "jax_layers": {"jax", "flax"},
+    "jax_matmul": {"jax"},
     "mxnet_layers": {"mxnet"},
     "keras_layers": {"keras"},
     "pytorch_device": {"torch"},

@@ -13,6 +13,7 @@ from jax import numpy as jnp
 
 from ..layouts import paddings
 from ..protocol import Trial
+from . import jax_matmul
 
 
 class Model(nnx.Module):
@@ -21,7 +22,8 @@ class Model(nnx.Module):
     def __init__(self, trial: Trial) -> None:
         self.rngs = nnx.Rngs(trial.seed)
         for layer in trial.leaves():
-            setattr(self, layer["name"], _lower(layer, trial.precision, self.rngs))
+            lowered = _lower(layer, trial.precision, self.rngs, matmul=trial.variant == "matmul")
+            setattr(self, layer["name"], lowered)
 
 
 def series(model: Model, layers: list[dict[str, Any]], values: Any) -> Any:
@@ -97,7 +99,9 @@ class Lstm(nnx.Module):
         return self.layer(sequence)[:, -1]
 
 
-def _lower(layer: dict[str, Any], precision: str, rngs: nnx.Rngs) -> Callable[[Any], Any]:
+def _lower(
+    layer: dict[str, Any], precision: str, rngs: nnx.Rngs, *, matmul: bool
+) -> Callable[[Any], Any]:
     kind = layer["kind"]
     # Zeros: the weights come from the file, none need be drawn.
     dtypes = {"dtype": precision, "param_dtype": precision, "rngs": rngs}
@@ -110,11 +114,13 @@ def _lower(layer: dict[str, Any], precision: str, rngs: nnx.Rngs) -> Callable[[A
             tuple(layer["stride"]),
             padding=paddings(layer),
             use_bias=layer["bias"],
+            conv_general_dilated=jax_matmul.convolve if matmul else lax.conv_general_dilated,
             **common,
         )
     if kind in ("max_pool2d", "avg_pool2d"):
+        max_pool = jax_matmul.max_pool if matmul else nnx.max_pool
         return partial(
-            nnx.max_pool if kind == "max_pool2d" else nnx.avg_pool,
+            max_pool if kind == "max_pool2d" else nnx.avg_pool,
             window_shape=tuple(layer["kernel"]),
             strides=tuple(layer["stride"]),
             padding=paddings(layer),

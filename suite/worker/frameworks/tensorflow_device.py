@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.util import _pywrap_util_port
 
 from ..protocol import Trial
 
@@ -38,7 +39,8 @@ def describe(trial: Trial) -> dict[str, Any]:
             "tensor_float_32": tf.config.experimental.tensor_float_32_execution_enabled(),
             "inter_op_threads": tf.config.threading.get_inter_op_parallelism_threads(),
             "jit": str(tf.config.optimizer.get_jit()),
-            "onednn": os.environ.get("TF_ENABLE_ONEDNN_OPTS"),
+            # No public name tells; by itself it depends on the CPU.
+            "onednn": _pywrap_util_port.IsMklEnabled(),
         },
     }
 

@@ -1,0 +1,67 @@
+"""The JAX module's own convolution and max pooling beside lax's and Flax's, in its environment."""
+
+import os
+import subprocess
+from pathlib import Path
+
+from suite import manifest
+from suite.engines.venv import VenvEngine
+
+# Uneven: rows and columns, both sides of the padding, windows that do not fill the image.
+COMPARE = """
+import jax, numpy as np
+jax.config.update("jax_enable_x64", True)
+from flax import nnx
+from jax import lax, numpy as jnp
+from suite.worker.frameworks import jax_matmul
+
+rng = np.random.default_rng(0)
+
+def same(ours, theirs, *values):
+    found, pull_back = jax.vjp(ours, *values)
+    expected, pull_back_theirs = jax.vjp(theirs, *values)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    gradient = jnp.asarray(rng.normal(size=found.shape))
+    for one, other in zip(pull_back(gradient), pull_back_theirs(gradient), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+
+none, one, uneven = [(0, 0), (0, 0)], [(1, 1), (1, 1)], [(2, 1), (0, 1)]
+for kernel, strides, padding in [
+    ((1, 1), (1, 1), none), ((1, 1), (2, 2), none), ((1, 1), (2, 1), one),
+    ((3, 3), (1, 1), one), ((3, 3), (2, 2), one), ((5, 3), (2, 1), uneven), ((4, 2), (3, 2), none),
+]:
+    images, weight = rng.normal(size=(2, 9, 8, 3)), rng.normal(size=(*kernel, 3, 4))
+    how = {"dimension_numbers": ("NHWC", "HWIO", "NHWC")}
+    same(
+        lambda x, w: jax_matmul.convolve(x, w, strides, padding, **how),
+        lambda x, w: lax.conv_general_dilated(x, w, strides, padding, **how),
+        images, weight,
+    )
+for window, strides, padding in [
+    ((2, 2), (2, 2), none), ((3, 3), (2, 2), one), ((3, 2), (2, 1), [(0, 1), (1, 0)]),
+]:
+    # Of three values only: most windows have their largest twice.
+    images = rng.integers(-3, 0, size=(2, 9, 8, 3)).astype(float)
+    same(
+        lambda x: jax_matmul.max_pool(x, window, strides, padding),
+        lambda x: nnx.max_pool(x, window, strides, padding),
+        images,
+    )
+print("compared")
+"""
+
+
+def test_values_and_gradients_are_those_of_the_plain_operations(tmp_path: Path) -> None:
+    engine = VenvEngine()
+    python = engine.prepare(manifest.framework("jax"), lambda text: None).python
+    reply = subprocess.run(
+        [str(python), "-c", COMPARE],
+        env={"PYTHONPATH": str(engine.staged()), "PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=120,
+        check=False,
+    )
+    assert reply.returncode == 0, reply.stderr
+    assert reply.stdout == "compared\n"
