@@ -13,5 +13,11 @@ model = nn.Sequential(
     nn.ReLU(),
     nn.Linear(500, 10),
 )
+# As the suite's weights are: with others a step takes another time (0.7 %).
+for parameter in model.parameters():
+    if parameter.dim() > 1:
+        nn.init.kaiming_normal_(parameter)
+    else:
+        nn.init.zeros_(parameter)
 
 train(model)

@@ -73,18 +73,17 @@ class Batches:
 
     def __init__(self, trial: Trial, layout: str) -> None:
         self.split = Split(trial, "train", layout)
-        self._order = np.load(trial.paths["order"])
-        self._batch_size = trial.batch_size
-        self.steps_per_epoch = -(-self._order.shape[1] // trial.batch_size)
+        order = np.load(trial.paths["order"])
+        self.steps_per_epoch = -(-order.shape[1] // trial.batch_size)
+        filled = np.arange(self.steps_per_epoch * trial.batch_size)
+        self._chosen = order.take(filled, axis=1, mode="wrap").reshape(
+            len(order), self.steps_per_epoch, trial.batch_size
+        )
 
     def at(self, step: int) -> tuple[Array, Array]:
         """Inputs and labels of the batch that `step` (from 0) trains on."""
         epoch, position = divmod(step, self.steps_per_epoch)
-        start = position * self._batch_size
-        chosen = self._order[epoch % len(self._order)].take(
-            range(start, start + self._batch_size), mode="wrap"
-        )
-        return self.split.take(chosen)
+        return self.split.take(self._chosen[epoch % len(self._chosen), position])
 
 
 @dataclass(frozen=True)
