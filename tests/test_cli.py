@@ -263,6 +263,14 @@ def test_an_epoch_run_has_938_steps_and_its_parts(quick_run: Path) -> None:
         assert record["epochs"][0]["train_accuracy"] > 0.95
 
 
+def test_tensorflow_says_that_onednn_is_in_force(quick_run: Path) -> None:
+    """By itself it would not be on every CPU."""
+    (path,) = (quick_run / "results" / "latest").glob("tensorflow-*.json")
+    record = json.loads(path.read_text())
+    assert record["conditions"]["environment"]["TF_ENABLE_ONEDNN_OPTS"] == "1"
+    assert record["environment"]["worker"]["device"]["policy"]["onednn"] is True
+
+
 def test_the_table_marks_every_proven_row(quick_run: Path) -> None:
     rows = [line.split() for line in (quick_run / "table.txt").read_text().splitlines()]
     assert sum(row[-2:] == ["=", "ok"] for row in rows) == 4
