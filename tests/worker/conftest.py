@@ -1,7 +1,10 @@
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from suite import manifest
+from suite.engines.venv import VenvEngine
 from suite.worker.protocol import Trial
 
 
@@ -9,3 +12,20 @@ from suite.worker.protocol import Trial
 def trial(trial_folder: Path) -> Trial:
     """A trial on 200 made-up images."""
     return Trial.read(trial_folder)
+
+
+def in_environment(framework: str, code: str, *arguments: str, folder: Path) -> str:
+    """What Python code prints in a framework's environment, the worker's package at hand."""
+    engine = VenvEngine()
+    python = engine.prepare(manifest.framework(framework), lambda text: None).python
+    reply = subprocess.run(
+        [str(python), "-c", code, *arguments],
+        env={"PYTHONPATH": str(engine.staged()), "PATH": "/usr/bin:/bin", "HOME": str(Path.home())},
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        timeout=120,
+        check=False,
+    )
+    assert reply.returncode == 0, reply.stderr
+    return reply.stdout

@@ -1,11 +1,8 @@
 """The JAX module's own convolution and max pooling beside lax's and Flax's, in its environment."""
 
-import os
-import subprocess
 from pathlib import Path
 
-from suite import manifest
-from suite.engines.venv import VenvEngine
+from tests.worker.conftest import in_environment
 
 # Uneven: rows and columns, both sides of the padding, windows that do not fill the image.
 COMPARE = """
@@ -52,16 +49,4 @@ print("compared")
 
 
 def test_values_and_gradients_are_those_of_the_plain_operations(tmp_path: Path) -> None:
-    engine = VenvEngine()
-    python = engine.prepare(manifest.framework("jax"), lambda text: None).python
-    reply = subprocess.run(
-        [str(python), "-c", COMPARE],
-        env={"PYTHONPATH": str(engine.staged()), "PATH": os.environ["PATH"]},
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        timeout=120,
-        check=False,
-    )
-    assert reply.returncode == 0, reply.stderr
-    assert reply.stdout == "compared\n"
+    assert in_environment("jax", COMPARE, folder=tmp_path) == "compared\n"

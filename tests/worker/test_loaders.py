@@ -1,7 +1,6 @@
 """Each framework's own loader, on photographs of which every part can be told."""
 
 import json
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from suite.plan import expand
 from suite.worker import data, host
 from suite.worker.frameworks import MODULES
 from suite.worker.protocol import Trial
+from tests.worker.conftest import in_environment
 
 LOADERS = [
     name
@@ -83,19 +83,9 @@ def read(framework: str, trial_folder: Path) -> Read:
     values = json.loads(path.read_text())
     variant = next(iter(manifest.framework(framework).variants))
     path.write_text(json.dumps({**values, "framework": framework, "variant": variant}))
-    engine = VenvEngine()
-    python = engine.prepare(manifest.framework(framework), lambda text: None).python
     target = trial_folder / "read.npz"
-    reply = subprocess.run(
-        [str(python), "-c", READ, str(trial_folder), str(target), str(2 * EPOCHS)],
-        env={"PYTHONPATH": str(engine.staged()), "PATH": "/usr/bin:/bin", "HOME": str(Path.home())},
-        capture_output=True,
-        text=True,
-        cwd=trial_folder,
-        timeout=120,
-        check=False,
-    )
-    assert reply.returncode == 0, reply.stderr
+    arguments = str(trial_folder), str(target), str(2 * EPOCHS)
+    in_environment(framework, READ, *arguments, folder=trial_folder)
     with np.load(target) as found:
         return Read(found["inputs"], found["labels"])
 
