@@ -42,10 +42,15 @@ def run(script_engine: Script, tmp_path: Path) -> Callable[..., Attempt]:
 
 
 def gone(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"
-    except OSError:
-        return True
+    """Dead, or killed and dying: nobody can wait for a worker's child, which takes a moment."""
+    for _ in range(100):
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.1)
+    return False
 
 
 def test_a_worker_that_does_its_work_is_ok(run: Callable[..., Attempt], tmp_path: Path) -> None:
