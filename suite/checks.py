@@ -37,7 +37,7 @@ def _doubts(runs: Sequence[Record]) -> Iterator[Doubt]:
         hint = f"dlsuite parity --framework {first.framework}"
         yield Doubt("not proven to be the same work", str(first.parity.reason), hint)
     elif (first.parity.steps or 0) < PROOF_STEPS:
-        hint = "run without --proof-steps, or with a larger one"
+        hint = "run without --proof-steps; docs/method.md says when that shows no more"
         yield Doubt("proven over few steps", f"{first.parity.steps}", hint)
     if len(runs) < FEW_RUNS:
         yield Doubt("too few runs", f"{len(runs)}", f"--repeats {FEW_RUNS} or more")

@@ -44,7 +44,10 @@ class Certificate:
 
     def mark(self) -> Parity:
         return Parity(
-            proven=self.proven, steps=self.steps, certificate=self.key, reason=self.reason
+            proven=self.proven,
+            steps=len(self.errors),
+            certificate=self.key,
+            reason=self.reason,
         )
 
 

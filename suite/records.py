@@ -74,7 +74,7 @@ class Parity(Closed):
     """Whether this very work was proven equal to the reference, and by which certificate."""
 
     proven: bool
-    steps: int | None = None  # that were asked for; the certificate tells how many were judged
+    steps: int | None = None  # that were judged; less than asked for where training is chaos
     certificate: str | None = None
     reason: str | None = None
 

@@ -15,6 +15,7 @@ from suite.runner import Runner
 from suite.selftest import Fault
 from suite.tensors import ProofFailed
 from tests.conftest import Silent
+from tests.report.test_parity_table import certificate as partly_judged
 
 
 def certify(
@@ -44,6 +45,10 @@ def test_every_kind_of_layer_is_the_same_in_every_framework(model: str) -> None:
         assert set(certificate.worst) == set(QUANTITIES)
         assert 0 < certificate.share < 1
         assert certificate.reference_error < 1e-9
+
+
+def test_its_mark_tells_how_many_steps_were_judged() -> None:
+    assert partly_judged(None).mark().steps == 7
 
 
 def test_references_that_disagree_are_not_believed(tmp_path: Path) -> None:

@@ -89,13 +89,14 @@ def _speaking() -> Iterator[None]:
 
 def _cause(error: BaseException) -> tuple[str, str]:
     """The system's own word for a failed connection, which the SDK wraps four deep; and a hint."""
-    where = os.environ.get("DOCKER_HOST", "its usual socket")
+    where = os.environ.get("DOCKER_HOST")
     inner: BaseException | None = error
     while inner is not None:
         if isinstance(inner, PermissionError):
-            return f"no permission for {where}", "join the group docker and log in again, or sudo"
+            named = where or "its socket"
+            return f"no permission for {named}", "join the group docker and log in again, or sudo"
         if isinstance(inner, FileNotFoundError):
-            return f"there is no socket at {where}", NO_ENGINE
+            return f"there is no socket at {where or 'its usual place'}", NO_ENGINE
         wrapped = next((each for each in inner.args if isinstance(each, BaseException)), None)
         inner = wrapped or inner.__cause__ or inner.__context__
     return str(error), NO_ENGINE

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -159,8 +159,6 @@ def _kill(process: subprocess.Popen[str]) -> None:
             os.killpg(process.pid, sign)
         except ProcessLookupError:
             break
-        try:
+        with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=TERM_GRACE_S)
-        except subprocess.TimeoutExpired:
-            continue
     process.wait()
