@@ -24,7 +24,6 @@ class OwnTrack(Closed):
     """What one framework does in a track on one kind of device, beyond the rules."""
 
     variant: Name | None = None  # where the suite names none; else the framework's first
-    environment: Environment = Field(default={})
     # For its module in the worker, which refuses what it does not know.
     settings: Settings = Field(default={})
 
@@ -50,11 +49,11 @@ class Track(Rules):
     title: str
 
     def conditions(self, own: OwnTrack) -> Conditions:
-        """The rules, and a framework's own; where both set a variable, its own."""
+        """The rules with a framework's own settings."""
         return Conditions(
             threads=self.threads,
             tf32=self.tf32,
-            environment=self.environment | own.environment,
+            environment=self.environment,
             settings=own.settings,
         )
 
