@@ -2,14 +2,16 @@
 
 Each comparison has rounds of three fresh processes of LeNet that take turns: the worker, the worker
 again, and a copy of it whose blocks take SHARE longer.
-The rates go to a file of JSON lines; the same command goes on where it ended.
+Each round is a JSON line in RATIOS: the first worker's samples per second, and each other's rate
+over the first's, as `dlsuite compare` has it. The same command goes on where it ended.
 
-Usage: .venv/bin/python scripts/false_alarms.py RATES.jsonl [FRAMEWORK [COMPARISONS [ROUNDS
+Usage: .venv/bin/python scripts/false_alarms.py RATIOS.jsonl [FRAMEWORK [COMPARISONS [ROUNDS
     [SHARE]]]]
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import statistics
@@ -26,8 +28,9 @@ from suite.inputs import Inputs
 from suite.manifest import Measure
 from suite.paths import WORKER
 from suite.plan import Trial, expand
+from suite.records import series
 from suite.selftest import Fault
-from suite.stats import compare_pairs
+from suite.stats import compare_rounds, ratio_in_turns
 from suite.trial_file import Turns
 
 SIDES = ("first", "same", "slowed")
@@ -55,35 +58,38 @@ def slowed(share: float) -> Fault:
     )
 
 
-def collect(rates: Path, framework: str, comparisons: int, rounds: int, share: float) -> None:
-    """Do the rounds that have no line in `rates` yet."""
+def collect(ratios: Path, framework: str, comparisons: int, rounds: int, share: float) -> None:
+    """Do the rounds that have no line in `ratios` yet."""
+    done = {(each["comparison"], each["round"]) for each in read(ratios)}
+    wanted = itertools.product(range(comparisons), range(rounds))
+    lacking = [each for each in wanted if each not in done]
+    if not lacking:
+        return
     (trial,) = expand(
         manifest.suite("quick"), manifest.frameworks(), manifest.tracks(), only=[framework]
     ).trials
-    done = {(each["comparison"], each["round"]) for each in read(rates)}
     with owners.turn("wait", print), owners.owning(owners.new_id()) as work:
         given = inputs.obtain(trial.workload, seed=1, place=work / "inputs", say=print)
         turns = trial_file.make_turns(work / "turns", len(SIDES))
         workers = dict.fromkeys(SIDES, WORKER) | {"slowed": slowed(share).plant(work / "slowed")}
         engines = {side: VenvEngine(worker) for side, worker in workers.items()}
-        for comparison in range(comparisons):
-            for number in range(rounds):
-                if (comparison, number) in done:
-                    continue
-                order = random.Random(f"{comparison} {number}").sample(SIDES, len(SIDES))
-                with ThreadPoolExecutor(len(SIDES)) as pool:
-                    runs = {
-                        side: pool.submit(one_run, engines[side], trial, given, turns, work)
-                        for side in order
-                    }
-                line: dict[str, float] = {"comparison": comparison, "round": number}
-                line |= {side: run.result() for side, run in runs.items()}
-                with rates.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(line) + "\n")
+        for comparison, number in lacking:
+            order = random.Random(f"{comparison} {number}").sample(SIDES, len(SIDES))
+            with ThreadPoolExecutor(len(SIDES)) as pool:
+                runs = {
+                    side: pool.submit(one_run, engines[side], trial, given, turns, work)
+                    for side in order
+                }
+            line: dict[str, Any] = {"comparison": comparison, "round": number}
+            line |= beside_the_first({side: run.result() for side, run in runs.items()})
+            with ratios.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
 
 
-def one_run(engine: VenvEngine, trial: Trial, given: Inputs, turns: Turns, work: Path) -> float:
-    """Samples per second of one fresh process; RuntimeError where it ends otherwise than well."""
+def one_run(
+    engine: VenvEngine, trial: Trial, given: Inputs, turns: Turns, work: Path
+) -> dict[str, Any]:
+    """The figures of one fresh process; RuntimeError where it ends otherwise than well."""
     prepared = engine.prepare(manifest.framework(trial.framework), print)
     with tempfile.TemporaryDirectory(dir=work) as place:
         folder = Path(place) / "run"
@@ -105,21 +111,28 @@ def one_run(engine: VenvEngine, trial: Trial, given: Inputs, turns: Turns, work:
             deadline_s=600,
             on_event=lambda event: None,
         )
-    rate = recording.measured(done, trial.workload.batch_size)["samples_per_s"]
-    if done.error or not rate:
+    if done.error:
         raise RuntimeError(f"the run did not end well: {done.error}")
-    return float(rate)
+    return recording.measured(done, trial.workload.batch_size)
 
 
-def report(rates: Path, rounds: int) -> None:
+def beside_the_first(runs: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Samples per second of the first side, and what each other is of it."""
+    blocks = {side: series(run["blocks"]) for side, run in runs.items()}
+    others = [side for side in runs if side != "first"]
+    beside = {side: ratio_in_turns(blocks["first"], blocks[side]) for side in others}
+    return {"first": runs["first"]["samples_per_s"], **beside}
+
+
+def report(ratios: Path, rounds: int) -> None:
     """Print how many of the complete comparisons showed a difference, by the rounds used."""
     found: dict[int, list[dict[str, float]]] = {}
-    for line in read(rates):
+    for line in read(ratios):
         found.setdefault(line["comparison"], []).append(line)
     whole = [each for each in found.values() if len(each) >= rounds]
     for used in range(LEAST, rounds + 1):
-        alike = [compare_pairs(pairs(each[:used], "same")) for each in whole]
-        slow = [compare_pairs(pairs(each[:used], "slowed")) for each in whole]
+        alike = [compare_rounds(column(each[:used], "same")) for each in whole]
+        slow = [compare_rounds(column(each[:used], "slowed")) for each in whole]
         false = sum(each.verdict in ("faster", "slower") for each in alike)
         caught = sum(each.verdict == "slower" for each in slow)
         ratio = statistics.median(each.ratio for each in slow)
@@ -127,34 +140,34 @@ def report(rates: Path, rounds: int) -> None:
             f"{used:2} rounds: different from itself {false} of {len(whole)};"
             f" slowed: found {caught} of {len(whole)}, median ratio {ratio:.3f}"
         )
-    ratios = [b / a for each in found.values() for a, b in pairs(each, "same")]
-    if len(ratios) < 2:
+    rounds_done = [line for each in found.values() for line in each]
+    if len(rounds_done) < 2:
         return
-    rates_alone = [line["first"] for each in found.values() for line in each]
+    rates = column(rounds_done, "first")
     print(
-        f"standard deviation over {len(ratios)} rounds: of one rate"
-        f" {statistics.stdev(rates_alone) / statistics.fmean(rates_alone):.2%},"
-        f" of the ratio of two {statistics.stdev(ratios):.2%}"
+        f"standard deviation over {len(rates)} rounds: of one rate"
+        f" {statistics.stdev(rates) / statistics.fmean(rates):.2%},"
+        f" of the ratio of two {statistics.stdev(column(rounds_done, 'same')):.2%}"
     )
 
 
-def pairs(rounds: list[dict[str, float]], side: str) -> list[tuple[float, float]]:
-    return [(each["first"], each[side]) for each in rounds]
+def column(rounds: list[dict[str, float]], side: str) -> list[float]:
+    return [each[side] for each in rounds]
 
 
-def read(rates: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in rates.read_text().splitlines()] if rates.exists() else []
+def read(ratios: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in ratios.read_text().splitlines()] if ratios.exists() else []
 
 
 def main(
-    rates: str,
+    ratios: str,
     framework: str = "pytorch",
     comparisons: str = "20",
     rounds: str = "10",
     share: str = "0.03",
 ) -> None:
-    collect(Path(rates), framework, int(comparisons), int(rounds), float(share))
-    report(Path(rates), int(rounds))
+    collect(Path(ratios), framework, int(comparisons), int(rounds), float(share))
+    report(Path(ratios), int(rounds))
 
 
 if __name__ == "__main__":

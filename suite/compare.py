@@ -80,8 +80,14 @@ def _difference(a: TrialSummary, b: TrialSummary) -> stats.Difference:
     """By rounds where both took turns in the same, else by all runs of both."""
     together = a.record.run_id == b.record.run_id and a.record.turns > 1
     if together and (rounds := sorted(a.rates.keys() & b.rates.keys())):
-        return stats.compare_pairs([(a.rates[each], b.rates[each]) for each in rounds])
+        return stats.compare_rounds([_in_turns(a, b, each) for each in rounds])
     return stats.compare([*a.rates.values()], [*b.rates.values()])
+
+
+def _in_turns(a: TrialSummary, b: TrialSummary, repeat: int) -> float:
+    """b over a in one round; by their whole rates where no block lies between two of the other."""
+    ratio = stats.ratio_in_turns(a.series[repeat], b.series[repeat])
+    return ratio or b.rates[repeat] / a.rates[repeat]
 
 
 def _unfit(trial: TrialSummary) -> str | None:

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -20,9 +20,9 @@ from suite.paths import write_atomically
 from suite.telemetry import Telemetry
 from suite.tracks import Conditions, means
 
-# 5: parity.steps; 4: conditions; 3: measure, repeats, times.total_s; 2: input, data_origin;
-# 1: the first
-SCHEMA_VERSION = 5
+# 6: blocks.monotonic_ns; 5: parity.steps; 4: conditions; 3: measure, repeats, times.total_s;
+# 2: input, data_origin; 1: the first
+SCHEMA_VERSION = 6
 
 Status = Literal["ok", "failed", "timeout", "oom", "skipped"]
 
@@ -50,9 +50,20 @@ class Block(Closed):
     """Steps timed together; those before the series was steady are marked."""
 
     warmup: bool
+    monotonic_ns: int  # its end, by the clock that all workers of a machine share
     steps: int
     duration_s: float
     samples_per_s: float
+
+    @property
+    def middle_s(self) -> float:
+        """When half of it was over, on the clock of `monotonic_ns`."""
+        return self.monotonic_ns / 1e9 - self.duration_s / 2
+
+
+def series(blocks: Iterable[Block]) -> list[tuple[float, float]]:
+    """Of each block after warm-up: when, in seconds, and at how many samples per second."""
+    return [(each.middle_s, each.samples_per_s) for each in blocks if not each.warmup]
 
 
 class Epoch(Closed):

@@ -1,4 +1,7 @@
-"""Pure functions on samples. The independent unit is the run, never the block or the step."""
+"""Pure functions on samples. The independent unit is the run, never the block or the step.
+
+SciPy is imported where it is used: that takes as long as all else with which a command starts.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,12 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import bootstrap, mannwhitneyu, wilcoxon
 
 CONFIDENCE = 0.95
 RESAMPLES = 9999
 
 Samples = NDArray[np.float64]
+Series = Sequence[tuple[float, float]]  # of each block in turn: when, and how fast
 Test = Literal["Mann-Whitney", "Wilcoxon"]
 Verdict = Literal["faster", "slower", "no difference shown", "too few runs"]
 
@@ -76,6 +79,8 @@ def compare(a: Sequence[float], b: Sequence[float]) -> Difference:
     The test (Mann and Whitney 1947) asks of ranks only: one run that something disturbed counts
     as one, however slow. Raise ValueError where a side has no run.
     """
+    from scipy.stats import mannwhitneyu
+
     if not a or not b:
         raise ValueError("a side without a run has no median")
     ratio = float(np.median(b) / np.median(a))
@@ -87,20 +92,49 @@ def compare(a: Sequence[float], b: Sequence[float]) -> Difference:
     return Difference(ratio=ratio, ci_low=low, ci_high=high, p_value=p_value, test="Mann-Whitney")
 
 
-def compare_pairs(pairs: Sequence[tuple[float, float]]) -> Difference:
-    """The median of b over a in each pair with its bootstrap interval, and the signed-rank test.
+def compare_rounds(ratios: Sequence[float]) -> Difference:
+    """The median of b over a in each round with its bootstrap interval, and the signed-rank test.
 
-    For runs that were disturbed alike (Wilcoxon 1945). Raise ValueError where there is no pair.
+    For runs that were disturbed alike (Wilcoxon 1945). Raise ValueError where there is no round.
     """
-    if not pairs:
-        raise ValueError("no pair, no median")
-    ratios = [b / a for a, b in pairs]
+    from scipy.stats import wilcoxon
+
+    if not ratios:
+        raise ValueError("no round, no median")
     ratio = float(np.median(ratios))
-    if 2 / 2 ** len(pairs) > 1 - CONFIDENCE:
+    if 2 / 2 ** len(ratios) > 1 - CONFIDENCE:
         return _untold(ratio, "Wilcoxon")
     low, high = _interval((ratios,), np.median)
     p_value = float(wilcoxon(np.log(ratios)).pvalue)
     return Difference(ratio=ratio, ci_low=low, ci_high=high, p_value=p_value, test="Wilcoxon")
+
+
+def ratio_in_turns(a: Series, b: Series) -> float | None:
+    """The rate of b over that of a in one round, of processes that took turns.
+
+    Each block is set beside the other's rate at that time, interpolated between the other's blocks
+    before and after it: what slows the machine for longer than a turn cancels. It is the geometric
+    mean over all blocks of both that have such neighbours; None where none has.
+    """
+    gains = np.concatenate([_gains(b, over=a), -_gains(a, over=b)])
+    return float(np.exp(gains.mean())) if gains.size else None
+
+
+def _gains(series: Series, over: Series) -> Samples:
+    """Log ratio of each block's rate to the other's at that time, where that is known."""
+    times, rates = _columns(series)
+    other_times, other_rates = _columns(over)
+    known = (times > other_times.min(initial=np.inf)) & (times < other_times.max(initial=-np.inf))
+    if not known.any():
+        return np.empty(0)
+    gains: Samples = rates[known] - np.interp(times[known], other_times, other_rates)
+    return gains
+
+
+def _columns(series: Series) -> tuple[Samples, Samples]:
+    """Times, and logarithms of rates."""
+    times, rates = np.array(series, dtype=np.float64).reshape(-1, 2).T
+    return times, np.log(rates)
 
 
 def _untold(ratio: float, test: Test) -> Difference:
@@ -119,6 +153,8 @@ def _ratio_of_medians(a: Samples, b: Samples, axis: int) -> Samples:
 
 def _interval(samples: tuple[Sequence[float], ...], statistic: Any) -> tuple[float, float]:
     """The percentile-bootstrap interval of a statistic; each sample is drawn from by itself."""
+    from scipy.stats import bootstrap
+
     result = bootstrap(
         samples,
         statistic,

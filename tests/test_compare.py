@@ -84,6 +84,44 @@ def test_other_versions_and_machines_are_compared_and_told() -> None:
     )
 
 
+def blocks(rate: float, first_ns: int) -> list[dict[str, object]]:
+    """One before and five after warm-up, a tenth of a second each."""
+    return [
+        {
+            "warmup": number == 0,
+            "monotonic_ns": first_ns + number * 200_000_000,
+            "steps": 1,
+            "duration_s": 0.1,
+            "samples_per_s": rate,
+        }
+        for number in range(6)
+    ]
+
+
+def test_in_a_round_each_block_is_set_beside_the_others() -> None:
+    """Their whole rates are alike: something else must have disturbed a while b had no block."""
+    both = (
+        summarise(
+            record(turns=2, repeat=n, samples_per_s=100.0, blocks=blocks(100.0, 0))
+            for n in range(6)
+        ),
+        summarise(
+            record(
+                turns=2,
+                repeat=n,
+                samples_per_s=100.0,
+                blocks=blocks(90.0 + n / 10, 10**8),
+                trial_id="x",
+                variant="x",
+            )
+            for n in range(6)
+        ),
+    )
+    (pair,) = compare(*both, across=True).pairs
+    assert pair.difference is not None and pair.difference.verdict == "slower"
+    assert abs(pair.difference.ratio - 0.9025) < 1e-9
+
+
 def test_rows_that_took_turns_are_compared_round_by_round() -> None:
     rates = (100.0, 400.0, 80.0, 250.0, 310.0, 150.0)
     slower = tuple(rate * (0.97 + number / 1000) for number, rate in enumerate(rates))

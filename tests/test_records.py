@@ -99,7 +99,7 @@ def test_what_is_no_record_is_refused_by_name(tmp_path: Path) -> None:
         records.read(tmp_path)
     values = json.loads(record().model_dump_json())
     file.write_text(json.dumps(values | {"schema_version": 99}))
-    with pytest.raises(ResultsError, match="schema version 99, this is 5"):
+    with pytest.raises(ResultsError, match="schema version 99, this is 6"):
         records.read(tmp_path)
     del values["framework"]
     file.write_text(json.dumps(values))

@@ -1,6 +1,9 @@
+from collections.abc import Callable
+
+import numpy as np
 import pytest
 
-from suite.stats import can_differ, compare, compare_pairs, summarise
+from suite.stats import Series, can_differ, compare, compare_rounds, ratio_in_turns, summarise
 
 
 def test_three_runs_give_their_median_and_an_interval_from_lowest_to_highest() -> None:
@@ -49,21 +52,52 @@ def test_too_few_runs_show_nothing_however_far_apart() -> None:
         compare([], [1.0])
 
 
-def test_of_pairs_each_is_compared_with_its_own() -> None:
-    """The machine's speed changes by a factor of five; each pair met the same."""
+def test_of_rounds_each_is_compared_with_its_own() -> None:
+    """The machine's speed changes by a factor of five; each round met one."""
     speeds = [100.0, 400.0, 80.0, 250.0, 310.0, 150.0]
-    pairs = [(speed, speed * (0.97 + number / 1000)) for number, speed in enumerate(speeds)]
-    found = compare_pairs(pairs)
+    ratios = [0.97 + number / 1000 for number in range(len(speeds))]
+    found = compare_rounds(ratios)
     assert (found.verdict, found.test) == ("slower", "Wilcoxon")
     assert found.p_value == pytest.approx(2 / 64)
     assert found.ratio == pytest.approx(0.9725)
-    alone = compare([a for a, _ in pairs], [b for _, b in pairs])
+    alone = compare(speeds, [a * ratio for a, ratio in zip(speeds, ratios, strict=True)])
     assert (alone.verdict, alone.test) == ("no difference shown", "Mann-Whitney")
 
 
-def test_five_pairs_are_too_few() -> None:
-    assert compare_pairs([(1.0, 2.0 + number / 10) for number in range(5)]).verdict == (
-        "too few runs"
-    )
-    with pytest.raises(ValueError, match="no pair"):
-        compare_pairs([])
+def test_five_rounds_are_too_few() -> None:
+    assert compare_rounds([2.0, 2.1, 2.2, 2.3, 2.4]).verdict == "too few runs"
+    with pytest.raises(ValueError, match="no round"):
+        compare_rounds([])
+
+
+def in_turns(speed: Callable[[float], float], share: float) -> tuple[Series, Series]:
+    """Blocks of two processes on a machine of this speed at each second; b has `share` of a's."""
+    a = [(time, speed(time)) for time in np.arange(0.0, 10.0, 0.2)]
+    b = [(time, share * speed(time)) for time in np.arange(0.1, 10.0, 0.2)]
+    return a, b
+
+
+def test_in_turns_a_machine_that_changes_slowly_cancels() -> None:
+    a, b = in_turns(lambda time: 1000 * 1.2**time, 0.97)
+    assert ratio_in_turns(a, b) == pytest.approx(0.97)
+    assert ratio_in_turns(b, a) == pytest.approx(1 / 0.97)
+
+
+def test_blocks_that_the_other_has_none_beside_do_not_count() -> None:
+    """At the end a was alone on a machine that had become half as fast."""
+    a, b = in_turns(lambda time: 1000.0, 0.97)
+    a += [(10 + number / 10, 500.0) for number in range(1, 20)]
+    assert ratio_in_turns(a, b) == pytest.approx(0.97, rel=0.01)
+
+
+def test_a_block_ten_times_as_long_counts_as_its_logarithm() -> None:
+    a, b = in_turns(lambda time: 1000.0, 1.0)
+    a[20] = (a[20][0], 100.0)
+    found = ratio_in_turns(a, b)  # itself, and half for each of its two neighbours, of 98 blocks
+    assert found == pytest.approx(10 ** (2 / 98))
+
+
+def test_without_blocks_between_the_others_there_is_no_ratio_in_turns() -> None:
+    assert ratio_in_turns([], []) is None
+    assert ratio_in_turns([(1.0, 5.0)], [(2.0, 6.0)]) is None
+    assert ratio_in_turns([(1.0, 5.0), (3.0, 5.0)], [(2.0, 6.0)]) == pytest.approx(1.2)

@@ -17,9 +17,10 @@ from suite.stats import CONFIDENCE
 
 LEFT = ("a | b", "b is")
 NOTE = (
-    "ratio: median images/s of b over that of a (in turns: median over rounds of b over a), with "
-    "its 95 % bootstrap interval; p: Mann-Whitney test of the runs (in turns: Wilcoxon signed-rank "
-    "test of the rounds). Faster or slower needs both: p of at most 0.05, an interval without 1."
+    "ratio: median images/s of b over that of a (in turns: median over rounds of b over a, block "
+    "beside block), with its 95 % bootstrap interval; p: Mann-Whitney test of the runs (in turns: "
+    "Wilcoxon signed-rank test of the rounds). Faster or slower needs both: p of at most 0.05, an "
+    "interval without 1."
 )
 
 

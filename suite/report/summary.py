@@ -8,7 +8,7 @@ from statistics import median
 
 from suite import stats
 from suite.checks import Doubt, doubts
-from suite.records import Error, Parity, Record, Status
+from suite.records import Error, Parity, Record, Status, series
 from suite.repeats import Enough, enough, spent_s
 from suite.telemetry import Energy
 
@@ -23,6 +23,7 @@ class TrialSummary:
     error: Error | None  # the first that occurred
     enough: Enough | None  # why it had no more runs; None where it is to have more
     rates: dict[int, float]  # samples per second of each run that ended well, by its repeat
+    series: dict[int, stats.Series]  # of each of these: when and how fast its steady blocks were
     samples_per_s: stats.Summary
     first_step_s: float | None
     epoch_s: float | None
@@ -62,6 +63,7 @@ def _trial(runs: list[Record], spent: float) -> TrialSummary:
         error=next((run.error for run in runs if run.error), None),
         enough=enough(runs, runs[0].repeats, spent_s=spent),
         rates=rates,
+        series={run.repeat: series(run.blocks) for run in ok if run.repeat in rates},
         samples_per_s=stats.summarise([*rates.values()]),
         first_step_s=_median([run.times.first_step_s for run in ok]),
         epoch_s=_median([epoch.duration_s for epoch in epochs]),
