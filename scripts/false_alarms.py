@@ -111,9 +111,10 @@ def one_run(
             deadline_s=600,
             on_event=lambda event: None,
         )
-    if done.error:
+    figures = recording.measured(done, trial.workload.batch_size)
+    if done.error or not figures["samples_per_s"]:
         raise RuntimeError(f"the run did not end well: {done.error}")
-    return recording.measured(done, trial.workload.batch_size)
+    return figures
 
 
 def beside_the_first(runs: dict[str, dict[str, Any]]) -> dict[str, Any]:
