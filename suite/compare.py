@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from suite import stats
-from suite.records import Record
+from suite.records import Record, series
 from suite.report.summary import TrialSummary
 
 # What must be equal of two trials, or their times say nothing of each other.
@@ -86,7 +86,7 @@ def _difference(a: TrialSummary, b: TrialSummary) -> stats.Difference:
 
 def _in_turns(a: TrialSummary, b: TrialSummary, repeat: int) -> float:
     """b over a in one round; by their whole rates where no block lies between two of the other."""
-    ratio = stats.ratio_in_turns(a.series[repeat], b.series[repeat])
+    ratio = stats.ratio_in_turns(*(series(each.runs[repeat].blocks) for each in (a, b)))
     return ratio or b.rates[repeat] / a.rates[repeat]
 
 

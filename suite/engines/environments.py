@@ -1,14 +1,20 @@
-"""One virtual environment for each framework and lock: built once, whole, and used again."""
+"""One virtual environment for each framework and lock: built once, whole, and used again.
+
+It has no pip of its own: this one's installs into it, and what is there is what the lock says.
+"""
 
 from __future__ import annotations
 
 import fcntl
+import os
 import shutil
+import signal
 import subprocess
+import sys
 import threading
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -79,7 +85,8 @@ def stop() -> None:
     """End the builds that other threads have under way, and begin no more."""
     _stopping.set()
     for pip in list(_installers):
-        pip.terminate()
+        with suppress(ProcessLookupError):
+            os.killpg(pip.pid, signal.SIGTERM)  # it has a child, which does the work
 
 
 def environment(manifest: FrameworkManifest, lock: Path, tag: str) -> Path:
@@ -109,7 +116,10 @@ def _build(
     say(f"{manifest.title}: making its environment ({lock.parent.name}/{lock.name})")
     with log_path(manifest).open("w", encoding="utf-8") as log:
         made = subprocess.run(
-            [interpreter, "-m", "venv", place], stdout=log, stderr=log, check=False
+            [interpreter, "-m", "venv", "--without-pip", place],
+            stdout=log,
+            stderr=log,
+            check=False,
         )
         if made.returncode:
             return "venv failed"
@@ -122,8 +132,8 @@ def _build(
 
 
 def _pip(manifest: FrameworkManifest, lock: Path, place: Path) -> list[str]:
-    command = [str(place / "bin" / "python"), "-m", "pip", "install", "--no-input"]
-    command += ["--progress-bar", "off", "--disable-pip-version-check"]
+    command = [sys.executable, "-m", "pip", "--python", str(place / "bin" / "python")]
+    command += ["install", "--no-input", "--progress-bar", "off", "--disable-pip-version-check"]
     command += ["--require-hashes", "-r", str(lock)]
     if manifest.cpu_index and lock.name == "cpu.txt" and answers(manifest.cpu_index):
         command += ["--extra-index-url", manifest.cpu_index]

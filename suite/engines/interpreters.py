@@ -25,7 +25,7 @@ from importlib.metadata import distributions
 found = {f"{each.metadata['Name']}=={each.version}" for each in distributions()}
 print(json.dumps(["python==" + platform.python_version(), *sorted(found)]))
 """
-SAY_VERSION = "import ensurepip, venv, platform; print(platform.python_version())"
+SAY_VERSION = "import venv, platform; print(platform.python_version())"
 TIMEOUT_S = 60
 
 
@@ -67,7 +67,7 @@ def packages(interpreter: Path) -> list[str]:
 
 @cache
 def probe(interpreter: Path) -> Version | None:
-    """Its version; None where it does not start or lacks venv and pip."""
+    """Its version; None where it does not start or lacks venv."""
     if not interpreter.is_file():
         return None
     try:

@@ -8,7 +8,7 @@ from statistics import median
 
 from suite import stats
 from suite.checks import Doubt, doubts
-from suite.records import Error, Parity, Record, Status, series
+from suite.records import Error, Parity, Record, Status
 from suite.repeats import Enough, enough, spent_s
 from suite.telemetry import Energy
 
@@ -18,12 +18,12 @@ class TrialSummary:
     """One trial over its runs; `record` is any of them, for what they have in common."""
 
     record: Record
+    runs: dict[int, Record]  # all of them, by repeat
     framework_version: str | None
     statuses: tuple[Status, ...]
     error: Error | None  # the first that occurred
     enough: Enough | None  # why it had no more runs; None where it is to have more
-    rates: dict[int, float]  # samples per second of each run that ended well, by its repeat
-    series: dict[int, stats.Series]  # of each of these: when and how fast its steady blocks were
+    rates: dict[int, float]  # samples per second of each run that ended well, by repeat
     samples_per_s: stats.Summary
     first_step_s: float | None
     epoch_s: float | None
@@ -58,12 +58,12 @@ def _trial(runs: list[Record], spent: float) -> TrialSummary:
     epochs = [run.epochs[-1] for run in ok if run.epochs]
     return TrialSummary(
         record=runs[0],
+        runs={run.repeat: run for run in runs},
         framework_version=next((run.framework_version for run in ok), None),
         statuses=tuple(run.status for run in runs),
         error=next((run.error for run in runs if run.error), None),
         enough=enough(runs, runs[0].repeats, spent_s=spent),
         rates=rates,
-        series={run.repeat: series(run.blocks) for run in ok if run.repeat in rates},
         samples_per_s=stats.summarise([*rates.values()]),
         first_step_s=_median([run.times.first_step_s for run in ok]),
         epoch_s=_median([epoch.duration_s for epoch in epochs]),
