@@ -15,9 +15,8 @@ from suite.telemetry import Energy
 
 @dataclass(frozen=True, kw_only=True)
 class TrialSummary:
-    """One trial over its runs; `record` is any of them, for what they have in common."""
+    """One trial over its runs."""
 
-    record: Record
     runs: dict[int, Record]  # all of them, by repeat
     framework_version: str | None
     statuses: tuple[Status, ...]
@@ -32,6 +31,11 @@ class TrialSummary:
     energy: Energy | None  # of the run with the median gross joules per sample
     parity: Parity
     doubts: tuple[Doubt, ...]
+
+    @property
+    def record(self) -> Record:
+        """Any of its runs, for what they have in common."""
+        return next(iter(self.runs.values()))
 
     @property
     def status(self) -> str:
@@ -57,7 +61,6 @@ def _trial(runs: list[Record], spent: float) -> TrialSummary:
     rates = {run.repeat: run.samples_per_s for run in ok if run.samples_per_s}
     epochs = [run.epochs[-1] for run in ok if run.epochs]
     return TrialSummary(
-        record=runs[0],
         runs={run.repeat: run for run in runs},
         framework_version=next((run.framework_version for run in ok), None),
         statuses=tuple(run.status for run in runs),
