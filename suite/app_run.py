@@ -67,6 +67,7 @@ def run(
     repeats: int | None,
     turns: bool,
     proof_steps: int | None,
+    verify_runs: bool,
     results: Path,
     wanted: Wanted,
     if_busy: IfBusy,
@@ -81,6 +82,7 @@ def run(
         repeats=repeats,
         turns=turns,
         proof_steps=proof_steps,
+        verify_runs=verify_runs,
         device=wanted.device,
     )
     owner = owners.new_id()
@@ -181,6 +183,7 @@ def plan_of(
     repeats: int | None = None,
     turns: bool = False,
     proof_steps: int | None = None,
+    verify_runs: bool = False,
 ) -> Plan:
     """The plan of a suite with the command line's changes; UsageError where they make no sense."""
     chosen = _chosen(
@@ -191,6 +194,7 @@ def plan_of(
         repeats=repeats,
         turns=turns,
         proof_steps=proof_steps,
+        verify_runs=verify_runs,
     )
     _check_data(chosen)
     return expand(chosen, manifest.frameworks(), manifest.tracks(), only=frameworks, device=device)
@@ -205,6 +209,7 @@ def _chosen(
     repeats: int | None = None,
     turns: bool = False,
     proof_steps: int | None = None,
+    verify_runs: bool = False,
 ) -> SuiteManifest:
     """The suite with the command line's changes, checked as its file was."""
     counts = (
@@ -225,7 +230,11 @@ def _chosen(
     workloads = [w for w in suite.workloads if not models or w.model in models]
     if batch_size:
         workloads = [w.model_copy(update={"batch_size": batch_size}) for w in workloads]
-    changes: dict[str, Any] = {"workloads": tuple(workloads), "turns": turns or suite.turns}
+    changes: dict[str, Any] = {
+        "workloads": tuple(workloads),
+        "turns": turns or suite.turns,
+        "verify_runs": verify_runs or suite.verify_runs,
+    }
     if tracks:
         changes["tracks"] = tuple(dict.fromkeys(tracks))
     if proof_steps:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from suite import stats
 from suite.manifest import PROOF_STEPS
-from suite.records import Record
+from suite.records import Record, parity_of
 
 FEW_RUNS = 3
 HIGH_SPREAD = 0.05
@@ -32,13 +32,15 @@ def doubts(runs: Sequence[Record]) -> tuple[Doubt, ...]:
 
 
 def _doubts(runs: Sequence[Record]) -> Iterator[Doubt]:
-    first = runs[0]
-    if not first.parity.proven:
+    first, parity = runs[0], parity_of(runs)
+    if not parity.proven:
         hint = f"dlsuite parity --framework {first.framework}"
-        yield Doubt("not proven to be the same work", str(first.parity.reason), hint)
-    elif (first.parity.steps or 0) < PROOF_STEPS:
+        if parity.closing:
+            hint = "docs/method.md says what the closing proof compares; report it"
+        yield Doubt("not proven to be the same work", str(parity.reason), hint)
+    elif (parity.steps or 0) < PROOF_STEPS:
         hint = "run without --proof-steps; docs/method.md says when that shows no more"
-        yield Doubt("proven over few steps", f"{first.parity.steps}", hint)
+        yield Doubt("proven over few steps", f"{parity.steps}", hint)
     if len(runs) < FEW_RUNS:
         yield Doubt("too few runs", f"{len(runs)}", f"--repeats {FEW_RUNS} or more")
     unsteady = sum(run.steady is False for run in runs)

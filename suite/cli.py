@@ -75,6 +75,12 @@ def run(
     proof_steps: Annotated[
         int | None, typer.Option(help="Training steps to compare, in place of the suite's.")
     ] = None,
+    verify_runs: Annotated[
+        bool,
+        typer.Option(
+            "--verify-runs", help="Prove the last steps of every run, not only of the first."
+        ),
+    ] = False,
     results: Results = Path("results"),
     engine: EngineName = Engine.auto,
     gpus: GpuChoice = "0",
@@ -96,6 +102,7 @@ def run(
         repeats=repeats,
         turns=turns,
         proof_steps=proof_steps,
+        verify_runs=verify_runs,
         results=results,
         wanted=Wanted(
             engine=engine.value, gpus=gpus, memory=memory, keep=keep, pythons=tuple(python or ())

@@ -116,6 +116,19 @@ def _best(told: dict[str, dict[str, float]]) -> dict[str, Best]:
     return best
 
 
+def larger(one: Limit, other: Limit) -> Limit:
+    """Of two measurements of a device the best of each operation: a limit is never exceeded."""
+    told = {
+        framework: _most(one.by_framework.get(framework, {}), other.by_framework.get(framework, {}))
+        for framework in one.by_framework | other.by_framework
+    }
+    return Limit(device=one.device, best=_best(told), by_framework=told)
+
+
+def _most(one: dict[str, float], other: dict[str, float]) -> dict[str, float]:
+    return {name: max(found.get(name, 0.0) for found in (one, other)) for name in (one | other)}
+
+
 def share(record: Record, rate: float | None, limit: Limit | None) -> Share | None:
     """How much of the device's limit `rate` (samples per second) is; None where it is unknown."""
     if limit is None or rate is None:

@@ -205,6 +205,7 @@ class SuiteManifest(Closed):
     repeats: Repeats
     proof_steps: PositiveInt = PROOF_STEPS  # fewer where ten take hours
     limit: bool = True  # measure what the device can do at most, before the runs
+    verify_runs: bool = False  # every run ends with the closing proof, not only the first
     turns: bool = False  # the trials of a workload run at once, and take turns block by block
     deadline_s: PositiveFloat
     tracks: tuple[TrackName, ...] = Field(min_length=1)  # each framework in each of them

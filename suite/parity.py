@@ -97,7 +97,7 @@ def certify(
     return certificates
 
 
-def _tolerance(trial: Trial) -> float:
+def tolerance_of(trial: Trial) -> float:
     """Of what it may multiply in: TF32 on a GPU, unless its track forbids it."""
     in_tf32 = trial.device != "cpu" and trial.conditions.tf32 is not False
     return TOLERANCES["tf32" if in_tf32 else "float32"]
@@ -108,7 +108,7 @@ def _certify(
 ) -> Certificate:
     expected = reference.tensors
     prover.say(f"proving {trial.means} on {trial.workload.model}")
-    found = Judged(errors=[], raised=[], tolerance=_tolerance(trial))
+    found = Judged(errors=[], raised=[], tolerance=tolerance_of(trial))
     try:
         tensors = prover.tensors(trial, trial.workload.precision, role="parity")
         found = judged(compare(tensors, expected), reference, found.tolerance)
@@ -168,7 +168,7 @@ def _described(
         "conditions": trial.conditions.model_dump_json(),
         "device": trial.device,
         "precision": trial.workload.precision,
-        "tolerance": _tolerance(trial),
+        "tolerance": tolerance_of(trial),
         "lock": prepared.lock_sha256,
         "image": prepared.image_id,
         "worker": engine.worker_sha256,

@@ -66,6 +66,7 @@ class Plan:
     turns: bool
     proof_steps: int
     limit: bool
+    verify_runs: bool  # every run ends with the closing proof, not only each trial's first
     deadline_s: float
     trials: tuple[Trial, ...]
     runs: tuple[Run, ...]  # the most there may be; suite/repeats.py says which are wanted
@@ -133,6 +134,7 @@ def expand(
         turns=suite.turns,
         proof_steps=suite.proof_steps,
         limit=suite.limit,
+        verify_runs=suite.verify_runs,
         deadline_s=suite.deadline_s,
         trials=trials,
         runs=runs,

@@ -16,7 +16,7 @@ from suite.plan import Plan
 from suite.records import Record
 
 NAME = "plan.yaml"
-VERSION = 4
+VERSION = 5
 
 
 @dataclass(frozen=True, kw_only=True)

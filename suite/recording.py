@@ -99,6 +99,8 @@ def measured(done: Attempt, batch_size: int) -> dict[str, Any]:
         "blocks": blocks,
         "steady": events.one(said, "warm").get("steady"),
         "samples_per_s": samples / measured_s if steady else None,
+        "steps": events.one(said, "trained").get("steps"),
+        "optimizer_steps": events.one(said, "trained").get("optimizer_steps"),
         "epochs": tuple(Epoch(**_fields(each, Epoch)) for each in events.of(said, "epoch")),
         "telemetry": telemetry.summarise(done.samples, said, trained=samples) if steady else None,
         "memory": Memory(**_fields(events.one(said, "memory"), Memory)),

@@ -6,12 +6,12 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from suite.closed import Closed
 from suite.errors import ResultsError
@@ -20,9 +20,10 @@ from suite.paths import write_atomically
 from suite.telemetry import Telemetry
 from suite.tracks import Conditions, means
 
-# 6: blocks.monotonic_ns; 5: parity.steps; 4: conditions; 3: measure, repeats, times.total_s;
-# 2: input, data_origin; 1: the first
-SCHEMA_VERSION = 6
+# 7: parity.closing, blocks.loss, optimizer_steps; 6: blocks.monotonic_ns; 5: parity.steps;
+# 4: conditions; 3: measure, repeats, times.total_s; 2: input, data_origin; 1: the first
+SCHEMA_VERSION = 7
+READABLE = (6, 7)
 
 Status = Literal["ok", "failed", "timeout", "oom", "skipped"]
 
@@ -54,6 +55,9 @@ class Block(Closed):
     steps: int
     duration_s: float
     samples_per_s: float
+    step: int | None = None  # how many steps were done at its end
+    loss: float | None = None  # of its last step
+    loss_read_s: float | None = None  # what reading the loss took, after its clock stopped
 
     @property
     def middle_s(self) -> float:
@@ -73,6 +77,8 @@ class Epoch(Closed):
     train_accuracy: float
     test_loss: float
     test_accuracy: float
+    test_samples: int | None = None
+    test_loss_error: float | None = None  # the standard error of test_loss
 
 
 class Memory(Closed):
@@ -81,13 +87,41 @@ class Memory(Closed):
     device_reserved_bytes: int | None = None
 
 
+class Closing(Closed):
+    """The closing proof of one run: its last steps beside the reference, from the same state."""
+
+    proven: bool
+    step: int  # number (from 0) of the first step
+    steps: int = 0  # that were compared
+    draws: int = 0  # of dropout masks that the reference took; 0: the model has no dropout
+    worst: dict[str, float] = Field(
+        default={}
+    )  # quantity (loss, updates, ...) -> largest relative L2 error
+    share: float | None = None  # the largest error as a share of its tolerance
+    duration_s: float | None = None  # of the comparison, the worker's own steps not included
+    reason: str | None = None  # why it is not proven
+
+
 class Parity(Closed):
-    """Whether this very work was proven equal to the reference, and by which certificate."""
+    """Whether this very work was proven equal to the reference: by a certificate made beforehand,
+    and in the runs that end with one, by the closing proof.
+    """
 
     proven: bool
     steps: int | None = None  # that were judged; less than asked for where training is chaos
     certificate: str | None = None
+    closing: Closing | None = None
     reason: str | None = None
+
+    def closed(self, closing: Closing) -> Parity:
+        """With the closing proof of a run."""
+        return self.model_copy(
+            update={
+                "proven": self.proven and closing.proven,
+                "closing": closing,
+                "reason": self.reason or closing.reason,
+            }
+        )
 
 
 class Record(Closed):
@@ -128,6 +162,8 @@ class Record(Closed):
     times: Times = Times()
     blocks: tuple[Block, ...] = ()
     samples_per_s: float | None = None
+    steps: int | None = None  # of training, that the run asked for
+    optimizer_steps: int | None = None  # that were done, as the framework counted them
     epochs: tuple[Epoch, ...] = ()
     memory: Memory = Memory()
     telemetry: Telemetry | None = None
@@ -154,6 +190,16 @@ class Record(Closed):
     def name(self) -> str:
         """That of the run it is the record of (plan.Run.name)."""
         return f"{self.trial_id}-r{self.repeat}"
+
+
+def parity_of(runs: Sequence[Record]) -> Parity:
+    """A trial's: proven where each of its runs is, and one at least has a closing proof."""
+    unproven = next((run.parity for run in runs if not run.parity.proven), None)
+    closed = next((run.parity for run in runs if run.parity.closing), None)
+    if found := unproven or closed:
+        return found
+    reason = "no run of it ended with the closing proof"
+    return runs[0].parity.model_copy(update={"proven": False, "reason": reason})
 
 
 class RunFolder:
@@ -238,7 +284,7 @@ def _read(file: Path) -> Record:
     try:
         values = json.loads(file.read_text(encoding="utf-8"))
         version = values.get("schema_version") if isinstance(values, dict) else None
-        if version != SCHEMA_VERSION:
+        if version not in READABLE:
             raise ResultsError(
                 f"{file}: record of schema version {version}, this is {SCHEMA_VERSION}",
                 hint="read it with the dlsuite that wrote it",

@@ -99,7 +99,7 @@ class Reference:
 
         It begins with the weights as they are, or as a draw of moves (from 1) makes them.
         """
-        framework, variant = which
+        framework = which[0]
         name = f"{precision}-moved{self._ulps:.0f}-{draw}" if draw else precision
         path = home() / "references" / f"{self.key[:16]}-{framework}-{name}.npz"
         if path in self._known:
@@ -107,19 +107,24 @@ class Reference:
         found = None if self.fresh else _read(path, self.prover.steps)
         if found is None:
             self.prover.say(f"computing the reference in {framework}, {name}")
-            trial = replace(
-                self.trial,
-                framework=framework,
-                variant=variant,
-                device="cpu",
-                track=EQUAL,
-                conditions=manifest.conditions(framework, EQUAL, "cpu"),
-            )
-            prover = replace(self.prover, inputs=self.moved(draw)) if draw else self.prover
-            found = prover.tensors(trial, precision, role=f"moved{draw}" if draw else "reference")
+            found = self.computed(which, precision, draw)
             _write(path, found)
         self._known[path] = found
         return found
+
+    def computed(self, which: tuple[str, str], precision: str, draw: int = 0) -> list[Tensors]:
+        """What one of the lowerings computes now, on the CPU."""
+        framework, variant = which
+        trial = replace(
+            self.trial,
+            framework=framework,
+            variant=variant,
+            device="cpu",
+            track=EQUAL,
+            conditions=manifest.conditions(framework, EQUAL, "cpu"),
+        )
+        prover = replace(self.prover, inputs=self.moved(draw)) if draw else self.prover
+        return prover.tensors(trial, precision, role=f"moved{draw}" if draw else "reference")
 
     @property
     def _ulps(self) -> float:

@@ -16,10 +16,14 @@ from suite.manifest import Measure
 from suite.models.layers import Parameter
 from suite.paths import home
 from suite.plan import Trial
+from suite.trial_file import Mode, Start
 from suite.worker.sketch import SIZE, sketch
 
 DEADLINE_S = 3600.0  # of one worker's proof: the largest models take their time in float64
 
+# In mode parity; of the closing proof and of mode replay.
+QUANTITIES = ("logits", "inference", "loss", "gradients", "weights", "statistics")
+OUTCOME = ("loss", "weights", "statistics")
 # "logits" (in training mode), "inference", "loss"; for each parameter "gradients ...",
 # "weights ..." and "updates ..." (the change since the initial weights, in which a wrong optimiser
 # shows first); for each batch norm "statistics ....mean" and "... .variance".
@@ -43,17 +47,27 @@ class Prover:
 
     def tensors(self, trial: Trial, precision: str, *, role: str) -> list[Tensors]:
         """What the worker of `trial` computes in each step; ProofFailed where it does not."""
+        results = self.run(trial, precision, role=role, mode="parity")
+        return [
+            read(results, f"step{step:02d}", QUANTITIES, self.inputs) for step in range(self.steps)
+        ]
+
+    def run(
+        self, trial: Trial, precision: str, *, role: str, mode: Mode, start: Start | None = None
+    ) -> Path:
+        """Run a worker that proves; return the folder of its files, or raise ProofFailed."""
         name = f"{role}-{trial.framework}-{trial.variant}-{trial.track}-{precision}"
         folder = self.work / name
         trial_file.write(
             folder,
             trial,
             self.inputs,
-            mode="parity",
+            mode=mode,
             measure=Measure(),
             cpus=self.engine.host["cpus"],
             precision=precision,
             steps=self.steps,
+            start=start,
         )
         log = home() / "logs" / f"{name}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -68,36 +82,35 @@ class Prover:
         )
         if done.error is not None:
             raise ProofFailed(f"{trial.means}: {done.error.message}")
-        initial = _initial(self.inputs)
-        return [self._step(folder / "results", step, initial) for step in range(self.steps)]
+        return folder / "results"
 
-    def _step(self, results: Path, step: int, initial: Tensors) -> Tensors:
-        model = self.inputs.architecture
-        parameters, statistics = model.parameters(), model.statistics()
-        tensors: Tensors = {}
-        for name in ("logits", "inference", "loss", "gradients", "weights", "statistics"):
-            path = results / f"step{step:02d}_{name}.npy"
-            try:
-                values = np.load(path).astype(np.float64)
-            except (OSError, ValueError) as error:
-                raise ProofFailed(f"{path.name}: {error}") from None
-            if name in ("gradients", "weights"):
-                tensors.update(_named(name, values, parameters))
-            elif name == "statistics":
-                tensors.update(_named(name, values, statistics))
-            else:
-                tensors[name] = values
-        for each in parameters:
-            update = tensors[f"weights {each.name}"] - initial[each.name]
-            tensors[f"updates {each.name}"] = update
-        return tensors
+
+def read(results: Path, prefix: str, quantities: tuple[str, ...], inputs: Inputs) -> Tensors:
+    """The files `<prefix>_<quantity>.npy` of a worker that began with the weights of `inputs`."""
+    parameters, statistics = inputs.architecture.parameters(), inputs.architecture.statistics()
+    tensors: Tensors = {}
+    for name in quantities:
+        path = results / f"{prefix}_{name}.npy"
+        try:
+            values = np.load(path).astype(np.float64)
+        except (OSError, ValueError) as error:
+            raise ProofFailed(f"{path.name}: {error}") from None
+        if name in ("gradients", "weights"):
+            tensors.update(_named(name, values, parameters))
+        elif name == "statistics":
+            tensors.update(_named(name, values, statistics))
+        else:
+            tensors[name] = values
+    for name, before in initial(inputs).items():
+        tensors[f"updates {name}"] = tensors[f"weights {name}"] - before
+    return tensors
 
 
 def sketch_sizes(parameters: tuple[Parameter, ...]) -> list[int]:
     return [min(parameter.size, SIZE) for parameter in parameters]
 
 
-def _initial(inputs: Inputs) -> Tensors:
+def initial(inputs: Inputs) -> Tensors:
     """The sketch of each parameter's initial weights."""
     parameters = inputs.architecture.parameters()
     stops = np.cumsum([parameter.size for parameter in parameters])

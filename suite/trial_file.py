@@ -14,7 +14,7 @@ from suite.plan import Trial
 from suite.tracks import Conditions
 from suite.worker.protocol import SCHEMA_VERSION
 
-Mode = Literal["train", "parity", "limit"]
+Mode = Literal["train", "parity", "replay", "limit"]
 NAME = "trial.json"
 
 
@@ -24,6 +24,16 @@ class Turns:
 
     folder: Path
     workers: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """The state at the end of a timed run, from which mode replay does `steps` steps."""
+
+    state: Path  # the folder that the closing proof wrote
+    first_step: int
+    steps: int
+    draws: int = 1  # times, with other dropout masks each time
 
 
 def make_turns(folder: Path, workers: int) -> Turns:
@@ -47,10 +57,13 @@ def write(
     repeat: int = 0,
     epochs: int = 0,
     steps: int = 0,
+    closing: bool = False,
+    start: Start | None = None,
 ) -> None:
     """Make `folder`, which must not be there, with all that a worker gets.
 
-    `turns` are those of the workers that run at once with it.
+    `turns` are those of the workers that run at once with it; `start` is for mode replay, in which
+    `given.weights` are those of that state.
     """
     work = trial.workload
     optimizer = work.proof_optimizer if mode == "parity" else work.optimizer
@@ -75,10 +88,13 @@ def write(
         "world_size": 1,
         "rendezvous": None,
         "epochs": epochs,
-        "steps": steps,
+        "steps": start.steps if start else steps,
+        "closing": closing,
+        "first_step": start.first_step if start else 0,
+        "draws": start.draws if start else 1,
         "measure": measure.model_dump(),
         "normalize": given.dataset.normalize.model_dump(),
-        "paths": _paths(given, folder, turns, loads=work.input == "loader"),
+        "paths": _paths(given, folder, turns, start, loads=work.input == "loader"),
     }
     (folder / "results").mkdir(parents=True)
     (folder / NAME).write_text(json.dumps(values, indent=1), encoding="utf-8")
@@ -117,7 +133,9 @@ def _conditions(given: Conditions, cpus: list[int]) -> dict[str, Any]:
     }
 
 
-def _paths(given: Inputs, folder: Path, turns: Turns | None, *, loads: bool) -> dict[str, str]:
+def _paths(
+    given: Inputs, folder: Path, turns: Turns | None, start: Start | None, *, loads: bool
+) -> dict[str, str]:
     paths = {
         "data": given.data,
         "weights": given.weights,
@@ -128,4 +146,6 @@ def _paths(given: Inputs, folder: Path, turns: Turns | None, *, loads: bool) -> 
         paths["images"] = given.images
     if turns:
         paths["turns"] = turns.folder
+    if start:
+        paths["state"] = start.state
     return {name: str(path) for name, path in paths.items()}

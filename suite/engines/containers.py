@@ -19,7 +19,7 @@ from suite.engines.base import EngineLost, OnLine, Outcome, Prepared, Say
 from suite.engines.docker import Container, Daemon, Image
 from suite.engines.probe import Probe
 from suite.engines.spec import OWNER, TRIAL, Settings
-from suite.engines.volumes import UID, Volumes, archive, fetch
+from suite.engines.volumes import UID, Volumes, archive, fetch, send
 from suite.engines.watch import Watch, persist
 from suite.errors import BusyError, EngineError
 from suite.formats.prepared import DESCRIPTION
@@ -267,13 +267,16 @@ class DockerEngine:
         image_id = str(prepared.image_id)
         volumes, folders = self._data(paths["data"], image_id)
         given = {f"{key}.npy": paths[key] for key in ("weights", "order")}
-        inputs = self._volumes.inputs(given, image_id)
-        trial["paths"] = {
-            "data": "/data",
-            "weights": "/inputs/weights.npy",
-            "order": "/inputs/order.npy",
-            "results": "/trial/results",
-        }
+        trial["paths"] = {"data": "/data", "results": "/trial/results"}
+        own: dict[str, Path] = {}  # files that go with the trial's own volume
+        if "state" in paths:
+            own = {f"state/{path.name}": path for path in paths["state"].glob("*.npy")}
+            own |= {f"inputs/{name}": path for name, path in given.items()}
+            trial["paths"]["state"], place = "/trial/state", "/trial/inputs"
+        else:
+            volumes[self._volumes.inputs(given, image_id)] = {"bind": "/inputs", "mode": "ro"}
+            place = "/inputs"
+        trial["paths"] |= {"weights": f"{place}/weights.npy", "order": f"{place}/order.npy"}
         if "images" in paths:
             trial["paths"]["images"] = "/images"
             folders["/images"] = paths["images"]
@@ -287,11 +290,7 @@ class DockerEngine:
             image_id,
             name=unique,
             labels=labels,
-            volumes={
-                **volumes,
-                unique: {"bind": "/trial", "mode": "rw"},
-                inputs: {"bind": "/inputs", "mode": "ro"},
-            },
+            volumes={**volumes, unique: {"bind": "/trial", "mode": "rw"}},
             folders=folders,
             environment=trial["environment"],
             **self._options(),
@@ -300,6 +299,8 @@ class DockerEngine:
             _need_same_data(container, paths["data"])
         text = json.dumps(trial, indent=1).encode()
         container.put("/trial", archive({trial_file.NAME: text, "results/": b""}, uid=UID))
+        if own:
+            send(container, "/trial", own)
         return container
 
 

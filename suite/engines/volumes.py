@@ -64,7 +64,7 @@ class Volumes:
                 self._daemon.make_volume(name, labels)
                 with self._helper(name, image_id) as helper, tempfile.TemporaryFile() as nowhere:
                     if not helper.fetch(f"/data/{COMPLETE}", nowhere):
-                        _send(helper, files)
+                        send(helper, "/data", files)
                         helper.put("/data", archive({COMPLETE: b""}, uid=UID))
                 self._filled.add(name)
         return name
@@ -111,13 +111,16 @@ def archive(entries: Mapping[str, bytes], *, uid: int) -> IO[bytes]:
     return packed
 
 
-def _send(container: Container, files: Files) -> None:
-    """Stream files into /data of a container as one archive, never whole in memory."""
+def send(container: Container, folder: str, files: Files) -> None:
+    """Stream files into a folder of a container as one archive, never whole in memory.
+
+    The folder lies on a volume; a name may have folders in it, which are made.
+    """
     reading, writing = os.pipe()
     with ThreadPoolExecutor(max_workers=1) as pool:
         packing = pool.submit(_pack, os.fdopen(writing, "wb"), files)
         with os.fdopen(reading, "rb") as pipe:
-            container.put("/data", pipe)
+            container.put(folder, pipe)
     packing.result()  # a file that could not be read makes the volume worthless
 
 

@@ -8,7 +8,7 @@ from statistics import median
 
 from suite import stats
 from suite.checks import Doubt, doubts
-from suite.records import Error, Parity, Record, Status
+from suite.records import Error, Parity, Record, Status, parity_of
 from suite.repeats import Enough, enough, spent_s
 from suite.telemetry import Energy
 
@@ -74,7 +74,7 @@ def _trial(runs: list[Record], spent: float) -> TrialSummary:
         host_rss_peak_bytes=max((run.memory.host_rss_peak_bytes or 0 for run in ok), default=0)
         or None,
         energy=_energy(ok),
-        parity=runs[0].parity,
+        parity=parity_of(runs),
         doubts=doubts(runs),
     )
 

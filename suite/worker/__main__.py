@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from . import limit, telemetry, turns
+from . import limit, proof, telemetry, turns
 from .frameworks import load
-from .loop import MODES
+from .loop import train
 from .protocol import Events, Session, Trial, read_weights
 
 
@@ -44,11 +44,18 @@ def _work(trial: Trial, events: Events) -> None:
                 os.sched_setaffinity(0, trial.cpus)
             framework = _load(trial, events)
             session = None if trial.mode == "limit" else _build(trial, framework, events)
+        stepper = None
         if session is None:
             limit.measure(trial, events.emit)
+        elif trial.mode == "train":
+            stepper = train(trial, session, framework.LAYOUT, events.emit)
         else:
-            MODES[trial.mode](trial, session, framework.LAYOUT, events.emit)
-    events.emit("memory", host_rss_peak_bytes=_rss_peak_bytes(), **framework.memory(trial))
+            proof.MODES[trial.mode](trial, session, framework.LAYOUT, events.emit)
+        # Before the closing proof, whose copies of the state are not the framework's memory.
+        events.emit("memory", host_rss_peak_bytes=_rss_peak_bytes(), **framework.memory(trial))
+        if session and stepper and trial.closing:
+            with turns.of(trial):
+                proof.close(trial, session, stepper, framework.LAYOUT, events.emit)
     events.emit("finished")
 
 

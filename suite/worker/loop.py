@@ -1,4 +1,4 @@
-"""What a worker does with a session: training blocks, epochs, and the steps of the parity proof.
+"""Training: timed blocks of steps, and the evaluation at the end of each epoch.
 
 The only file of the worker that reads the clock for a measurement.
 """
@@ -10,15 +10,13 @@ import random
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from . import turns
 from .data import Batches, Split, feed
-from .protocol import Array, Session, Trial, Weights
-from .sketch import sketch
+from .protocol import Array, Session, Trial
 
 Emit = Callable[..., None]
 
@@ -39,10 +37,11 @@ JITTER = 0.5
 class Stepper:
     """Does steps in data order and times them in blocks, from synchronised to synchronised."""
 
-    def __init__(self, session: Session, batch_of: Callable[[int], Any]) -> None:
+    def __init__(self, session: Session, batch_of: Callable[[int], Any], step: int = 0) -> None:
         self._session = session
         self._batch_of = batch_of
-        self.step = 0
+        self.step = step
+        self.step_s = 0.0  # of the last block, on average
         self.loss: Any = None  # of the last step, unread
 
     def block(self, steps: int) -> float:
@@ -55,7 +54,22 @@ class Stepper:
         session.synchronize()
         duration_s = (time.perf_counter_ns() - started) / 1e9
         self.step += steps
+        self.step_s = duration_s / steps
         return duration_s
+
+    def read_loss(self) -> tuple[float, float]:
+        """The loss of the last step, and how long reading it took in seconds.
+
+        After `block` nothing is left to be done, so reading takes next to no time: if it takes
+        long, the device was still at work when the block's clock stopped. Raise ArithmeticError
+        where training has diverged: its speed would mean nothing.
+        """
+        started = time.perf_counter_ns()
+        loss = self._session.read(self.loss)
+        duration_s = (time.perf_counter_ns() - started) / 1e9
+        if not math.isfinite(loss):
+            raise ArithmeticError(f"the loss is not finite after {self.step} steps")
+        return loss, duration_s
 
     def synchronize_s(self) -> float:
         """What it costs to synchronise a device that has nothing to do, in seconds: the median."""
@@ -68,13 +82,17 @@ class Stepper:
         return statistics.median(durations)
 
 
-def train(trial: Trial, session: Session, layout: str, emit: Emit) -> None:
-    """Train for `epochs` whole epochs, and on until the rate is known well enough."""
+def train(trial: Trial, session: Session, layout: str, emit: Emit) -> Stepper:
+    """Train for `epochs` whole epochs, and on until the rate is known well enough.
+
+    Return the stepper, with which the same training goes on.
+    """
     training = Training(trial, session, layout, emit)
     training.first_step()
     while training.steps_left > 0 or not training.rate_is_known():
         training.block()
-    training.check_loss()
+    training.count_steps()
+    return training.stepper
 
 
 class Training:
@@ -83,7 +101,7 @@ class Training:
     def __init__(self, trial: Trial, session: Session, layout: str, emit: Emit) -> None:
         self._trial, self._session, self._layout, self._emit = trial, session, layout, emit
         self._batches = Batches(trial, layout)
-        self._stepper = Stepper(session, feed(trial, session, self._batches))
+        self.stepper = Stepper(session, feed(trial, session, self._batches))
         self._turn = turns.of(trial)
         self._least_s = 0.0  # of a block, for what synchronising costs
         self._block_steps: float = CALIBRATION_STEPS
@@ -99,15 +117,16 @@ class Training:
     def steps_left(self) -> int:
         """Until the last epoch ends; negative when it is over."""
         total: int = self._trial.epochs * self._batches.steps_per_epoch
-        return total - self._stepper.step
+        return total - self.stepper.step
 
     def first_step(self) -> None:
         """The step that compiles, in the frameworks that do; then blocks can be calibrated."""
         with self._turn:
-            self._epoch_s = self._stepper.block(1)
-            synchronize_s = self._stepper.synchronize_s()
+            self._epoch_s = self.stepper.block(1)
+            synchronize_s = self.stepper.synchronize_s()
+            loss, _ = self.stepper.read_loss()
         self._least_s = synchronize_s / SYNCHRONIZE_SHARE
-        self._emit("compiled", first_step_s=self._epoch_s, synchronize_s=synchronize_s)
+        self._emit("compiled", first_step_s=self._epoch_s, synchronize_s=synchronize_s, loss=loss)
         self._end_epoch()
 
     def block(self) -> None:
@@ -115,8 +134,8 @@ class Training:
         lead_in, steps = self._next_steps()
         with self._turn:  # what is said is said in it too, for that computes as well
             if lead_in:
-                self._epoch_s += self._stepper.block(lead_in)
-            self._tell(steps, self._stepper.block(steps))
+                self._epoch_s += self.stepper.block(lead_in)
+            self._tell(steps, self.stepper.block(steps))
         self._end_epoch()
 
     def _next_steps(self) -> tuple[int, int]:
@@ -128,7 +147,7 @@ class Training:
             steps = max(1, math.floor(wanted + self._random.random()))
         if self.steps_left > 0:
             per_epoch = self._batches.steps_per_epoch
-            left = per_epoch - self._stepper.step % per_epoch
+            left = per_epoch - self.stepper.step % per_epoch
             lead_in = min(lead_in, left - 1)
             steps = min(steps, left - lead_in)
         return lead_in, steps
@@ -140,12 +159,15 @@ class Training:
         rate = steps * trial.batch_size / duration_s
         (self._rates if self._warm else self._warmup).append(rate)
         self._measured_s += duration_s if self._warm else 0.0
+        loss, loss_read_s = self.stepper.read_loss()
         self._emit(
             "block" if self._warm else "warmup",
-            step=self._stepper.step,
+            step=self.stepper.step,
             steps=steps,
             duration_s=duration_s,
             samples_per_s=rate,
+            loss=loss,
+            loss_read_s=loss_read_s,
             left_s=self._left_s(rate),
         )
         if not self._warm:
@@ -182,17 +204,17 @@ class Training:
         error = 2 * statistics.stdev(self._rates) / math.sqrt(len(self._rates))
         return error <= measure["relative_error"] * statistics.fmean(self._rates)
 
-    def check_loss(self) -> None:
-        """Raise ArithmeticError where training has diverged: its speed would mean nothing."""
-        if not math.isfinite(self._session.read(self._stepper.loss)):
-            raise ArithmeticError(f"the loss is not finite after {self._stepper.step} steps")
+    def count_steps(self) -> None:
+        """Report the steps asked for, and beside them those that the framework counted."""
+        with self._turn:
+            counted = self._session.step_count()
+        self._emit("trained", steps=self.stepper.step, optimizer_steps=counted)
 
     def _end_epoch(self) -> None:
         """Evaluate, outside the timed blocks, where an epoch that was asked for is over."""
-        step, per_epoch = self._stepper.step, self._batches.steps_per_epoch
+        step, per_epoch = self.stepper.step, self._batches.steps_per_epoch
         if step % per_epoch or self.steps_left < 0:
             return
-        self.check_loss()
         with self._turn:
             accuracy = _accuracy(self._trial, self._session, self._batches, self._layout)
         self._emit("epoch", epoch=step // per_epoch, duration_s=self._epoch_s, **accuracy)
@@ -215,16 +237,20 @@ def _steady(rates: list[float]) -> bool:
     return abs(now - before) <= STEADY_CHANGE * before
 
 
-def _accuracy(trial: Trial, session: Session, batches: Batches, layout: str) -> dict[str, float]:
+def _accuracy(trial: Trial, session: Session, batches: Batches, layout: str) -> dict[str, Any]:
     """Loss and accuracy on the test split and on as many of the first training samples."""
     test = Split(trial, "test", layout)
     samples = len(test.labels)
-    results = {}
+    results: dict[str, Any] = {"test_samples": samples}
     for name, split in {"train": batches.split, "test": test}.items():
         labels = split.labels[:samples]
         logits = _predict(trial, session, split, len(labels))
-        results[f"{name}_loss"] = cross_entropy(logits, labels)
+        losses = cross_entropies(logits, labels)
+        results[f"{name}_loss"] = float(losses.mean())
         results[f"{name}_accuracy"] = float(np.mean(logits.argmax(axis=1) == labels))
+        if name == "test":
+            # Of the mean, by how the samples differ: docs/method.md.
+            results["test_loss_error"] = float(losses.std() / math.sqrt(samples))
     return results
 
 
@@ -237,49 +263,9 @@ def _predict(trial: Trial, session: Session, split: Split, samples: int) -> Arra
     return np.concatenate(parts)[:samples].astype(np.float64)
 
 
-def cross_entropy(logits: Array, labels: Array) -> float:
-    """The mean over the batch of -log softmax(logits)[label]."""
+def cross_entropies(logits: Array, labels: Array) -> Array:
+    """(N,): -log softmax(logits)[label] of each sample."""
     shifted = logits - logits.max(axis=1, keepdims=True)
     log_sum = np.log(np.exp(shifted).sum(axis=1))
-    return float(np.mean(log_sum - shifted[np.arange(len(labels)), labels]))
-
-
-def parity(trial: Trial, session: Session, layout: str, emit: Emit) -> None:
-    """Do `steps` training steps and write all that must agree, one set of files for each step.
-
-    `step<NN>_inference.npy` (N, classes), `_logits.npy` (the same in training mode) and
-    `_gradients.npy` before the step, `_loss.npy` as the step returned it, `_weights.npy` and
-    `_statistics.npy` after it; the last three as sketches, one after the other.
-    """
-    batches = Batches(trial, layout)
-    results = Path(trial.paths["results"])
-    for step in range(trial.steps):
-        inputs, labels = batches.at(step)
-        inference = session.logits(inputs)
-        logits, gradients = session.gradients(inputs, labels)
-        loss = session.read(session.train_step(session.put(inputs, labels)))
-        tensors = {
-            "inference": inference,
-            "logits": logits,
-            "loss": loss,
-            "gradients": _sketches(trial.parameters, gradients),
-            "weights": _sketches(trial.parameters, session.weights()),
-            "statistics": _sketches(trial.statistics, session.statistics()),
-        }
-        for name, values in tensors.items():
-            np.save(results / f"step{step:02d}_{name}.npy", np.asarray(values))
-        emit("parity", step=step, loss=loss)
-
-
-def _sketches(named: list[dict[str, Any]], tensors: Weights) -> Array:
-    """The sketches of the tensors that are `named`, in that order, one after the other."""
-    parts = []
-    for each in named:
-        tensor = tensors[each["name"]]
-        if list(tensor.shape) != each["shape"]:
-            raise ValueError(f"{each['name']} has shape {tensor.shape}, not {each['shape']}")
-        parts.append(sketch(tensor))
-    return np.concatenate(parts) if parts else np.zeros(0)
-
-
-MODES: dict[str, Callable[[Trial, Session, str, Emit], None]] = {"train": train, "parity": parity}
+    losses: Array = log_sum - shifted[np.arange(len(labels)), labels]
+    return losses

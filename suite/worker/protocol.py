@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 Array = NDArray[Any]
 Weights = dict[str, Array]
@@ -50,6 +50,9 @@ class Trial:
     rendezvous: str | None
     epochs: int
     steps: int
+    closing: bool  # mode train: end with the closing proof
+    first_step: int  # mode replay: the step of the order that the state in paths.state is before
+    draws: int  # mode replay: how often to do the steps, each time with other dropout masks
     measure: dict[str, float]
     normalize: dict[str, list[float]]
     paths: dict[str, str]
@@ -95,6 +98,16 @@ def _without_dropout(layers: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return kept
 
 
+@dataclass(frozen=True)
+class State:
+    """All that a training step depends on besides its batch, in canonical form."""
+
+    weights: Weights
+    statistics: Weights
+    optimizer: dict[str, Weights]  # slot (docs/protocol.md) -> its value for each parameter
+    steps: int  # that the optimiser has done
+
+
 class Session(Protocol):
     """One model on one device: what each module in `frameworks/` provides.
 
@@ -138,6 +151,15 @@ class Session(Protocol):
     def statistics(self) -> Weights:
         """A copy of the running means and variances of the batch norms, as they are now."""
 
+    def optimizer_state(self) -> dict[str, Weights]:
+        """A copy of the optimiser's slots (docs/protocol.md), as they are now; none for SGD."""
+
+    def step_count(self) -> int:
+        """How many steps the optimiser has done, as the framework itself counts them."""
+
+    def restore(self, state: State) -> None:
+        """Continue from this state; only the frameworks of the reference need it."""
+
 
 class Events:
     """Appends events to `events.jsonl` and mirrors them on what was standard output.
@@ -165,12 +187,20 @@ class Events:
 
 def read_weights(trial: Trial) -> Weights:
     """The initial weights by name, from one flat float32 vector in the order of the parameters."""
-    flat = np.load(trial.paths["weights"])
-    stops = np.cumsum([np.prod(parameter["shape"]) for parameter in trial.parameters])
-    if flat.size != stops[-1]:
-        path = trial.paths["weights"]
-        raise ValueError(f"{path} holds {flat.size} values, the parameters need {stops[-1]}")
+    return read_flat(Path(trial.paths["weights"]), trial.parameters)
+
+
+def read_flat(path: Path, named: list[dict[str, Any]]) -> Weights:
+    """The tensors that are `named`, from one file that holds them one after the other.
+
+    Raise ValueError where the file has another number of values.
+    """
+    flat = np.load(path)
+    stops = np.cumsum([np.prod(each["shape"]) for each in named], dtype=int)
+    needed = stops[-1] if len(stops) else 0
+    if flat.size != needed:
+        raise ValueError(f"{path} holds {flat.size} values, the parameters need {needed}")
     return {
-        parameter["name"]: part.reshape(parameter["shape"])
-        for parameter, part in zip(trial.parameters, np.split(flat, stops[:-1]))
+        each["name"]: part.reshape(each["shape"])
+        for each, part in zip(named, np.split(flat, stops[:-1]))
     }

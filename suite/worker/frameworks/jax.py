@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -11,11 +11,19 @@ from flax import nnx
 from jax import numpy as jnp
 
 from ..layouts import to_canonical, to_channels_last
-from ..protocol import Array, Trial, Weights
+from ..protocol import Array, State, Trial, Weights
 from . import jax_device
 from .jax_layers import PATHS, Model, series
 
 LAYOUT = "NHWC"
+
+# The names by which Optax's states keep the slots.
+SLOTS = {
+    "sgd": {},
+    "momentum": {"velocity": "trace"},
+    "adam": {"first_moment": "mu", "second_moment": "nu"},
+    "rmsprop": {"second_moment": "nu"},
+}
 
 Tree = dict[str, Any]  # nested: layer -> part of it -> ... -> array
 
@@ -44,6 +52,7 @@ class Session:
         # Running statistics, which Flax makes in float32 whatever the rest is, and chance's state.
         self._rest = jax.tree.map(self._in_precision, nnx.to_pure_dict(rest))
         self._optimizer = _optimizer(trial)
+        self._slots = SLOTS[trial.optimizer["name"]]
         self._state = self._optimizer.init(self._params)
         # Donation saves memory on an accelerator; on the CPU it only delays the dispatch (1 %).
         donated = () if trial.device == "cpu" else (0, 1, 2)
@@ -83,6 +92,28 @@ class Session:
             moment = self._rest[layer]["var" if role == "variance" else "mean"]
             found[each["name"]] = np.array(moment)
         return found
+
+    def optimizer_state(self) -> dict[str, Weights]:
+        return {
+            slot: self._canonical(optax.tree.get(self._state, own))
+            for slot, own in self._slots.items()
+        }
+
+    def step_count(self) -> int:
+        return int(optax.tree.get(self._state, "count"))
+
+    def restore(self, state: State) -> None:
+        self._params = self._load(to_channels_last(self._trial, state.weights))
+        for name, values in state.statistics.items():
+            layer, role = name.split(".")
+            moment = "var" if role == "variance" else "mean"
+            self._rest[layer][moment] = jnp.array(values, self._trial.precision)
+        slots = {
+            own: self._load(to_channels_last(self._trial, state.optimizer[slot]))
+            for slot, own in self._slots.items()
+        }
+        count = jnp.array(state.steps, jnp.int32)
+        self._state = optax.tree.set(self._state, count=count, **slots)
 
     def _in_precision(self, values: Any) -> Any:
         is_float = jnp.issubdtype(values.dtype, jnp.floating)
@@ -139,11 +170,24 @@ def _optimizer(trial: Trial) -> optax.GradientTransformation:
     how = trial.optimizer
     name, rate = how["name"], how["learning_rate"]
     if name == "sgd":
-        return optax.sgd(rate)
+        return optax.chain(optax.sgd(rate), _counted())
     if name == "momentum":
-        return optax.sgd(rate, momentum=how["momentum"])
-    if name == "adam":
+        return optax.chain(optax.sgd(rate, momentum=how["momentum"]), _counted())
+    if name == "adam":  # which counts its own
         return optax.adam(rate, b1=how["beta1"], b2=how["beta2"], eps=how["epsilon"])
     if name == "rmsprop":
-        return optax.rmsprop(rate, decay=how["decay"], eps=how["epsilon"], eps_in_sqrt=True)
+        own = optax.rmsprop(rate, decay=how["decay"], eps=how["epsilon"], eps_in_sqrt=True)
+        return optax.chain(own, _counted())
     raise NotImplementedError(f"JAX module has no optimizer {name!r}")
+
+
+class Counted(NamedTuple):
+    count: Any
+
+
+def _counted() -> optax.GradientTransformation:
+    """Leaves the updates as they are, and counts them."""
+    return optax.GradientTransformation(
+        lambda params: Counted(jnp.zeros([], jnp.int32)),
+        lambda updates, state, params=None: (updates, Counted(state.count + 1)),
+    )

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..layouts import to_canonical, to_channels_last
-from ..protocol import Array, Trial, Weights
+from ..protocol import Array, State, Trial, Weights
 from . import VARIANT
 
 BACKEND = os.environ.get(VARIANT, "tensorflow")
@@ -27,6 +27,13 @@ from . import keras_layers  # noqa: E402
 
 backend = importlib.import_module(f".keras_{BACKEND}", __package__)
 
+# Where the optimisers keep their slots.
+SLOTS = {
+    "sgd": {},
+    "momentum": {"velocity": "momentums"},
+    "adam": {"first_moment": "_momentums", "second_moment": "_velocities"},
+    "rmsprop": {"second_moment": "_velocities"},
+}
 # Keras's own default on every backend; PyTorch then computes in its channels-last memory. Which
 # is faster there goes by the model: on two cores of a CPU LeNet was, a deeper one was not.
 LAYOUT = "NHWC"
@@ -100,6 +107,26 @@ class Session:
         self._trainer.settle()
         return {name: np.array(variable) for name, variable in self._statistics.items()}
 
+    def optimizer_state(self) -> dict[str, Weights]:
+        self._trainer.settle()
+        how, optimizer = self._trial.optimizer, self._model.optimizer
+        places = [variable.path for variable in optimizer._trainable_variables]
+        found = {}
+        for slot, own in SLOTS[how["name"]].items():
+            values = dict(zip(places, getattr(optimizer, own)))
+            found[slot] = self._canonical(values)
+        # Keras's velocity has the learning rate in it, and points to where the weight goes.
+        if "velocity" in found:
+            found["velocity"] = {n: v / -how["learning_rate"] for n, v in found["velocity"].items()}
+        return found
+
+    def step_count(self) -> int:
+        self._trainer.settle()
+        return int(np.array(self._model.optimizer.iterations))
+
+    def restore(self, state: State) -> None:
+        raise NotImplementedError("Keras is no reference")
+
     def _load(self, weights: Weights) -> None:
         for name, values in weights.items():
             variables = self._variables[name]
@@ -108,11 +135,13 @@ class Session:
             for variable, part in zip(variables, parts):
                 variable.assign(part.reshape(variable.shape))
 
-    def _canonical(self) -> Weights:
+    def _canonical(self, slots: dict[str, Any] | None = None) -> Weights:
+        """The parameters, or with `slots` what is kept there by the path of each variable."""
         self._trainer.settle()
         named = {}
         for name, variables in self._variables.items():
-            parts = [np.array(variable).reshape(self._shapes[name]) for variable in variables]
+            kept = [slots[each.path] for each in variables] if slots else variables
+            parts = [np.array(variable).reshape(self._shapes[name]) for variable in kept]
             named[name] = np.concatenate(parts, axis=-1)
         return to_canonical(self._trial, named)
 

@@ -13,12 +13,19 @@ import numpy as np
 from mxnet import autograd, gluon
 from mxnet.base import _LIB
 
-from ..protocol import Array, Trial, Weights
+from ..protocol import Array, State, Trial, Weights
 from .mxnet_layers import gluon_name, series
 
 T = TypeVar("T")
 
 LAYOUT = "NCHW"
+# The slots in an optimiser's state, in their order there.
+SLOTS = {
+    "sgd": (),
+    "momentum": ("velocity",),
+    "adam": ("first_moment", "second_moment"),
+    "rmsprop": ("second_moment",),
+}
 # MXNet has no other numeric policy than what it reads from these.
 POLICY = (
     "NVIDIA_TF32_OVERRIDE",
@@ -106,6 +113,27 @@ class Session:
 
     def statistics(self) -> Weights:
         return {name: each.data().asnumpy() for name, each in self._statistics.items()}
+
+    def optimizer_state(self) -> dict[str, Weights]:
+        states = self._trainer._updaters[0].states
+        places = {parameter.name: index for index, parameter in enumerate(self._trainer._params)}
+        found: dict[str, Weights] = {}
+        for name, parameter in self._parameters.items():
+            state = states[places[parameter.name]]
+            parts = state if isinstance(state, tuple) else (state,)
+            for slot, part in zip(SLOTS[self._trial.optimizer["name"]], parts):
+                found.setdefault(slot, {})[name] = part.asnumpy()
+        # MXNet's velocity has the learning rate in it, and points to where the weight goes.
+        rate = self._trial.optimizer["learning_rate"]
+        for values in found.get("velocity", {}).values():
+            values /= -rate
+        return found
+
+    def step_count(self) -> int:
+        return int(self._trainer.optimizer.num_update)
+
+    def restore(self, state: State) -> None:
+        raise NotImplementedError("MXNet is no reference")
 
     def _load(self, weights: Weights) -> None:
         for name, values in weights.items():

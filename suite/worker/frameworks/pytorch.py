@@ -8,11 +8,18 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..protocol import Array, Trial, Weights
+from ..protocol import Array, State, Trial, Weights
 from . import pytorch_device
 from .pytorch_layers import BatchNorm, parameter_of, series
 
 LAYOUT = "NCHW"
+# The names by which the optimisers keep their slots.
+SLOTS = {
+    "sgd": {},
+    "momentum": {"velocity": "momentum_buffer"},
+    "adam": {"first_moment": "exp_avg", "second_moment": "exp_avg_sq"},
+    "rmsprop": {"second_moment": "square"},
+}
 SETTINGS = ("cudnn_benchmark",)
 
 
@@ -43,6 +50,11 @@ class Session:
             for name, values in weights.items():
                 self._parameters[name].copy_(torch.from_numpy(values))
         self._optimizer = _optimizer(trial, self._parameters.values())
+        self._slots = SLOTS[trial.optimizer["name"]]
+        # Only Adam counts its steps; this is called after each step that was really done.
+        self._steps = 0
+        self._optimizer.register_step_post_hook(self._count)
+        self._seed = trial.seed
         self._loss = nn.CrossEntropyLoss()
         self._run = torch.compile(self._model) if trial.variant == "compiled" else self._model
 
@@ -90,6 +102,37 @@ class Session:
             found[f"{name}.mean"] = _numpy(norm.running_mean)
             found[f"{name}.variance"] = _numpy(norm.biased_variance())
         return found
+
+    def optimizer_state(self) -> dict[str, Weights]:
+        state, named = self._optimizer.state, self._parameters.items()
+        return {
+            slot: {name: _numpy(state[parameter][own]) for name, parameter in named}
+            for slot, own in self._slots.items()
+        }
+
+    def step_count(self) -> int:
+        state: dict[str, Any] = next(iter(self._optimizer.state.values()), {})
+        return int(state.get("step", self._steps))
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def restore(self, state: State) -> None:
+        for name, values in state.weights.items():
+            self._parameters[name].copy_(torch.from_numpy(values))
+        for name, norm in self._norms.items():
+            moments = (state.statistics[f"{name}.{each}"] for each in ("mean", "variance"))
+            norm.restore(*map(torch.from_numpy, moments))
+        for name, parameter in self._parameters.items():
+            own = self._optimizer.state[parameter]
+            for slot, key in self._slots.items():
+                values = torch.from_numpy(state.optimizer[slot][name])
+                own[key] = torch.empty_like(parameter).copy_(values)
+            if "first_moment" in self._slots:
+                own["step"] = torch.tensor(float(state.steps))
+        torch.manual_seed(self._seed)
+        self._seed += 1  # other dropout masks after the next `restore`
+
+    def _count(self, optimizer: Any, *arguments: Any) -> None:
+        self._steps += 1
 
     def _input(self, inputs: Any) -> torch.Tensor:
         return torch.as_tensor(inputs).to(self._device).contiguous(memory_format=self._memory)

@@ -27,6 +27,10 @@ class BatchNorm(nn.BatchNorm2d):
     def biased_variance(self) -> torch.Tensor:
         return self.running_var / self._excess
 
+    def restore(self, mean: torch.Tensor, biased_variance: torch.Tensor) -> None:
+        self.running_mean.copy_(mean)
+        self.running_var.copy_(biased_variance).mul_(self._excess)
+
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         if self.training:
             return super().forward(images)

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from ..layouts import to_canonical, to_channels_last
-from ..protocol import Array, Trial, Weights
+from ..protocol import Array, State, Trial, Weights
 from . import tensorflow_device
 from .tensorflow_layers import Pass, series
 
@@ -67,6 +67,18 @@ class Session:
     def statistics(self) -> Weights:
         return {name: variable.numpy() for name, variable in self._statistics.items()}
 
+    def optimizer_state(self) -> dict[str, Weights]:
+        return {
+            name: to_canonical(self._trial, dict(zip(self._variables, values)))
+            for name, values in self._optimizer.state().items()
+        }
+
+    def step_count(self) -> int:
+        return int(self._optimizer.steps)
+
+    def restore(self, state: State) -> None:
+        raise NotImplementedError("TensorFlow is no reference")
+
     def _backward(self, inputs: Any, labels: Any, through: Pass) -> tuple[Any, Any, list[Any]]:
         with tf.GradientTape() as tape:
             logits = self._model(inputs, through)
@@ -88,6 +100,8 @@ def _statistic(named: dict[str, Any], trial: Trial) -> Any:
     return tf.Variable(initial(named["shape"], trial.precision), trainable=False)
 
 
+# The protocol's names for the slots.
+SLOTS = {"accum": "velocity", "m": "first_moment", "v": "second_moment", "ms": "second_moment"}
 # The fused kernels under TensorFlow's own optimizers; the slots and numbers that each takes.
 KERNELS: dict[str, tuple[Any, tuple[str, ...], dict[str, str]]] = {
     "sgd": (tf.raw_ops.ResourceApplyGradientDescent, (), {"alpha": "learning_rate"}),
@@ -120,6 +134,8 @@ class Optimizer:
         self._slots = [{s: tf.Variable(tf.zeros_like(v)) for s in slots} for v in variables]
         self._numbers = {key: tf.constant(how[number], dtype) for key, number in numbers.items()}
         self._gradient = "delta" if self._name == "sgd" else "grad"
+        # Counted in the graph, by the function that updates the variables.
+        self.steps = tf.Variable(0, dtype=tf.int64, trainable=False)
         if self._name == "rmsprop":
             self._numbers["momentum"] = tf.constant(0, dtype)
         if self._name == "adam":
@@ -127,7 +143,13 @@ class Optimizer:
             # beta to the power of the step's number
             self._powers = {key: tf.Variable(self._numbers[key]) for key in ("beta1", "beta2")}
 
+    def state(self) -> dict[str, list[Array]]:
+        """Each slot by the protocol's name: its value for each variable, in their order."""
+        names = [name for name in KERNELS[self._name][1] if name in SLOTS]
+        return {SLOTS[name]: [each[name].numpy() for each in self._slots] for name in names}
+
     def apply(self, gradients: list[Any]) -> None:
+        self.steps.assign_add(1)
         numbers = {**self._numbers, **(self._adam_numbers() if self._name == "adam" else {})}
         for variable, slots, gradient in zip(self._variables, self._slots, gradients):
             handles = {name: slot.handle for name, slot in slots.items()}

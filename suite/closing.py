@@ -1,0 +1,183 @@
+"""The closing proof: the last steps of a timed run beside the reference, from the same state.
+
+The worker saves its state after the last timed block and does one or two more steps with the
+function that was timed. The first of the reference's lowerings does the same steps in float64 from
+that state. The rules and their reasons are in docs/method.md.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from suite.engines.base import Engine, Event, Prepared, Say
+from suite.inputs import Inputs
+from suite.judge import Judged, judged, worst
+from suite.parity import tolerance_of
+from suite.plan import Trial
+from suite.records import Closing
+from suite.reference import LOWERINGS, MARGIN, Errors, Reference, compare
+from suite.tensors import OUTCOME, ProofFailed, Prover, Tensors, initial, read
+from suite.trial_file import Start
+from suite.worker.proof import CLOSING
+
+# Root mean square of what float32 loses when it stores a value, as a share of it: half a unit in
+# the last place at most, evenly distributed (2^-24 / sqrt(3)).
+STORED = 2.0**-24 / 3**0.5
+SHOWN = 0.5  # an update whose tolerance is more than this share of it is hidden by rounding
+DRAWS = 4  # of dropout masks
+DRAW_MARGIN = 3  # times the farthest of the draws from the others: so far a framework may be
+DRAW_LENGTH = 2  # times longer than the longest draw, or shorter than the shortest, at most
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replay(Prover):
+    """Runs workers in mode replay; `inputs.weights` are those of the state in `start`."""
+
+    start: Start
+
+    def tensors(self, trial: Trial, precision: str, *, role: str) -> list[Tensors]:
+        """What comes of the steps, for each draw of dropout masks."""
+        results = self.run(trial, precision, role=role, mode="replay", start=self.start)
+        return [
+            read(results, f"draw{draw:02d}", OUTCOME, self.inputs)
+            for draw in range(self.start.draws)
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateReference(Reference):
+    """The reference from the state of one run. It serves that run only, so nothing is cached.
+
+    Its float64 values come from the first lowering alone: the certificate shows that both agree on
+    the model, and a second one would double what the closing proof takes.
+    """
+
+    def _cached(self, which: tuple[str, str], precision: str, draw: int = 0) -> list[Tensors]:
+        path = Path(f"{which[0]}-{precision}-{draw}")
+        if path not in self._known:
+            self._known[path] = self.computed(which, precision, draw)
+        return self._known[path]
+
+    @property
+    def tensors(self) -> list[Tensors]:
+        return self._cached(LOWERINGS[0], "float64")
+
+
+def prove(
+    engine: Engine,
+    prepared: dict[str, Prepared],
+    trial: Trial,
+    inputs: Inputs,
+    results: Path,
+    event: Event,
+    *,
+    work: Path,
+    say: Say,
+) -> Closing:
+    """Judge the closing proof that a worker left in `results` and told of in `event`.
+
+    `prepared` must hold the reference's frameworks.
+    """
+    started_s = time.monotonic()
+    state = results / CLOSING
+    dropout = any(layer.kind == "dropout" for layer in inputs.architecture.leaves())
+    start = Start(
+        state=state,
+        first_step=event["step"],
+        steps=event["steps"],
+        draws=DRAWS if dropout else 1,
+    )
+    closing = Closing(
+        proven=False,
+        step=start.first_step,
+        steps=start.steps,
+        draws=start.draws if dropout else 0,
+    )
+    say(f"proving the last steps of {trial.means} on {trial.workload.model}")
+    try:
+        with tempfile.TemporaryDirectory(prefix="closing-", dir=work) as place:
+            prover = Replay(
+                engine=engine,
+                prepared=prepared,
+                inputs=replace(inputs, weights=state / "weights.npy"),
+                steps=start.steps,
+                work=Path(place),
+                say=say,
+                start=start,
+            )
+            found = read(state, "after", OUTCOME, prover.inputs)
+            reference = StateReference(prover=prover, trial=trial, key="")
+            judge = _beside_draws if dropout else _beside_reference
+            judgement = judge(found, reference, tolerance_of(trial))
+    except ProofFailed as error:
+        return closing.model_copy(update={"reason": f"closing proof: {error}"})
+    reason = judgement.verdict or (None if dropout else _hidden(judgement))
+    return closing.model_copy(
+        update={
+            "proven": reason is None,
+            "reason": f"closing proof: {reason}" if reason else None,
+            "worst": worst(judgement.errors),
+            "share": judgement.share,
+            "duration_s": time.monotonic() - started_s,
+        }
+    )
+
+
+def _beside_reference(found: Tensors, reference: StateReference, tolerance: float) -> Judged:
+    """By the rules of the certificate. An update is the difference of two stored weights."""
+    expected = reference.tensors
+    least = _stored(reference, expected[0])
+    raised = {name: value for name, value in least.items() if value > tolerance}
+    return judged(compare([found], expected), reference, tolerance, least=[raised])
+
+
+def _stored(reference: StateReference, expected: Tensors) -> dict[str, float]:
+    """What float32 loses of each update by storing the weight after each step, with the margin."""
+    prover = reference.prover
+    assert isinstance(prover, Replay)
+    losses = {}
+    for name, before in initial(prover.inputs).items():
+        update = np.linalg.norm(expected[f"updates {name}"])
+        lost = STORED * np.linalg.norm(before) * prover.start.steps**0.5
+        losses[f"updates {name}"] = float(MARGIN * lost / update) if update else float("inf")
+    return losses
+
+
+def _beside_draws(found: Tensors, reference: StateReference, tolerance: float) -> Judged:
+    """Where dropout draws masks at random, no two steps are alike: the run's must lie among
+    several of the reference's, no farther from their mean than three times the farthest of them
+    is from the mean of the others, and about as long.
+    """
+    draws = reference.computed(LOWERINGS[0], reference.trial.workload.precision)
+    stored = _stored(reference, draws[0])
+    errors, raised = {}, {}
+    for name, value in found.items():
+        each = np.stack([draw[name] for draw in draws])
+        center = each.mean(axis=0)
+        scale = float(np.linalg.norm(center)) or 1.0
+        error = float(np.linalg.norm(value - center)) / scale
+        # The distance of draw i from the mean of the others is n / (n - 1) of that from all.
+        farthest = np.linalg.norm(each - center, axis=-1 if center.ndim else 0)
+        spread = float(np.max(farthest)) * len(draws) / (len(draws) - 1) / scale
+        errors[name] = error if _as_long(value, each) else float("inf")
+        raised[name] = max(tolerance, DRAW_MARGIN * spread, stored.get(name, 0.0))
+    return Judged(errors=[errors], raised=[raised], tolerance=tolerance)
+
+
+def _as_long(value: np.ndarray, draws: np.ndarray) -> bool:
+    length, lengths = np.linalg.norm(value), np.linalg.norm(draws.reshape(len(draws), -1), axis=1)
+    return bool(lengths.min() / DRAW_LENGTH <= length <= lengths.max() * DRAW_LENGTH)
+
+
+def _hidden(judgement: Judged) -> str | None:
+    """Why the updates show nothing: all are so small that float32 cannot hold them."""
+    tolerances: Errors = judgement.raised or [{}]
+    updates = [name for name in judgement.errors[0] if name.startswith("updates")]
+    if any(tolerances[0].get(name, 0.0) < SHOWN for name in updates):
+        return None
+    return "training has come to rest: all updates are lost in float32's rounding of the weights"
