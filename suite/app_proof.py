@@ -8,9 +8,11 @@ from dataclasses import replace
 from suite import inputs, owners, selftest
 from suite.app_run import plan_of, progress, working
 from suite.engines.choice import Wanted
+from suite.engines.containers import faulty_containers
 from suite.engines.venv import VenvEngine
 from suite.errors import ParityFailed, UsageError
-from suite.manifest import PROOF_STEPS
+from suite.inputs import Inputs
+from suite.manifest import PROOF_STEPS, Workload
 from suite.owners import IfBusy
 from suite.paths import home
 from suite.plan import Plan, Trial
@@ -80,31 +82,35 @@ def _name(trial: Trial) -> str:
     return f"{trial.means} on {trial.workload.model}"
 
 
-def self_test(*, frameworks: list[str], if_busy: IfBusy) -> None:
+def self_test(*, frameworks: list[str], wanted: Wanted, if_busy: IfBusy) -> None:
     """Plant the faults and print what came of each; ParityFailed where one is not caught, or
     where there is an alarm without one.
     """
-    workload = selftest.WORKLOAD
     plan = plan_of("all", frameworks=frameworks, device="cpu")
-    trials = [*dict.fromkeys(replace(trial, workload=workload) for trial in plan.trials)]
-    wanted = Wanted(engine="venv")
     with (
         progress() as live,
         working(wanted, plan.frameworks, live, owner=owners.new_id(), if_busy=if_busy) as (
-            _,
+            engine,
             runner,
         ),
     ):
         prepared = runner.prepared(plan.frameworks)
+        known = tuple(trial for trial in plan.trials if trial.framework in prepared)
+
+        def files(workload: Workload, name: str) -> Inputs:
+            return inputs.obtain(workload, seed=1, place=runner.work / name, say=live.say)
+
         test = selftest.SelfTest(
-            make_engine=VenvEngine,
+            engine=engine,
             prepared=prepared,
-            inputs=inputs.obtain(workload, seed=1, place=runner.work / "inputs", say=live.say),
+            make_engine=faulty_containers if engine.name == "docker" else VenvEngine,
+            inputs=files(selftest.WORKLOAD, "inputs"),
+            run_inputs=files(selftest.RUN_WORKLOAD, "run-inputs"),
             work=runner.work,
             say=live.say,
         )
         try:
-            findings = [*test.run([trial for trial in trials if trial.framework in prepared])]
+            findings = [*test.run(replace(plan, trials=known))]
         except ProofFailed as error:
             raise ParityFailed(str(error), hint="dlsuite doctor") from None
     table.console().print(selftest_table.render(findings))

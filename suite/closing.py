@@ -116,11 +116,11 @@ def prove(
             judgement = judge(found, reference, tolerance_of(trial))
     except ProofFailed as error:
         return closing.model_copy(update={"reason": f"closing proof: {error}"})
-    reason = judgement.verdict or (None if dropout else _hidden(judgement))
+    reason = judgement.excess(0) or (None if dropout else _hidden(judgement))
     return closing.model_copy(
         update={
             "proven": reason is None,
-            "reason": f"closing proof: {reason}" if reason else None,
+            "reason": f"closing proof at step {start.first_step}: {reason}" if reason else None,
             "worst": worst(judgement.errors),
             "share": judgement.share,
             "duration_s": time.monotonic() - started_s,

@@ -37,8 +37,9 @@ class Execution:
     engine: Engine
     progress: Progress
     prepared: Callable[[Trial], Prepared | Refusal]
-    reference: Callable[[], dict[str, Prepared]]  # its frameworks; ProofFailed where it has none
-    measure_limit: Callable[[], limit.Limit]  # once more
+    # The engine of the reference and its frameworks; ProofFailed where they cannot be had.
+    reference: Callable[[], tuple[Engine, dict[str, Prepared]]]
+    measure_limit: Callable[[], limit.Limit] | None  # once more; None: there is no limit to keep
     work: Path
     plan: Plan
     given: dict[Workload, Inputs]
@@ -96,7 +97,7 @@ class Execution:
         the limit may have been measured in a slow moment, so it is measured once more.
         """
         reached = limit.read(self.folder.path)
-        if reached and plausible.beyond(record, reached):
+        if reached and self.measure_limit and plausible.beyond(record, reached):
             reached = limit.larger(reached, self.measure_limit())
             with self.folder.writing(limit.NAME):
                 limit.write(self.folder.path, reached)
@@ -111,12 +112,12 @@ class Execution:
         if not event:
             return Closing(proven=False, step=0, reason="the worker made no closing proof")
         try:
-            reference = self.reference()
+            engine, prepared = self.reference()
         except ProofFailed as error:
             return Closing(proven=False, step=event["step"], reason=f"closing proof: {error}")
         return closing.prove(
-            self.engine,
-            reference,
+            engine,
+            prepared,
             run.trial,
             self.given[run.trial.workload],
             self._folder(run) / "results",

@@ -117,10 +117,14 @@ class Recipe:
 class Images:
     """The images on one engine; safe to use from several threads."""
 
-    def __init__(self, daemon: Daemon, *, locks: Path = LOCKS, worker: Path = WORKER) -> None:
+    def __init__(
+        self, daemon: Daemon, *, locks: Path = LOCKS, worker: Path = WORKER, named: bool = True
+    ) -> None:
+        """Where they are not `named`, what is built does not take the name for people."""
         self.daemon = daemon
         self._locks = locks
         self._worker = worker
+        self._named = named
         self._base_lock = threading.Lock()
         self._stopped = threading.Event()
 
@@ -200,7 +204,8 @@ class Images:
                 f"the image of {recipe.manifest.title} cannot be built: {heard.error or reason}",
                 hint=f"see {log}; behind a proxy see docs/containers.md",
             )
-        self.daemon.tag(built.image_id, recipe.tag)
+        if self._named:
+            self.daemon.tag(built.image_id, recipe.tag)
         return built
 
     def _need_base(self, recipe: Recipe, say: Say) -> None:

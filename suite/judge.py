@@ -29,11 +29,17 @@ class Judged:
         """Which tensor first goes beyond its tolerance, and by how much; None where none does."""
         if not self.errors:
             return "float32 itself loses the logits in the first step: nothing can be shown"
-        for step, tensors in enumerate(self.errors):
-            for name, error in tensors.items():
-                tolerance = self._tolerance(step, name)
-                if not error <= tolerance:
-                    return f"step {step}: {name} is off by {error:.1e}, more than {tolerance:.0e}"
+        for step in range(len(self.errors)):
+            if excess := self.excess(step):
+                return f"step {step}: {excess}"
+        return None
+
+    def excess(self, step: int) -> str | None:
+        """Which tensor of a step first goes beyond its tolerance, and by how much."""
+        for name, error in self.errors[step].items():
+            tolerance = self._tolerance(step, name)
+            if not error <= tolerance:
+                return f"{name} is off by {error:.1e}, more than {tolerance:.0e}"
         return None
 
     @property

@@ -56,7 +56,7 @@ class Runner:
             engine=self._engine,
             progress=self._progress,
             prepared=self._prepare_for,
-            reference=lambda: self.prepared(()),
+            reference=lambda: (self._engine, self.prepared(())),
             measure_limit=lambda: self.measure_limit(plan, prepared_inputs),
             work=self.work,
             plan=plan,

@@ -41,14 +41,17 @@ class DockerEngine:
         *,
         worker: Path = WORKER,
         locks: Path = LOCKS,
+        named: bool = True,
     ) -> None:
         self.settings = settings or Settings()
         self.worker_sha256 = tree_sha256(worker)
         self._owner = owner
         self._worker = worker
         self._locks = locks
+        self._named = named  # whether images that are built take the name for people
         self._running: set[Container] = set()
         self._stopped = False
+        self.prepared_images: set[str] = set()
         self._image_id: str | None = None  # any of ours that is there, to look at the machine
 
     def __enter__(self) -> Self:
@@ -57,7 +60,7 @@ class DockerEngine:
         labels = {OWNER: self._owner}
         self._volumes = Volumes(self.daemon, self._owner, labels)
         self._probe = Probe(self.daemon, self._owner, labels)
-        self.images = Images(self.daemon, locks=self._locks, worker=self._worker)
+        self.images = Images(self.daemon, locks=self._locks, worker=self._worker, named=self._named)
         if self.settings.gpus:
             self._probe.need_gpus(self._gpus)
         return self
@@ -126,6 +129,7 @@ class DockerEngine:
         recipe = self.images.recipe(manifest, self.kind)
         image = self.images.ready(recipe, say)
         self._image_id = image.image_id
+        self.prepared_images.add(image.image_id)
         return Prepared(
             framework=manifest.name, lock_sha256=sha256(recipe.lock), image_id=image.image_id
         )
@@ -315,6 +319,18 @@ def _need_same_data(container: Container, data: Path) -> None:
             f"{data} is not the same on the engine's machine, which is another",
             hint="have the same folder at the same place there, or run dlsuite there",
         )
+
+
+@contextmanager
+def faulty_containers(worker: Path) -> Iterator[DockerEngine]:
+    """An engine whose images hold another worker than ours; they go when it ends."""
+    owner = owners.new_id()
+    with owners.owning(owner), DockerEngine(owner, worker=worker, named=False) as engine:
+        try:
+            yield engine
+        finally:
+            for image_id in engine.prepared_images:
+                engine.daemon.remove_image(image_id)
 
 
 def remove_all(daemon: Daemon, labels: dict[str, str]) -> int:
