@@ -10,6 +10,7 @@ from suite.manifest import PROOF_STEPS
 from suite.records import Record, parity_of
 
 FEW_RUNS = 3
+STILL_BLOCKS = 5
 HIGH_SPREAD = 0.05
 BUSY_CORES = 0.25  # of others than the worker, in the mean over its blocks
 SAMPLER_SHARE = 0.005  # of the cores, that the telemetry may take
@@ -41,6 +42,11 @@ def _doubts(runs: Sequence[Record]) -> Iterator[Doubt]:
     elif (parity.steps or 0) < PROOF_STEPS:
         hint = "run without --proof-steps; docs/method.md says when that shows no more"
         yield Doubt("proven over few steps", f"{parity.steps}", hint)
+    still = next((each for each in map(_still, runs) if each is not None), None)
+    if still is not None:
+        detail = f"{still:.3g} at the end of {STILL_BLOCKS} blocks"
+        hint = "training has come to rest or does nothing; see the blocks in the record"
+        yield Doubt("the loss does not move", detail, hint)
     if len(runs) < FEW_RUNS:
         yield Doubt("too few runs", f"{len(runs)}", f"--repeats {FEW_RUNS} or more")
     unsteady = sum(run.steady is False for run in runs)
@@ -68,6 +74,12 @@ def _doubts(runs: Sequence[Record]) -> Iterator[Doubt]:
         hint = "cpupower frequency-set --governor performance"
         yield Doubt("the CPU's frequency changes", f"governor {governor}", hint)
     yield from _machine(runs)
+
+
+def _still(run: Record) -> float | None:
+    """The loss of the last blocks where all have the very same, to the last bit."""
+    last = [block.loss for block in run.blocks][-STILL_BLOCKS:]
+    return last[0] if len(last) == STILL_BLOCKS and len(set(last)) == 1 else None
 
 
 def _machine(runs: Sequence[Record]) -> Iterator[Doubt]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -215,6 +216,7 @@ class SuiteManifest(Closed):
     measure: Measure = Measure()
 
 
+@cache
 def framework(name: str) -> FrameworkManifest:
     return _named("framework", name, FrameworkManifest)
 

@@ -66,7 +66,7 @@ class Plan:
     turns: bool
     proof_steps: int
     limit: bool
-    verify_runs: bool  # every run ends with the closing proof, not only each trial's first
+    verify_runs: bool = False  # every run ends with the closing proof, not only the first
     deadline_s: float
     trials: tuple[Trial, ...]
     runs: tuple[Run, ...]  # the most there may be; suite/repeats.py says which are wanted

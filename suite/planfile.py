@@ -16,7 +16,8 @@ from suite.plan import Plan
 from suite.records import Record
 
 NAME = "plan.yaml"
-VERSION = 5
+VERSION = 5  # 5: verify_runs
+READABLE = (4, 5)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +46,7 @@ def read(folder: Path) -> Planned:
     path = folder / NAME
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
-        if isinstance(values, dict) and values.get("version") != VERSION:
+        if isinstance(values, dict) and values.get("version") not in READABLE:
             raise ResultsError(
                 f"{path}: plan of version {values.get('version')}, this is {VERSION}",
                 hint="resume it with the dlsuite that began it",

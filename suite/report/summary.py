@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from suite import stats
+from suite import agreement, stats
 from suite.checks import Doubt, doubts
 from suite.records import Error, Parity, Record, Status, parity_of
 from suite.repeats import Enough, enough, spent_s
@@ -50,13 +50,13 @@ def summarise(records: Iterable[Record]) -> list[TrialSummary]:
     for record in records:
         trials.setdefault(record.trial_id, []).append(record)
     spent = spent_s(records)
-    summaries = [
-        _trial(sorted(runs, key=lambda run: run.repeat), spent) for runs in trials.values()
-    ]
+    ordered = {name: sorted(runs, key=lambda run: run.repeat) for name, runs in trials.items()}
+    apart = agreement.warnings(ordered)
+    summaries = [_trial(runs, spent, apart.get(name, ())) for name, runs in ordered.items()]
     return sorted(summaries, key=lambda each: -(each.samples_per_s.median or 0))
 
 
-def _trial(runs: list[Record], spent: float) -> TrialSummary:
+def _trial(runs: list[Record], spent: float, apart: tuple[Doubt, ...]) -> TrialSummary:
     ok = [run for run in runs if run.status == "ok"]
     rates = {run.repeat: run.samples_per_s for run in ok if run.samples_per_s}
     epochs = [run.epochs[-1] for run in ok if run.epochs]
@@ -75,7 +75,7 @@ def _trial(runs: list[Record], spent: float) -> TrialSummary:
         or None,
         energy=_energy(ok),
         parity=parity_of(runs),
-        doubts=doubts(runs),
+        doubts=doubts(runs) + apart,
     )
 
 
