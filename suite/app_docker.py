@@ -54,8 +54,7 @@ def verify(frameworks: list[str], device: str) -> None:
         for recipe in _recipes(engine.images, frameworks, device):
             image = engine.images.current(recipe)
             if image is None:
-                stale = engine.images.stale(recipe)
-                problem = "stale: made of another recipe, base, lock or worker" if stale else "none"
+                problem = engine.images.absence(recipe)
             else:
                 problem = engine.check(recipe, image) or ""
             failed += bool(problem)

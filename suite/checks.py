@@ -36,8 +36,8 @@ def _doubts(runs: Sequence[Record]) -> Iterator[Doubt]:
     first, parity = runs[0], parity_of(runs)
     if not parity.proven:
         hint = f"dlsuite parity --framework {first.framework}"
-        if parity.closing:
-            hint = "docs/method.md says what the closing proof compares; report it"
+        if parity.closing is None or not parity.closing.proven:
+            hint = "run it again; docs/method.md says what the closing proof compares"
         yield Doubt("not proven to be the same work", str(parity.reason), hint)
     elif (parity.steps or 0) < PROOF_STEPS:
         hint = "run without --proof-steps; docs/method.md says when that shows no more"

@@ -12,7 +12,7 @@ from suite.engines import environments, interpreters
 from suite.engines.base import EngineLost
 from suite.engines.docker import Daemon
 from suite.engines.gpus import gives_gpus
-from suite.images import KINDS, Images, Kind
+from suite.images import BASE_VARIABLE, KINDS, Images, Kind
 from suite.manifest import FrameworkManifest
 from suite.paths import LOCKS, home
 from suite.worker import host
@@ -73,12 +73,15 @@ def _image(images: Images, framework: FrameworkManifest, kind: Kind) -> Finding:
     recipe = images.recipe(framework, kind)
     image = images.current(recipe)
     state = "current" if image else images.absence(recipe)
-    note = f"; {framework.cuda_note}" if kind == "cuda" and framework.cuda_note else ""
     device = "" if kind == "cpu" else " --device cuda"
+    step = f"dlsuite images build --framework {framework.name}{device}"
+    if not image and BASE_VARIABLE not in os.environ and "base image" in state:
+        step = f"export {BASE_VARIABLE} as when it was built, or: {step}"
+    note = f"; {framework.cuda_note}" if kind == "cuda" and framework.cuda_note else ""
     return Finding(
         good=image is not None,
         text=f"image {recipe.tag}: {state}{note}",
-        next_step=None if image else f"dlsuite images build --framework {framework.name}{device}",
+        next_step=None if image else step,
     )
 
 

@@ -28,6 +28,9 @@ KINDS: tuple[Kind, ...] = ("cpu", "cuda")
 OURS = {"dlsuite": "image"}
 STAGE = "dlsuite=stage"
 CONTENT, FRAMEWORK, DEVICE = "dlsuite.content", "dlsuite.framework", "dlsuite.device"
+BASE = "dlsuite.base"  # the base image's name; what else it is made of: "dlsuite.made-of.<part>"
+MADE_OF = "dlsuite.made-of."
+BASE_VARIABLE = "DLSUITE_BASE_IMAGE"
 IMAGE_WORKER = "/opt/dlsuite/suite/worker"
 
 # Settings of pip and of a proxy that a build needs and that leave no trace in an image.
@@ -38,7 +41,7 @@ PROXY_ARGUMENTS = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "FTP_PROXY", "ALL_PR
 def base_image() -> str:
     """What the images stand on: $DLSUITE_BASE_IMAGE, or the one in docker/pins.toml."""
     pins = tomllib.loads((LOCKS / "pins.toml").read_text(encoding="utf-8"))
-    return os.environ.get("DLSUITE_BASE_IMAGE") or str(pins["base"]["image"])
+    return os.environ.get(BASE_VARIABLE) or str(pins["base"]["image"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,9 +79,18 @@ class Recipe:
 
         Read once: what is edited while the image is built makes it stale, not nameless.
         """
-        apt = self.lock.with_name("apt.txt")
-        files = (LOCKS / "Dockerfile", self.lock, apt)
-        return digest([self.base_id, *map(sha256, files), tree_sha256(self.worker)])
+        return digest(self.parts.values())
+
+    @cached_property
+    def parts(self) -> dict[str, str]:
+        """What the content is made of: name -> digest."""
+        return {
+            "base image": self.base_id,
+            "recipe": sha256(LOCKS / "Dockerfile"),
+            "lock": sha256(self.lock),
+            "Debian packages": sha256(self.lock.with_name("apt.txt")),
+            "worker": tree_sha256(self.worker),
+        }
 
     @property
     def labels(self) -> dict[str, str]:
@@ -87,7 +99,17 @@ class Recipe:
             CONTENT: self.content_sha256,
             FRAMEWORK: self.framework,
             DEVICE: self.kind,
+            BASE: self.base,
+            **{_label(part): sha for part, sha in self.parts.items()},
         }
+
+    def differences(self, image: Image) -> list[str]:
+        """The parts in which an image differs; none where its labels do not tell."""
+        return [
+            f"base image ({image.labels[BASE]}, now {self.base})" if part == "base image" else part
+            for part, sha in self.parts.items()
+            if image.labels.get(_label(part), sha) != sha
+        ]
 
     def context(self) -> IO[bytes]:
         """The build's context: a tar archive, laid out like the repository."""
@@ -112,6 +134,10 @@ class Recipe:
         for wheel in sorted((LOCKS / "wheels").glob("*.whl")):
             if sha256(wheel) in lock:
                 yield wheel
+
+
+def _label(part: str) -> str:
+    return f"{MADE_OF}{part}".lower().replace(" ", "-")
 
 
 class Images:
@@ -162,8 +188,12 @@ class Images:
         return next((i for i in found if i.labels.get(CONTENT) != recipe.content_sha256), None)
 
     def absence(self, recipe: Recipe) -> str:
-        """In a word, how an image that is not current is missing."""
-        return "stale" if self.stale(recipe) else "not built"
+        """How an image that is not current is missing: stale, with what differs, or not built."""
+        stale = self.stale(recipe)
+        if stale is None:
+            return "not built"
+        differences = recipe.differences(stale)
+        return f"stale: other {', '.join(differences)}" if differences else "stale"
 
     def ready(self, recipe: Recipe, say: Say) -> Image:
         """The current image, built now if there is none; EngineError where it cannot be built."""

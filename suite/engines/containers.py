@@ -155,8 +155,13 @@ class DockerEngine:
         container, volume = self._container(prepared, folder, name)
         image_id = str(prepared.image_id)
 
+        removed = False
+
         def collect() -> None:
-            if not fetch(container, "/trial/results", folder) and outcome.end == "removed":
+            nonlocal removed
+            found = fetch(container, "/trial/results", folder)
+            removed = not found and container.state() is None
+            if removed:
                 self._volumes.collect(volume, "results", folder, image_id)
 
         def remove() -> None:
@@ -166,8 +171,9 @@ class DockerEngine:
         with self._removing(remove), log.open("wb") as stderr, self._counted(container):
             watch = Watch(self.daemon, container, deadline_s, on_line, stderr)
             outcome = watch.until_over()
-            if persist(self.daemon, collect) and outcome.exit_code and outcome.end == "exited":
-                outcome = replace(outcome, end="engine stopped")
+            went_away = persist(self.daemon, collect)
+            if outcome.exit_code and outcome.end == "exited" and (removed or went_away):
+                outcome = replace(outcome, end="removed" if removed else "engine stopped")
         taken_s = time.monotonic() - begun
         return replace(
             outcome,

@@ -29,7 +29,9 @@ from suite.errors import EngineError
 
 NO_ENGINE = "start Docker, or set DOCKER_HOST; --engine venv needs neither"
 POLL_S = 0.02
+CONFLICT = 409
 TIMEOUT_S = 60  # of one request; streams have none
+REMOVAL_S = 20.0  # at most, for a container's removal, after which its volumes are free
 Labels = dict[str, str]
 Chunk = tuple[bytes | None, bytes | None]  # of standard output and standard error
 T = TypeVar("T")
@@ -112,12 +114,18 @@ class Container:
         self.labels: Labels = sdk.labels
 
     def state(self) -> State | None:
-        with _speaking():
-            try:
-                self._sdk.reload()
-            except NotFound:
-                return None
-        state: dict[str, Any] = self._sdk.attrs["State"]
+        """None where it is gone; of one that is being removed the end of that is awaited."""
+        end = time.monotonic() + REMOVAL_S
+        while True:
+            with _speaking():
+                try:
+                    self._sdk.reload()
+                except NotFound:
+                    return None
+            state: dict[str, Any] = self._sdk.attrs["State"]
+            if state["Status"] not in ("removing", "dead") or time.monotonic() >= end:
+                break
+            time.sleep(POLL_S)
         return State(
             status=state["Status"],
             exit_code=state["ExitCode"],
@@ -168,12 +176,19 @@ class Container:
 
     def fetch(self, path: str, into: IO[bytes]) -> bool:
         """Write a tar archive of a file or folder to `into`; False where there is none."""
-        with _speaking():
-            try:
-                chunks, _ = self._sdk.get_archive(path)
-            except NotFound:
+        try:
+            with _speaking():
+                try:
+                    chunks, _ = self._sdk.get_archive(path)
+                except NotFound:
+                    return False
+                into.writelines(chunks)
+        except EngineLost:
+            raise
+        except EngineError:
+            if self.state() is None:  # somebody removed it meanwhile
                 return False
-            into.writelines(chunks)
+            raise
         return True
 
     def kill(self) -> None:
@@ -182,7 +197,7 @@ class Container:
             try:
                 self._sdk.kill()
             except APIError as error:
-                if error.status_code not in (404, 409):
+                if error.status_code not in (404, CONFLICT):
                     raise
 
     def remove(self) -> None:
@@ -192,7 +207,7 @@ class Container:
             except NotFound:
                 return
             except APIError as error:
-                if error.status_code != 409:  # another client is removing it
+                if error.status_code != CONFLICT:  # another client is removing it
                     raise
 
 
@@ -272,12 +287,20 @@ class Daemon:
         return {each.name: each.attrs.get("Labels") or {} for each in found}
 
     def remove_volume(self, name: str) -> None:
-        """No error where it is gone."""
-        with _speaking():
-            try:
-                self._client.api.remove_volume(name, force=True)
-            except NotFound:
-                return
+        """No error where it is gone. The engine may not have let go of it yet."""
+        end = time.monotonic() + REMOVAL_S
+        while True:
+            with _speaking():
+                try:
+                    self._client.api.remove_volume(name, force=True)
+                except NotFound:
+                    return
+                except APIError as error:
+                    if error.status_code != CONFLICT or time.monotonic() >= end:
+                        raise
+                else:
+                    return
+            time.sleep(POLL_S)
 
     def image(self, reference: str) -> Image | None:
         with _speaking():
