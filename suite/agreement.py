@@ -43,10 +43,13 @@ def _last_epoch(runs: Sequence[Record]) -> Epoch | None:
 
 
 def _apart(name: str, epochs: Mapping[str, Epoch]) -> str | None:
-    """By how much a trial is off the median of the others; None where chance explains it."""
+    """By how much a trial is off the median of all; None where chance explains it.
+
+    Of two, each is compared with the other: none is known to be right.
+    """
     own = epochs[name]
-    others = [epoch for other, epoch in epochs.items() if other != name]
-    if not others or not own.test_samples:
+    others = [e for other, e in epochs.items() if other != name or len(epochs) != 2]
+    if not own.test_samples:
         return None
     accuracy = median(epoch.test_accuracy for epoch in others)
     loss = median(epoch.test_loss for epoch in others)
@@ -54,7 +57,7 @@ def _apart(name: str, epochs: Mapping[str, Epoch]) -> str | None:
     # Of a share of right answers, each of them right by chance; not 0 where all are right.
     variance = max(accuracy * (1 - accuracy), 1 / own.test_samples) / own.test_samples
     if abs(own.test_accuracy - accuracy) > CHANCE * math.sqrt(2 * variance):
-        return f"accuracy {own.test_accuracy:.2%}, others {accuracy:.2%}"
+        return f"accuracy {own.test_accuracy:.2%}, median {accuracy:.2%}"
     if abs(own.test_loss - loss) > CHANCE * math.sqrt(2) * loss_error:
-        return f"test loss {own.test_loss:.3g}, others {loss:.3g}"
+        return f"test loss {own.test_loss:.3g}, median {loss:.3g}"
     return None

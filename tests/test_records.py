@@ -6,13 +6,17 @@ import pytest
 from suite import manifest, records
 from suite.errors import ResultsError
 from suite.manifest import Measure, Repeats
-from suite.records import Parity, Record
+from suite.records import Block, Closing, Parity, Record
 
 KEYS = """schema_version run_id suite trial_id framework framework_version variant track
 conditions model parameters flops_per_sample bytes_per_sample dataset data_origin input
 mode batch_size precision optimizer device repeat seed measure repeats turns steady
-status error engine image_id environment times blocks samples_per_s epochs memory
-telemetry parity log"""
+status error engine image_id environment times blocks samples_per_s steps optimizer_steps
+epochs memory telemetry parity log"""
+
+
+CLOSED = Closing(proven=True, step=100, steps=2)
+PROVEN = Parity(proven=True, steps=10, closing=CLOSED)
 
 
 def record(**changes: object) -> Record:
@@ -43,7 +47,7 @@ def record(**changes: object) -> Record:
         "status": "ok",
         "engine": "venv",
         "environment": {"cpus": [0, 1]},
-        "parity": Parity(proven=True, steps=10),
+        "parity": PROVEN,
     }
     return Record.model_validate(values | changes)
 
@@ -99,9 +103,34 @@ def test_what_is_no_record_is_refused_by_name(tmp_path: Path) -> None:
         records.read(tmp_path)
     values = json.loads(record().model_dump_json())
     file.write_text(json.dumps(values | {"schema_version": 99}))
-    with pytest.raises(ResultsError, match="schema version 99, this is 6"):
+    with pytest.raises(ResultsError, match="schema version 99, this is 7"):
         records.read(tmp_path)
     del values["framework"]
     file.write_text(json.dumps(values))
     with pytest.raises(ResultsError, match="framework: Field required"):
         records.read(tmp_path)
+
+
+def test_records_of_the_version_before_are_read(tmp_path: Path) -> None:
+    block = Block(warmup=False, monotonic_ns=1, steps=1, duration_s=1, samples_per_s=1)
+    values = json.loads(record(blocks=(block,)).model_dump_json())
+    del values["steps"], values["optimizer_steps"], values["parity"]["closing"]
+    for name in ("step", "loss", "loss_read_s"):
+        del values["blocks"][0][name]
+    (tmp_path / "x.json").write_text(json.dumps(values | {"schema_version": 6}))
+    (old,) = records.read(tmp_path)
+    assert old.parity.proven and old.parity.closing is None and old.blocks == (block,)
+
+
+def test_a_trial_is_proven_by_its_certificate_and_by_a_closing_proof() -> None:
+    certified = Parity(proven=True, steps=10, certificate="c")
+    closed = record(parity=certified.closed(CLOSED))
+    failed = record(parity=certified.closed(Closing(proven=False, step=1, reason="loss is off")))
+    plain = record(repeat=1, parity=certified)
+    assert records.parity_of([closed, plain]).proven
+    assert records.parity_of([failed, plain]) == failed.parity and not failed.parity.proven
+    assert failed.parity.reason == "loss is off"
+    alone = records.parity_of([plain])
+    assert not alone.proven and "closing proof" in str(alone.reason)
+    uncertified = Parity(proven=False, reason="step 3").closed(CLOSED)
+    assert not uncertified.proven and uncertified.reason == "step 3"

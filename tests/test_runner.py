@@ -20,13 +20,14 @@ from tests.conftest import ScriptEngine, Silent
 WORKS = """
 started()
 emit("built", build_s=0.1, parameters=431080, device={"threads": 2})
-emit("compiled", first_step_s=0.5, synchronize_s=0.001)
+emit("compiled", first_step_s=0.5, synchronize_s=0.001, loss=2.3)
 emit("warmup", step=2, steps=1, duration_s=0.5, samples_per_s=128.0, left_s=1)
 emit("warm", blocks=1, steady=False)
 emit("block", step=12, steps=10, duration_s=1.0, samples_per_s=640.0, left_s=1)
 emit("block", step=22, steps=10, duration_s=3.0, samples_per_s=213.3, left_s=0)
 emit("epoch", epoch=1, duration_s=4.5, train_loss=0.3, train_accuracy=0.9, test_loss=0.3,
-     test_accuracy=0.91)
+     test_accuracy=0.91, test_samples=40, test_loss_error=0.01)
+emit("trained", steps=22, optimizer_steps=22)
 emit("memory", host_rss_peak_bytes=1000)
 emit("finished")
 """

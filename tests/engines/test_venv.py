@@ -121,7 +121,7 @@ def test_garbage_on_standard_output_breaks_the_protocol(run: Callable[..., Attem
 
 
 def test_an_event_that_breaks_its_schema_is_garbage(run: Callable[..., Attempt]) -> None:
-    done = run('emit("block", steps=-1); emit("finished")')
+    done = run('emit("block", step=1, steps=-1); emit("finished")')
     assert done.error is not None and done.error.error_class == "ProtocolError"
 
 

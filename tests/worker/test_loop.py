@@ -11,7 +11,7 @@ import pytest
 
 from suite import trial_file
 from suite.worker import loop
-from suite.worker.protocol import Array, Trial, Weights
+from suite.worker.protocol import Array, Trial
 
 
 class Regression:
@@ -34,7 +34,7 @@ class Regression:
         gradient = exponentials / exponentials.sum(axis=1, keepdims=True)
         gradient[np.arange(len(labels)), labels] -= 1
         self.matrix -= self._rate * images.reshape(len(images), -1).T @ gradient / len(labels)
-        return loop.cross_entropy(logits, labels)
+        return float(loop.cross_entropies(logits, labels).mean())
 
     def synchronize(self) -> None: ...
 
@@ -44,14 +44,8 @@ class Regression:
     def logits(self, images: Array) -> Array:
         return images.reshape(len(images), -1) @ self.matrix
 
-    def gradients(self, inputs: Array, labels: Array) -> tuple[Array, Weights]:
-        return self.logits(inputs), {}
-
-    def statistics(self) -> Weights:
-        return {}
-
-    def weights(self) -> Weights:
-        return {}
+    def step_count(self) -> int:
+        return self.steps
 
 
 def train(trial: Trial, session: Any, **changes: Any) -> list[dict[str, Any]]:
@@ -82,8 +76,10 @@ def test_an_epoch_run_does_all_its_steps_and_evaluates(trial: Trial) -> None:
     assert [event["epoch"] for event in epochs] == [1, 2]
     assert epochs[0]["duration_s"] > 0
     assert epochs[1]["train_loss"] < epochs[0]["train_loss"] < np.log(10)
-    steps = 1 + sum(event.get("steps", 0) for event in events)
+    *blocks, trained = [event for event in events if "steps" in event]
+    steps = 1 + sum(event["steps"] for event in blocks)
     assert session.steps == steps >= 8
+    assert trained == {"event": "trained", "steps": steps, "optimizer_steps": steps}
 
 
 def test_an_epoch_of_one_step_is_evaluated_too(trial: Trial) -> None:
@@ -94,9 +90,9 @@ def test_an_epoch_of_one_step_is_evaluated_too(trial: Trial) -> None:
 def test_warm_up_comes_first_ends_and_is_capped(trial: Trial) -> None:
     events = train(trial, Regression(), epochs=0)
     kinds = [event["event"] for event in events][1:]
-    assert set(kinds) == {"warmup", "warm", "block"}
+    assert set(kinds) == {"warmup", "warm", "block", "trained"} and kinds[-1] == "trained"
     end = kinds.index("warm")
-    assert set(kinds[:end]) == {"warmup"} and set(kinds[end + 1 :]) == {"block"}
+    assert set(kinds[:end]) == {"warmup"} and set(kinds[end + 1 : -1]) == {"block"}
     assert events[1 + end]["blocks"] == end <= 8
 
 
@@ -148,7 +144,7 @@ def test_a_block_in_turns_comes_after_untimed_steps_unless_a_step_is_long(
     monkeypatch.setattr(loop, "LONG_STEP_S", long_step_s)
     paths = {**trial.paths, "turns": str(trial_file.make_turns(tmp_path / "turns", 2).folder)}
     events = train(trial, Regression(), epochs=0, paths=paths)
-    timed = [event for event in events if "steps" in event]
+    timed = [event for event in events if "duration_s" in event]
     for before, after in itertools.pairwise(timed):
         lead_in = after["step"] - after["steps"] - before["step"]
         assert (lead_in > 0) == (after["event"] == "block" and long_step_s > 0)
@@ -164,7 +160,7 @@ def test_epochs_in_turns_end_where_they_end(trial: Trial, tmp_path: Path) -> Non
 
 def test_rates_are_steps_times_batch_over_duration(trial: Trial) -> None:
     events = train(trial, Regression(), epochs=0)
-    for event in [each for each in events if "steps" in each]:
+    for event in [each for each in events if "samples_per_s" in each]:
         expected = event["steps"] * 64 / event["duration_s"]
         assert event["samples_per_s"] == pytest.approx(expected)
 
@@ -184,5 +180,5 @@ def test_a_series_is_steady_when_two_windows_agree() -> None:
 def test_cross_entropy_is_that_of_softmax() -> None:
     logits = np.array([[2.0, 0.0, -1.0], [1000.0, 0.0, 0.0]])
     softmax = np.exp(logits[0]) / np.exp(logits[0]).sum()
-    assert loop.cross_entropy(logits[:1], np.array([1])) == pytest.approx(-np.log(softmax[1]))
-    assert loop.cross_entropy(logits[1:], np.array([0])) == pytest.approx(0)
+    expected = [-np.log(softmax[1]), 0]
+    assert loop.cross_entropies(logits, np.array([1, 0])) == pytest.approx(expected)
