@@ -1,5 +1,5 @@
 # What there is: make bench, bench-all, bench-<framework>, images, shell-<framework>, parity,
-# parity-small, parity-large, report, test, lint, format, clean.
+# parity-small, parity-large, selftest, report, test, lint, format, clean.
 # With GPUs: make images DEVICE=cuda, make bench-all GPUS=all
 PYTHON ?= python3
 GPUS ?= 0
@@ -7,7 +7,7 @@ DEVICE ?= cpu
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: bench bench-all images parity parity-small parity-large report test lint format clean
+.PHONY: bench bench-all images parity parity-small parity-large selftest report test lint format clean
 
 bench: $(READY)
 	$(BIN)/dlsuite run quick --gpus $(GPUS)
@@ -40,6 +40,9 @@ parity-large: $(LARGE:%=parity-large-%)
 
 parity-large-%: $(READY)
 	$(BIN)/dlsuite parity --model $* --steps 1 $(USUAL:%=--framework %) --gpus $(GPUS)
+
+selftest: $(READY)
+	$(BIN)/dlsuite selftest
 
 report: $(READY)
 	$(BIN)/dlsuite report

@@ -64,6 +64,7 @@ def run(
     models: list[str],
     tracks: list[str],
     batch_size: int | None,
+    epochs: int | None,
     repeats: int | None,
     turns: bool,
     proof_steps: int | None,
@@ -79,6 +80,7 @@ def run(
         models=models,
         tracks=tracks,
         batch_size=batch_size,
+        epochs=epochs,
         repeats=repeats,
         turns=turns,
         proof_steps=proof_steps,
@@ -180,6 +182,7 @@ def plan_of(
     models: Collection[str] = (),
     tracks: Collection[str] = (),
     batch_size: int | None = None,
+    epochs: int | None = None,
     repeats: int | None = None,
     turns: bool = False,
     proof_steps: int | None = None,
@@ -191,6 +194,7 @@ def plan_of(
         models=models,
         tracks=tracks,
         batch_size=batch_size,
+        epochs=epochs,
         repeats=repeats,
         turns=turns,
         proof_steps=proof_steps,
@@ -206,6 +210,7 @@ def _chosen(
     models: Collection[str] = (),
     tracks: Collection[str] = (),
     batch_size: int | None = None,
+    epochs: int | None = None,
     repeats: int | None = None,
     turns: bool = False,
     proof_steps: int | None = None,
@@ -220,6 +225,8 @@ def _chosen(
     for option, value in counts:
         if value is not None and value < 1:
             raise UsageError(f"{option} is {value}; at least 1 makes sense", hint=f"{option} 1")
+    if epochs is not None and epochs < 0:
+        raise UsageError(f"--epochs is {epochs}; at least 0 makes sense", hint="--epochs 0")
     known = {workload.model for workload in suite.workloads}
     for model in models:
         if model not in known:
@@ -230,6 +237,8 @@ def _chosen(
     workloads = [w for w in suite.workloads if not models or w.model in models]
     if batch_size:
         workloads = [w.model_copy(update={"batch_size": batch_size}) for w in workloads]
+    if epochs is not None:
+        workloads = [w.model_copy(update={"epochs": epochs}) for w in workloads]
     changes: dict[str, Any] = {
         "workloads": tuple(workloads),
         "turns": turns or suite.turns,

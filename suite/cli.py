@@ -65,6 +65,9 @@ def run(
     model: Models = None,
     batch_size: Annotated[int | None, typer.Option(help="In place of the suite's.")] = None,
     track: Tracks = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Whole epochs of each trial's first run; 0: none.")
+    ] = None,
     repeats: Annotated[int | None, typer.Option(help="Runs of each trial.")] = None,
     turns: Annotated[
         bool,
@@ -99,6 +102,7 @@ def run(
         models=model or [],
         tracks=track or [],
         batch_size=batch_size,
+        epochs=epochs,
         repeats=repeats,
         turns=turns,
         proof_steps=proof_steps,

@@ -28,13 +28,17 @@ from suite.plan import Trial, expand
 from suite.tensors import sketch_sizes
 from suite.trial_file import Mode
 from suite.worker import host
+from suite.worker.proof import CLOSING
 
 SAMPLES = {"train": 200, "test": 50}  # no multiple of the batch size: the last batch is filled
 STEPS = 2
 DEADLINE_S = 300.0
 MEASURE = Measure(block_s=0.01, max_warmup_blocks=8, min_measure_s=0.05, max_measure_s=1)
 ORDER = {
-    "train": ("started", "built", "compiled", "warmup", "block", "epoch", "memory", "finished"),
+    "train": (
+        *("started", "built", "compiled", "warmup", "block", "epoch", "trained", "memory"),
+        *("closing", "finished"),
+    ),
     "parity": ("started", "built", "parity", "memory", "finished"),
 }
 
@@ -58,6 +62,7 @@ def check(command: list[str], *, framework: str = "pytorch", variant: str = "eag
                 cpus=host.cpus(),
                 epochs=1,
                 steps=STEPS,
+                closing=mode == "train",
             )
             problems += [f"{mode}: {problem}" for problem in _try(command, folder, mode, given)]
         problems += [f"broken trial: {each}" for each in _broken(command, Path(work))]
@@ -97,8 +102,7 @@ def _try(command: list[str], folder: Path, mode: Mode, given: Inputs) -> Iterato
     if not path.exists() or reply.stdout != path.read_text(encoding="utf-8"):
         yield "standard output is not the same as events.jsonl"
     yield from _order(said, mode)
-    if mode == "parity":
-        yield from _files(folder / "results", given)
+    yield from _files(folder / "results", given, mode)
 
 
 def _order(said: list[Event], mode: Mode) -> Iterator[str]:
@@ -117,24 +121,35 @@ def _order(said: list[Event], mode: Mode) -> Iterator[str]:
         yield "monotonic_ns goes back"
 
 
-def _files(results: Path, given: Inputs) -> Iterator[str]:
+def _files(results: Path, given: Inputs, mode: Mode) -> Iterator[str]:
+    """Files that are missing or of another shape than the protocol says."""
     model = given.architecture
     parameters, statistics = sketch_sizes(model.parameters()), sketch_sizes(model.statistics())
     batch = manifest.suite("quick").workloads[0].batch_size
-    shapes: dict[str, tuple[int, ...]] = {
-        "logits": (batch, model.classes),
-        "inference": (batch, model.classes),
+    outcome: dict[str, tuple[int, ...]] = {
         "loss": (),
-        "gradients": (sum(parameters),),
         "weights": (sum(parameters),),
         "statistics": (sum(statistics),),
     }
-    for step in range(STEPS):
-        for name, shape in shapes.items():
-            path = results / f"step{step:02d}_{name}.npy"
-            found = _shape(path)
-            if found != shape:
-                yield f"{path.name} has shape {found}, not {shape}"
+    beside: dict[str, tuple[int, ...]] = {
+        "logits": (batch, model.classes),
+        "inference": (batch, model.classes),
+        "gradients": (sum(parameters),),
+    }
+    if mode == "parity":
+        shapes = {
+            f"step{step:02d}_{name}": shape
+            for step in range(STEPS)
+            for name, shape in (outcome | beside).items()
+        }
+    else:
+        shapes = {f"{CLOSING}/after_{name}": shape for name, shape in outcome.items()}
+        shapes[f"{CLOSING}/weights"] = (model.parameter_count,)
+        shapes[f"{CLOSING}/statistics"] = (sum(each.size for each in model.statistics()),)
+    for name, shape in shapes.items():
+        found = _shape(results / f"{name}.npy")
+        if found != shape:
+            yield f"{name}.npy has shape {found}, not {shape}"
 
 
 def _shape(path: Path) -> tuple[int, ...] | None:

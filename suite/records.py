@@ -58,7 +58,7 @@ class Block(Closed):
     samples_per_s: float
     step: int | None = None  # how many steps were done at its end
     loss: float | None = None  # of its last step
-    loss_read_s: float | None = None  # what reading the loss took, after its clock stopped
+    loss_wait_s: float | None = None  # after its clock stopped, until the loss was there
 
     @property
     def middle_s(self) -> float:

@@ -182,7 +182,7 @@ def emit(event, **values):
     global clock_ns
     clock_ns = max(clock_ns + int(values.get("duration_s", 0) * 1e9), time.monotonic_ns())
     if event in ("warmup", "block"):
-        values = {"loss": 1.0 / values["step"], "loss_read_s": 0.0, **values}
+        values = {"loss": 1.0 / values["step"], "loss_wait_s": 0.0, **values}
     values = {"event": event, "monotonic_ns": clock_ns, **values}
     line = json.dumps(values)
     print(line, flush=True)

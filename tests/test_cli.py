@@ -120,7 +120,7 @@ def test_without_network_each_run_fails_with_its_record(tmp_path: Path) -> None:
         "run", "quick", "-f", "mxnet", folder=tmp_path, DLSUITE_HOME=str(home), **offline
     )
     assert reply.returncode == 7
-    assert "error: 3 of 3 runs did not end well" in reply.stderr
+    assert "error: 4 of 4 runs did not end well" in reply.stderr
     assert "MXNet cannot be installed: cpu.txt: No matching distribution" in reply.stdout
     assert len(list((tmp_path / "results" / "latest").glob("*.json"))) == 3
 

@@ -28,7 +28,7 @@ from suite.tracks import EQUAL
 from tests.conftest import Silent, made_up
 
 Values = NDArray[np.float64]
-HIDDEN = 5
+HIDDEN = 4  # so that no tensor has more than 256 values, and each is its own sketch
 # A convolution, an LSTM and a dense layer, one after the other.
 MODEL = Architecture(
     name="oracle",

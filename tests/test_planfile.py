@@ -41,7 +41,7 @@ def test_a_plan_that_is_none_or_of_another_version_is_refused(tmp_path: Path) ->
     with pytest.raises(ResultsError, match="has no plan to resume"):
         planfile.read(tmp_path)
     (tmp_path / planfile.NAME).write_text("version: 9\n")
-    with pytest.raises(ResultsError, match="plan of version 9, this is 4"):
+    with pytest.raises(ResultsError, match="plan of version 9, this is 5"):
         planfile.read(tmp_path)
     (tmp_path / planfile.NAME).write_text(f"version: {planfile.VERSION}\nowner: x\n")
     with pytest.raises(ResultsError, match="not a plan"):

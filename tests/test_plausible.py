@@ -30,7 +30,7 @@ def block(number: int, **changes: Any) -> Block:
         "duration_s": 1.0,
         "samples_per_s": 640.0,
         "loss": 1 / number,
-        "loss_read_s": 0.001,
+        "loss_wait_s": 0.001,
     }
     return Block(**{**values, **changes})
 
@@ -49,7 +49,7 @@ def found(run: Record, epochs: int = 0, limit: Limit | None = LIMIT) -> str | No
 def test_a_run_of_sound_figures_has_no_problem() -> None:
     assert found(said()) is None
     assert found(said(epochs=(EPOCH,)), epochs=1) is None
-    unknown = tuple(block(n, step=None, loss_read_s=None) for n in range(1, 5))
+    unknown = tuple(block(n, step=None, loss_wait_s=None) for n in range(1, 5))
     assert found(said(*unknown, steps=None, optimizer_steps=None)) is None
 
 
@@ -72,9 +72,9 @@ def test_steps_and_epochs_that_were_not_done() -> None:
 
 
 def test_a_device_that_still_computes_when_the_clock_stops() -> None:
-    late = tuple(block(n, loss_read_s=0.3) for n in range(1, 5))
-    assert "reading the loss took another 30% of each block" in str(found(said(*late)))
-    once = (*map(block, (1, 2, 3)), block(4, loss_read_s=0.3))
+    late = tuple(block(n, loss_wait_s=0.3) for n in range(1, 5))
+    assert "the loss came another 30% of each block later" in str(found(said(*late)))
+    once = (*map(block, (1, 2, 3)), block(4, loss_wait_s=0.3))
     assert found(said(*once)) is None  # a stall of the machine
 
 

@@ -115,7 +115,7 @@ def test_records_of_the_version_before_are_read(tmp_path: Path) -> None:
     block = Block(warmup=False, monotonic_ns=1, steps=1, duration_s=1, samples_per_s=1)
     values = json.loads(record(blocks=(block,)).model_dump_json())
     del values["steps"], values["optimizer_steps"], values["parity"]["closing"]
-    for name in ("step", "loss", "loss_read_s"):
+    for name in ("step", "loss", "loss_wait_s"):
         del values["blocks"][0][name]
     (tmp_path / "x.json").write_text(json.dumps(values | {"schema_version": 6}))
     (old,) = records.read(tmp_path)

@@ -44,19 +44,28 @@ def _work(trial: Trial, events: Events) -> None:
                 os.sched_setaffinity(0, trial.cpus)
             framework = _load(trial, events)
             session = None if trial.mode == "limit" else _build(trial, framework, events)
-        stepper = None
-        if session is None:
-            limit.measure(trial, events.emit)
-        elif trial.mode == "train":
-            stepper = train(trial, session, framework.LAYOUT, events.emit)
-        else:
-            proof.MODES[trial.mode](trial, session, framework.LAYOUT, events.emit)
-        # Before the closing proof, whose copies of the state are not the framework's memory.
+        _do(trial, framework, session, events)
+    events.emit("finished")
+
+
+def _do(trial: Trial, framework: Any, session: Session | None, events: Events) -> None:
+    """The trial's mode. What it makes is gone when it ends: processes of a loader too."""
+
+    def memory() -> None:
         events.emit("memory", host_rss_peak_bytes=_rss_peak_bytes(), **framework.memory(trial))
-        if session and stepper and trial.closing:
+
+    if session is None:
+        limit.measure(trial, events.emit)
+        memory()
+    elif trial.mode == "train":
+        stepper = train(trial, session, framework.LAYOUT, events.emit)
+        memory()  # before the closing proof, whose copies of the state are not the framework's
+        if trial.closing:
             with turns.of(trial):
                 proof.close(trial, session, stepper, framework.LAYOUT, events.emit)
-    events.emit("finished")
+    else:
+        proof.MODES[trial.mode](trial, session, framework.LAYOUT, events.emit)
+        memory()
 
 
 def _load(trial: Trial, events: Events) -> Any:

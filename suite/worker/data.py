@@ -73,19 +73,12 @@ class Batches:
 
     def __init__(self, trial: Trial, layout: str) -> None:
         self.split = Split(trial, "train", layout)
-        self._input = trial.input
         order = np.load(trial.paths["order"])
         self.steps_per_epoch = -(-order.shape[1] // trial.batch_size)
         filled = np.arange(self.steps_per_epoch * trial.batch_size)
         self._chosen = order.take(filled, axis=1, mode="wrap").reshape(
             len(order), self.steps_per_epoch, trial.batch_size
         )
-
-    def place(self, step: int) -> int:
-        """Which batch of the order `step` (from 0) trains on: of input `device` the first few."""
-        if self._input == "device":
-            step %= min(DEVICE_BATCHES, self.steps_per_epoch)
-        return step
 
     def at(self, step: int) -> tuple[Array, Array]:
         """Inputs and labels of batch `step` (from 0) of the order."""
@@ -115,6 +108,13 @@ def photographs(trial: Trial) -> Photographs:
     )
 
 
+def batch_number(trial: Trial, batches: Batches, step: int) -> int:
+    """Which batch of the order `step` (from 0) trains on: of input `device` the first few."""
+    if trial.input == "device":
+        step %= min(DEVICE_BATCHES, batches.steps_per_epoch)
+    return step
+
+
 def feed(trial: Trial, session: Session, batches: Batches) -> Callable[[int], Any]:
     """What gives the batch of a step, on its way to the device, from where the trial wants it.
 
@@ -128,7 +128,7 @@ def feed(trial: Trial, session: Session, batches: Batches) -> Callable[[int], An
     if trial.input == "device":
         count = min(DEVICE_BATCHES, batches.steps_per_epoch)
         resident = [session.put(*batches.at(step)) for step in range(count)]
-        return lambda step: resident[batches.place(step)]
+        return lambda step: resident[batch_number(trial, batches, step)]
     if trial.input == "host":
         batches.split.into_memory()
     return lambda step: session.put(*batches.at(step))

@@ -58,18 +58,20 @@ class Stepper:
         return duration_s
 
     def read_loss(self) -> tuple[float, float]:
-        """The loss of the last step, and how long reading it took in seconds.
+        """The loss of the last step, and how many seconds reading it had to wait for it.
 
-        After `block` nothing is left to be done, so reading takes next to no time: if it takes
-        long, the device was still at work when the block's clock stopped. Raise ArithmeticError
-        where training has diverged: its speed would mean nothing.
+        That is what it takes beyond reading it again. After `block` nothing is left to be done: if
+        reading waits, the device was still at work when the block's clock stopped. Raise
+        ArithmeticError where training has diverged: its speed would mean nothing.
         """
-        started = time.perf_counter_ns()
-        loss = self._session.read(self.loss)
-        duration_s = (time.perf_counter_ns() - started) / 1e9
+        stamps = [time.perf_counter_ns()]
+        for _ in range(2):
+            loss = self._session.read(self.loss)
+            stamps.append(time.perf_counter_ns())
         if not math.isfinite(loss):
             raise ArithmeticError(f"the loss is not finite after {self.step} steps")
-        return loss, duration_s
+        first, again = stamps[1] - stamps[0], stamps[2] - stamps[1]
+        return loss, max(0, first - again) / 1e9
 
     def synchronize_s(self) -> float:
         """What it costs to synchronise a device that has nothing to do, in seconds: the median."""
@@ -159,7 +161,7 @@ class Training:
         rate = steps * trial.batch_size / duration_s
         (self._rates if self._warm else self._warmup).append(rate)
         self._measured_s += duration_s if self._warm else 0.0
-        loss, loss_read_s = self.stepper.read_loss()
+        loss, loss_wait_s = self.stepper.read_loss()
         self._emit(
             "block" if self._warm else "warmup",
             step=self.stepper.step,
@@ -167,7 +169,7 @@ class Training:
             duration_s=duration_s,
             samples_per_s=rate,
             loss=loss,
-            loss_read_s=loss_read_s,
+            loss_wait_s=loss_wait_s,
             left_s=self._left_s(rate),
         )
         if not self._warm:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .data import Batches
+from .data import Batches, batch_number
 from .loop import LONG_STEP_S, Emit, Stepper
 from .protocol import Array, Session, State, Trial, Weights, read_flat, read_weights
 from .sketch import sketch
@@ -92,7 +92,7 @@ def replay(trial: Trial, session: Session, layout: str, emit: Emit) -> None:
         session.restore(state)
         loss: Any = None
         for step in range(trial.first_step, last):
-            loss = session.train_step(session.put(*batches.at(batches.place(step))))
+            loss = session.train_step(session.put(*batches.at(batch_number(trial, batches, step))))
         value = session.read(loss)
         _save(Path(trial.paths["results"]), f"draw{draw:02d}", _outcome(trial, session, value))
         emit("replay", draw=draw, loss=value)
