@@ -45,7 +45,7 @@ class Summary:
 def summarise(values: Sequence[float]) -> Summary:
     """The median of the runs with its 95 % percentile-bootstrap interval (Efron 1979).
 
-    With three runs the interval reaches from the lowest to the highest; with one there is none.
+    With three or four runs it reaches from the lowest to the highest; with one there is none.
     """
     return _summarise(tuple(values))
 
