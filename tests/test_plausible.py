@@ -73,9 +73,9 @@ def test_steps_and_epochs_that_were_not_done() -> None:
 
 def test_a_device_that_still_computes_when_the_clock_stops() -> None:
     late = tuple(block(n, loss_wait_s=0.3) for n in range(1, 5))
-    assert "the loss came another 30% of each block later" in str(found(said(*late)))
-    once = (*map(block, (1, 2, 3)), block(4, loss_wait_s=0.3))
-    assert found(said(*once)) is None  # a stall of the machine
+    assert "the loss came another 30% of each block later, or more" in str(found(said(*late)))
+    stalled = (*map(block, (1, 2)), block(3, loss_wait_s=0.3), block(4))
+    assert found(said(*stalled)) is None  # by the machine, or a thread that had to wake up
 
 
 def test_a_rate_beyond_the_limit() -> None:
