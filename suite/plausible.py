@@ -16,8 +16,8 @@ MARGIN = 1.05
 # cuDNN's Winograd convolutions of 3 x 3 multiply up to four times less than their definition says
 # (Lavin and Gray 2016, F(4x4, 3x3)); no CPU library of the frameworks here has them.
 WINOGRAD = 4.0
-# What reading the loss may wait after every block, as a share of the block and in seconds. More: the
-# device was still at work. Of some blocks it may be more: a thread of the framework has to wake up.
+# What reading the loss may wait after every block, as a share of the block and in seconds. More:
+# the device was still at work. After some blocks it may be more: a thread has to wake up.
 LOSS_WAIT_SHARE = 0.05
 LOSS_WAIT_S = 1e-3
 CLASS = "Impossible"
