@@ -161,7 +161,8 @@ def _notes(trials: list[TrialSummary]) -> Iterator[Text]:
     yield Text(
         "images/s, first step: median over runs, each a fresh process; spread: half the bootstrap "
         "interval of images/s (of 3 or 4 runs: from the lowest to the highest); rel.: to the "
-        "fastest proven; epoch, accuracy: of the first run; memory: largest peak of the host process; "
+        "fastest proven; epoch, accuracy: of the first run; memory: largest peak of the host "
+        "process; "
         "of peak: of the best matrix product of any framework here, and what the row is near to; "
         "J/image: of the GPU, else of the CPU's packages; net: less what the idle machine takes; "
         "par.: = proven to be the same work, before the run and at its end, ? not"
