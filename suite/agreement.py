@@ -10,8 +10,8 @@ from statistics import median
 from suite.checks import Doubt
 from suite.records import Epoch, Record
 
-# Standard errors of the difference between two results on test sets of that size. Five seeds of
-# one framework differ by up to two (docs/method.md).
+# Standard errors of the difference between two results on test sets of that size. Seeds of one
+# framework are off their median by at most 1.3 (docs/method.md).
 CHANCE = 4
 SAME = ("model", "dataset", "mode", "batch_size", "precision", "input", "device", "seed")
 
