@@ -122,7 +122,7 @@ def test_without_network_each_run_fails_with_its_record(tmp_path: Path) -> None:
     assert reply.returncode == 7
     assert "error: 4 of 4 runs did not end well" in reply.stderr
     assert "MXNet cannot be installed: cpu.txt: No matching distribution" in reply.stdout
-    assert len(list((tmp_path / "results" / "latest").glob("*.json"))) == 3
+    assert len(list((tmp_path / "results" / "latest").glob("*.json"))) == 4
 
 
 def test_list_names_what_there_is(tmp_path: Path) -> None:
