@@ -10,6 +10,7 @@ from __future__ import annotations
 import tempfile
 import time
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +21,10 @@ from suite.judge import Judged, judged, worst
 from suite.parity import tolerance_of
 from suite.plan import Trial
 from suite.records import Closing
-from suite.reference import LOWERINGS, MARGIN, Errors, Reference, compare
+from suite.reference import LOWERINGS, MARGIN, MOVED_MARGIN, Errors, Reference, compare, times
 from suite.tensors import OUTCOME, ProofFailed, Prover, Tensors, initial, read
 from suite.trial_file import Start
-from suite.worker.proof import CLOSING
+from suite.worker.proof import CLOSING, perturbed_weights
 
 # Root mean square of what float32 loses when it stores a value, as a share of it: half a unit in
 # the last place at most, evenly distributed (2^-24 / sqrt(3)).
@@ -41,12 +42,16 @@ class Replay(Prover):
     start: Start
 
     def tensors(self, trial: Trial, precision: str, *, role: str) -> list[Tensors]:
-        """What comes of the steps, for each draw of dropout masks."""
+        """The outcome of the steps for each draw: of dropout masks, or of perturbed weights."""
         results = self.run(trial, precision, role=role, mode="replay", start=self.start)
         return [
-            read(results, f"draw{draw:02d}", OUTCOME, self.inputs)
+            read(results, f"draw{draw:02d}", OUTCOME, self._inputs_of(draw))
             for draw in range(self.start.draws)
         ]
+
+    def _inputs_of(self, draw: int) -> Inputs:
+        weights = perturbed_weights(self.start.state, draw)
+        return replace(self.inputs, weights=weights) if weights.exists() else self.inputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,18 +59,46 @@ class StateReference(Reference):
     """The reference from the state of one run. It serves that run only, so nothing is cached.
 
     Its float64 values come from the first lowering alone: the certificate shows that both agree on
-    the model, and a second one would double what the closing proof takes.
+    the model, and a second one would double the duration of the closing proof.
     """
+
+    @property
+    def tensors(self) -> list[Tensors]:
+        return self._from_state[:1]
+
+    @cached_property
+    def _from_state(self) -> list[Tensors]:
+        """The float64 outcome from the state, then from its perturbed weights, if there are any."""
+        return self.computed(LOWERINGS[0], "float64")
+
+    def perturb(self) -> Path:
+        """Write perturbed weights beside the state: the worker replays them in the same process."""
+        path = perturbed_weights(self._replay.start.state, 1)
+        self.moved(1).weights.replace(path)
+        return path
+
+    def float32_tolerances(self, moves: int) -> Errors:
+        """As for a certificate, but with one draw the perturbed weights alone decide.
+
+        Float32 in both lowerings would take two more workers, one of which compiles. Less is added
+        than for a certificate, so this tolerance is never the wider one.
+        """
+        if moves > 1:
+            return super().float32_tolerances(moves)
+        perturbed = self._from_state[1:] or self._cached(LOWERINGS[0], "float64", 1)
+        return times(MOVED_MARGIN, compare(perturbed, self.tensors))
 
     def _cached(self, which: tuple[str, str], precision: str, draw: int = 0) -> list[Tensors]:
         path = Path(f"{which[0]}-{precision}-{draw}")
         if path not in self._known:
-            self._known[path] = self.computed(which, precision, draw)
+            alone = replace(self._replay, start=replace(self._replay.start, draws=1))
+            self._known[path] = replace(self, prover=alone).computed(which, precision, draw)
         return self._known[path]
 
     @property
-    def tensors(self) -> list[Tensors]:
-        return self._cached(LOWERINGS[0], "float64")
+    def _replay(self) -> Replay:
+        assert isinstance(self.prover, Replay)
+        return self.prover
 
 
 def prove(
@@ -85,12 +118,15 @@ def prove(
     """
     started_s = time.monotonic()
     state = results / CLOSING
-    dropout = any(layer.kind == "dropout" for layer in inputs.architecture.leaves())
+    kinds = {layer.kind for layer in inputs.architecture.leaves()}
+    dropout = "dropout" in kinds
+    # The updates of a batch norm's layers nearly always need the float32 tolerance.
+    perturbs = "batch_norm" in kinds and not dropout
     start = Start(
         state=state,
         first_step=event["step"],
         steps=event["steps"],
-        draws=DRAWS if dropout else 1,
+        draws=DRAWS if dropout else 2 if perturbs else 1,
     )
     closing = Closing(
         proven=False,
@@ -112,6 +148,8 @@ def prove(
             )
             found = read(state, "after", OUTCOME, prover.inputs)
             reference = StateReference(prover=prover, trial=trial, key="")
+            if perturbs:
+                reference.perturb()
             judge = _beside_draws if dropout else _beside_reference
             judgement = judge(found, reference, tolerance_of(trial))
     except ProofFailed as error:
@@ -138,12 +176,10 @@ def _beside_reference(found: Tensors, reference: StateReference, tolerance: floa
 
 def _stored(reference: StateReference, expected: Tensors) -> dict[str, float]:
     """What float32 loses of each update by storing the weight after each step, with the margin."""
-    prover = reference.prover
-    assert isinstance(prover, Replay)
     losses = {}
-    for name, before in initial(prover.inputs).items():
+    for name, before in initial(reference.prover.inputs).items():
         update = np.linalg.norm(expected[f"updates {name}"])
-        lost = STORED * np.linalg.norm(before) * prover.start.steps**0.5
+        lost = STORED * np.linalg.norm(before) * reference.prover.steps**0.5
         losses[f"updates {name}"] = float(MARGIN * lost / update) if update else float("inf")
     return losses
 

@@ -66,10 +66,10 @@ class Reference:
         kink of a ReLU is on this side or that, or which of two is the largest of a pool.
         """
         plain = (compare(self._cached(which, "float32"), self.tensors) for which in LOWERINGS)
-        found = _times(MARGIN, _combined(min, *plain))
+        found = times(MARGIN, _combined(min, *plain))
         for draw in range(1, moves + 1):
             errors = compare(self._cached(LOWERINGS[0], "float64", draw), self.tensors)
-            found = _combined(max, found, _times(MOVED_MARGIN, errors))
+            found = _combined(max, found, times(MOVED_MARGIN, errors))
         return found
 
     def moved(self, draw: int) -> Inputs:
@@ -140,7 +140,8 @@ def _combined(choose: Callable[[float, float], float], first: Errors, second: Er
     ]
 
 
-def _times(factor: float, errors: Errors) -> Errors:
+def times(factor: float, errors: Errors) -> Errors:
+    """The errors, each multiplied."""
     return [{name: factor * error for name, error in step.items()} for step in errors]
 
 

@@ -1,16 +1,18 @@
 """How the closing proof judges; that it finds real faults in timed runs is in the self-test."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from suite import closing
-from suite.closing import StateReference
+from suite.closing import Replay, StateReference
 from suite.judge import TOLERANCES
 from suite.plan import Plan
 from suite.tensors import Tensors
+from suite.trial_file import Start
 
 FLOAT32 = TOLERANCES["float32"]
 
@@ -35,7 +37,17 @@ def reference(
         monkeypatch.setattr(StateReference, "computed", computed)
         monkeypatch.setattr(closing, "_stored", lambda *known: {"updates a": stored})
         trial = quick("pytorch").trials[0]
-        return StateReference(prover=None, trial=trial, key="")  # type: ignore[arg-type]
+        nothing: Any = None
+        prover = Replay(
+            engine=nothing,
+            prepared={},
+            inputs=nothing,
+            steps=1,
+            work=Path(),
+            say=print,
+            start=Start(state=Path(), first_step=0, steps=1),
+        )
+        return StateReference(prover=prover, trial=trial, key="")
 
     return make
 

@@ -8,6 +8,7 @@ steps again, from that state, in a framework of the reference.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -83,19 +84,27 @@ def close(trial: Trial, session: Session, stepper: Stepper, layout: str, emit: E
 def replay(trial: Trial, session: Session, layout: str, emit: Emit) -> None:
     """Do `steps` training steps from the state in `paths.state`, `draws` times.
 
-    Each time writes `draw<NN>_loss.npy`, `_weights.npy` and `_statistics.npy`.
+    A draw whose `perturbed<NN>.npy` lies in that folder begins with those weights. Each draw writes
+    `draw<NN>_loss.npy`, `_weights.npy` and `_statistics.npy`.
     """
     batches = Batches(trial, layout)
     state = _read_state(trial)
     last = trial.first_step + trial.steps
     for draw in range(trial.draws):
-        session.restore(state)
+        perturbed = perturbed_weights(Path(trial.paths["state"]), draw)
+        weights = read_flat(perturbed, trial.parameters) if perturbed.exists() else state.weights
+        session.restore(replace(state, weights=weights))
         loss: Any = None
         for step in range(trial.first_step, last):
             loss = session.train_step(session.put(*batches.at(batch_number(trial, batches, step))))
         value = session.read(loss)
         _save(Path(trial.paths["results"]), f"draw{draw:02d}", _outcome(trial, session, value))
         emit("replay", draw=draw, loss=value)
+
+
+def perturbed_weights(state: Path, draw: int) -> Path:
+    """The file with which a draw of mode replay begins in place of the state's weights, if any."""
+    return state / f"perturbed{draw:02d}.npy"
 
 
 def _read_state(trial: Trial) -> State:
