@@ -21,17 +21,21 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from suite import inputs, manifest, owners, recording, trial_file
-from suite.attempt import attempt
-from suite.engines.venv import VenvEngine
-from suite.inputs import Inputs
-from suite.manifest import Measure
+from suite.datasets import inputs
+from suite.datasets.inputs import Inputs
+from suite.engines import sessions
+from suite.engines.attempt import attempt
+from suite.engines.venv.engine import VenvEngine
+from suite.manifests import catalog
+from suite.manifests.workloads import Measure
 from suite.paths import WORKER
-from suite.plan import Trial, expand
-from suite.records import series
-from suite.selftest import Fault
-from suite.stats import compare_rounds, ratio_in_turns
-from suite.trial_file import Turns
+from suite.protocol import trial_file
+from suite.protocol.plan import Trial, expand
+from suite.protocol.trial_file import Turns
+from suite.results.record import series
+from suite.results.stats import compare_rounds, ratio_in_turns
+from suite.runner import recording
+from suite.runner.selftest import Fault
 
 SIDES = ("first", "same", "slowed")
 LEAST = 6  # rounds: fewer show nothing
@@ -66,10 +70,10 @@ def collect(ratios: Path, framework: str, comparisons: int, rounds: int, share: 
     if not lacking:
         return
     (trial,) = expand(
-        manifest.suite("quick"), manifest.frameworks(), manifest.tracks(), only=[framework]
+        catalog.suite("quick"), catalog.frameworks(), catalog.tracks(), only=[framework]
     ).trials
-    with owners.turn("wait", print), owners.owning(owners.new_id()) as work:
-        given = inputs.obtain(trial.workload, seed=1, place=work / "inputs", say=print)
+    with sessions.turn("wait", print), sessions.owning(sessions.new_id()) as work:
+        given = inputs.obtain(trial.workload, seed=1, place=work / "inputs", notify=print)
         turns = trial_file.make_turns(work / "turns", len(SIDES))
         workers = dict.fromkeys(SIDES, WORKER) | {"slowed": slowed(share).plant(work / "slowed")}
         engines = {side: VenvEngine(worker) for side, worker in workers.items()}
@@ -90,7 +94,7 @@ def one_run(
     engine: VenvEngine, trial: Trial, given: Inputs, turns: Turns, work: Path
 ) -> dict[str, Any]:
     """The figures of one fresh process; RuntimeError where it ends otherwise than well."""
-    prepared = engine.prepare(manifest.framework(trial.framework), print)
+    prepared = engine.prepare(catalog.framework(trial.framework), print)
     with tempfile.TemporaryDirectory(dir=work) as place:
         folder = Path(place) / "run"
         trial_file.write(

@@ -13,8 +13,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from suite import records
-from suite.records import Record
+from suite.results import record, store
+from suite.results.record import Record
 
 
 def make(templates: list[Record], count: int, folder: Path) -> None:
@@ -31,7 +31,7 @@ def make(templates: list[Record], count: int, folder: Path) -> None:
 
 def main() -> None:
     count = int(sys.argv[1]) if sys.argv[1:] else 10_000
-    templates = records.read(Path("results/latest").resolve())
+    templates = store.read(Path("results/latest").resolve())
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "made"
         folder.mkdir()

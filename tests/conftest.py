@@ -23,42 +23,40 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from xdist.remote import Producer
-from xdist.scheduler import LoadFileScheduling
 
-from suite import closed, inputs, manifest, trial_file
-from suite.closed import Closed
-from suite.dataset_manifest import DatasetManifest
-from suite.engines.base import Event, Prepared, Say
-from suite.engines.containers import DockerEngine
-from suite.engines.docker import Daemon
-from suite.engines.spec import Settings
-from suite.engines.venv import VenvEngine
+from suite.datasets import inputs
+from suite.datasets.formats import synthetic
+from suite.datasets.inputs import Inputs
+from suite.engines.base import Prepared
+from suite.engines.docker.client import Daemon
+from suite.engines.docker.engine import DockerEngine
+from suite.engines.docker.images import base_image
+from suite.engines.settings import Settings
+from suite.engines.venv.engine import VenvEngine
 from suite.errors import EngineError, ManifestError
-from suite.formats import synthetic
-from suite.images import base_image
-from suite.inputs import Inputs
-from suite.manifest import FrameworkManifest, Measure, Repeats, Workload
+from suite.manifests import catalog, strict
+from suite.manifests.datasets import DatasetManifest
+from suite.manifests.frameworks import FrameworkManifest
+from suite.manifests.strict import Strict
+from suite.manifests.suites import SuiteManifest
+from suite.manifests.workloads import Repeats, Workload
+from suite.messages import Notify
 from suite.paths import digest
-from suite.plan import Plan, Run, expand
-from suite.records import Record
+from suite.protocol import trial_file
+from suite.protocol.plan import Plan, expand
+from suite.protocol.trial_file import Task
+from suite.runner.progress import Messages
 from suite.worker import host
 
-USE_THE_ENGINE = (
-    "test_choice.py",
-    "test_cli_docker.py",
-    "test_containers.py",
-    "test_engine_faults.py",
-    "test_images.py",
-)
-
+# Folders whose tests share one Docker engine: they run in one process.
+ENGINE_TESTS = ("docker", "test_choice.py", "test_cli_docker.py")
+# The longest files start first, so that both processes end at about the same time.
 LONGEST = (
     "test_cli_docker.py",
     "test_cli.py",
     "test_environments.py",
     "test_selftest.py",
     "test_conformance.py",
-    "test_loaders.py",
 )
 
 
@@ -85,21 +83,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files first, so that both processes end at about the same time."""
-    place = {name: number for number, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: place.get(item.path.name, len(LONGEST)))
+    """Order the files, and give each test a group: the tests of a group run in one process."""
+    position = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: position.get(item.path.name, len(LONGEST)))
+    for item in items:
+        group = "engine" if _uses_engine(item) else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
-class ByFile(LoadFileScheduling):
-    """Each file's tests go to one process, and all that use the engine to the same."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.split("::")[0]
-        return "engine" if Path(file).name in USE_THE_ENGINE else file
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
-    return ByFile(config, log)
+def _uses_engine(item: pytest.Item) -> bool:
+    return bool({item.path.name, item.path.parent.name} & {*ENGINE_TESTS})
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -115,7 +108,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("there is no NVIDIA GPU")
     if item.get_closest_marker("docker") is None:
         return
-    assert item.path.name in USE_THE_ENGINE
+    assert _uses_engine(item)
     lacking = no_engine()
     if lacking and os.environ.get("DLSUITE_REQUIRE_DOCKER"):
         pytest.fail(f"DLSUITE_REQUIRE_DOCKER is set, and {lacking}")
@@ -150,16 +143,11 @@ def serving(folder: Path) -> Iterator[str]:
         server.shutdown()
 
 
-class Silent:
-    """Tells nothing."""
+class Silent(Messages):
+    """Progress that is shown nowhere."""
 
-    def say(self, text: str) -> None: ...
-
-    def planned(self, plan: Plan) -> None: ...
-
-    def event(self, run: Run, event: Event) -> None: ...
-
-    def done(self, run: Run, record: Record) -> None: ...
+    def __init__(self) -> None:
+        super().__init__(notify=lambda text: None)
 
 
 class ScriptEngine(VenvEngine):
@@ -168,7 +156,7 @@ class ScriptEngine(VenvEngine):
     def __init__(self, worker: Path) -> None:
         super().__init__(worker)
 
-    def prepare(self, manifest: FrameworkManifest, say: Say) -> Prepared:
+    def prepare(self, manifest: FrameworkManifest, notify: Notify) -> Prepared:
         return Prepared(framework=manifest.name, python=Path(sys.executable), lock_sha256="0" * 64)
 
 
@@ -202,7 +190,12 @@ def script_worker(place: Path, text: str) -> Path:
 
 
 TINY = FrameworkManifest(
-    name="tiny", title="Tiny", python=">=3.11", locks=("cpu.txt",), variants={"plain": "plain"}
+    name="tiny",
+    title="Tiny",
+    packages=(),
+    python=">=3.11",
+    locks=("cpu.txt",),
+    variants={"plain": "plain"},
 )
 
 
@@ -216,9 +209,9 @@ class Tiny:
     worker: Path
     locks: Path
 
-    def engine(self, owner: str | None = None, **settings: object) -> DockerEngine:
+    def engine(self, session_id: str | None = None, **settings: object) -> DockerEngine:
         return DockerEngine(
-            owner or uuid.uuid4().hex[:12],
+            session_id or uuid.uuid4().hex[:12],
             Settings(**settings),  # type: ignore[arg-type]
             worker=self.worker,
             locks=self.locks,
@@ -253,14 +246,14 @@ def script_engine(tmp_path: Path, home: Path) -> Callable[[str], ScriptEngine]:
 
 
 @pytest.fixture
-def refused(tmp_path: Path) -> Callable[[str, type[Closed]], str]:
+def refused(tmp_path: Path) -> Callable[[str, type[Strict]], str]:
     """The message with which a text is refused, the file's folder left out."""
 
-    def load(text: str, schema: type[Closed] = manifest.SuiteManifest) -> str:
+    def load(text: str, schema: type[Strict] = SuiteManifest) -> str:
         path = tmp_path / "bad.yaml"
         path.write_text(text, encoding="utf-8")
         with pytest.raises(ManifestError) as caught:
-            closed.load(path, schema)
+            strict.load(path, schema)
         assert "\n" not in str(caught.value)
         return str(caught.value).replace(f"{tmp_path}/", "")
 
@@ -273,8 +266,8 @@ def quick() -> Callable[..., Plan]:
 
     def plan(*frameworks: str, repeats: int = 1, tracks: tuple[str, ...] = ("equal",)) -> Plan:
         exactly = {"repeats": Repeats(at_least=repeats, at_most=repeats), "tracks": tracks}
-        suite = manifest.suite("quick").model_copy(update=exactly)
-        return expand(suite, manifest.frameworks(), manifest.tracks(), only=frameworks)
+        suite = catalog.suite("quick").model_copy(update=exactly)
+        return expand(suite, catalog.frameworks(), catalog.tracks(), only=frameworks)
 
     return plan
 
@@ -284,7 +277,7 @@ def made_up(workload: Workload, place: Path) -> Inputs:
     samples = {"train": 200, "test": 40}
     dataset = synthetic.fitted(workload).model_copy(update={"samples": samples})
     synthetic.write(dataset, place / "data", seed=7)
-    return inputs.make(workload, dataset, data=place / "data", seed=3, place=place / "inputs")
+    return inputs.make(workload, dataset, data=place / "data", seed=3, folder=place / "inputs")
 
 
 @pytest.fixture
@@ -292,9 +285,8 @@ def trial_folder(quick: Callable[..., Plan], tmp_path: Path) -> Path:
     """A trial's folder: LeNet in PyTorch, on 200 and 40 made-up images."""
     planned, folder = quick("pytorch").trials[0], tmp_path / "trial"
     given = made_up(planned.workload, tmp_path)
-    trial_file.write(
-        folder, planned, given, mode="train", measure=Measure(), cpus=host.cpus(), epochs=1
-    )
+    task = Task(trial=planned, inputs=given, mode="train", epochs=1)
+    trial_file.write(folder, task, cpus=host.cpus())
     return folder
 
 
@@ -307,7 +299,7 @@ def idx(values: np.ndarray) -> bytes:
 @pytest.fixture
 def digits(tmp_path: Path) -> tuple[DatasetManifest, Path]:
     """A dataset in MNIST's form, 200 and 40 samples, and the folder of its raw files."""
-    real = manifest.dataset("mnist")
+    real = catalog.dataset("mnist")
     samples = {"train": 200, "test": 40}
     raw = tmp_path / "raw"
     raw.mkdir()

@@ -15,7 +15,7 @@ import pytest
 
 from suite.worker import host
 from suite.worker.telemetry import Gpu
-from tests.test_cli import dlsuite, short_suite
+from tests.cli.test_cli import dlsuite, short_suite
 
 pytestmark = pytest.mark.gpu
 PYTHONS = os.environ.get("DLSUITE_PYTHON", "").split()

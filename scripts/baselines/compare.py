@@ -23,7 +23,7 @@ TURN_S = 1.0
 def main(pairs: int, turns: int, script: str, only: list[str]) -> None:
     for start in starts(script.removesuffix("_zoo"), only):
         found = [statistics.median(ratios(start, script, turns)) for _ in range(pairs)]
-        report(f"{start.trial.means}, suite / {script}", found)
+        report(f"{start.trial.configuration}, suite / {script}", found)
 
 
 def ratios(start: Start, script: str, turns: int) -> list[float]:

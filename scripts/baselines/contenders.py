@@ -12,10 +12,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite import inputs, manifest, trial_file
-from suite.engines.venv import INHERITED, VenvEngine
-from suite.manifest import Measure
-from suite.plan import Trial, expand
+from suite.datasets import inputs
+from suite.engines.venv.engine import INHERITED, VenvEngine
+from suite.manifests import catalog
+from suite.manifests.workloads import Measure
+from suite.protocol import trial_file
+from suite.protocol.plan import Trial, expand
 from suite.worker.loop import JITTER
 
 BLOCK_S = Measure().block_s
@@ -86,13 +88,13 @@ class Start:
 
 def starts(model: str, only: list[str]) -> Iterator[Start]:
     """The zoo's workload of `model` in each framework."""
-    suite, known = manifest.suite("zoo"), manifest.frameworks()
+    suite, known = catalog.suite("zoo"), catalog.frameworks()
     work = tuple(workload for workload in suite.workloads if workload.model == model)
     chosen = suite.model_copy(update={"workloads": work})
     engine = VenvEngine()
-    plan = expand(chosen, known, manifest.tracks(), only=only or FRAMEWORKS)
+    plan = expand(chosen, known, catalog.tracks(), only=only or FRAMEWORKS)
     with tempfile.TemporaryDirectory() as place:
-        given = inputs.obtain(work[0], seed=1, place=Path(place) / "inputs", say=print)
+        given = inputs.obtain(work[0], seed=1, place=Path(place) / "inputs", notify=print)
         for trial in plan.trials:
             folder = Path(place) / trial.trial_id
             prepared = engine.prepare(known[trial.framework], print)

@@ -14,22 +14,24 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from suite import manifest, owners, records
+from suite.engines import sessions
 from suite.engines.base import Engine
-from suite.engines.containers import DockerEngine
-from suite.engines.venv import VenvEngine
-from suite.plan import Plan, expand
-from suite.records import Record
+from suite.engines.docker.engine import DockerEngine
+from suite.engines.venv.engine import VenvEngine
+from suite.manifests import catalog
+from suite.protocol.plan import Plan, expand
 from suite.report.live import Live
-from suite.runner import Runner
+from suite.results import record, store
+from suite.results.record import Record
+from suite.runner.runner import Runner
 
 
 def main(pairs: int, only: list[str]) -> None:
-    suite = manifest.suite("quick")
-    plan = expand(suite, manifest.frameworks(), manifest.tracks(), only=only)
-    owner = owners.new_id()
+    suite = catalog.suite("quick")
+    plan = expand(suite, catalog.frameworks(), catalog.tracks(), only=only)
+    owner = sessions.new_id()
     with ExitStack() as stack:
-        work = stack.enter_context(owners.owning(owner))
+        work = stack.enter_context(sessions.owning(owner))
         results = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         docker: Engine = stack.enter_context(DockerEngine(owner))
         runners = {}
@@ -48,7 +50,7 @@ def pair(runners: dict[str, Runner], plan: Plan, results: Path, turn: int) -> di
     """One record by each engine."""
     found = {}
     for name in sorted(runners, reverse=bool(turn % 2)):
-        with records.run_folder(results, plan.suite) as folder:
+        with store.run_folder(results, plan.suite) as folder:
             (found[name],) = runners[name].run(plan, folder)
     return found
 

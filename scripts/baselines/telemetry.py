@@ -16,8 +16,8 @@ from pathlib import Path
 
 from contenders import Start, in_turns, report, starts
 
-from suite import telemetry
-from suite.manifest import Measure
+from suite.manifests.workloads import Measure
+from suite.results import telemetry
 from suite.worker.telemetry import FILE
 
 TURN_S = 2 * Measure().sample_s
@@ -25,7 +25,7 @@ TURN_S = 2 * Measure().sample_s
 
 def main(turns: int, only: list[str]) -> None:
     for start in starts("lenet", only):
-        report(f"{start.trial.means}, with telemetry / without", ratios(start, turns))
+        report(f"{start.trial.configuration}, with telemetry / without", ratios(start, turns))
         print(f"  the sampler itself took {own_share(start.folder / FILE):.2%} of the cores")
 
 

@@ -1,4 +1,4 @@
-"""What an engine is to the rest of the suite."""
+"""The interface of an engine: it prepares frameworks and runs workers."""
 
 from __future__ import annotations
 
@@ -9,38 +9,37 @@ from types import TracebackType
 from typing import Any, Literal, Protocol, Self
 
 from suite.errors import EngineError
-from suite.manifest import FrameworkManifest
+from suite.manifests.frameworks import FrameworkManifest
+from suite.messages import Notify
 
-Event = dict[str, Any]
 OnLine = Callable[[str], None]
-Say = Callable[[str], None]
 EngineName = Literal["docker", "venv"]
 End = Literal["exited", "timeout", "oom", "removed", "engine stopped"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """A framework that can be run: where, and what identifies it."""
+    """A framework that is ready to run, and the digests that identify it."""
 
     framework: str
-    lock_sha256: str  # of an interpreter of the user's own: of the packages it has
+    lock_sha256: str  # with --python: of the list of its packages
     python: Path | None = None  # of its virtual environment
-    own_python: bool = False  # the user's, with whatever is in it
+    own_python: bool = False  # the interpreter given with --python
     image_id: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """How a worker ended; what it said lies in the folder's results."""
+    """How a worker ended; its events are in the folder's results."""
 
     exit_code: int  # negative: the signal that killed it
     end: End = "exited"
     memory_limit_bytes: int | None = None
-    engine_s: float | None = None  # what the engine took beyond the worker's own life
+    engine_s: float | None = None  # the engine's overhead, outside the worker's lifetime
 
 
 class FrameworkUnavailable(Exception):
-    """This machine cannot run the framework, through no fault: its runs are skipped."""
+    """The framework cannot run on this machine, which is not an error: its runs are skipped."""
 
     def __init__(self, reason: str, *, hint: str) -> None:
         super().__init__(reason)
@@ -48,18 +47,18 @@ class FrameworkUnavailable(Exception):
 
 
 class EngineLost(EngineError):
-    """The engine does not answer (any more); what it has under way may still come to an end."""
+    """The engine does not answer; its containers may still be running."""
 
 
 class Engine(Protocol):
-    """A context manager: what it started does not outlive it."""
+    """Runs workers. A context manager: nothing that it started outlives it."""
 
     @property
     def name(self) -> EngineName: ...
 
     @property
     def host(self) -> dict[str, Any]:
-        """The machine that the workers run on (worker/host.py), and the engine's limits."""
+        """The machine on which the workers run (worker/host.py), and the engine's limits."""
 
     def __enter__(self) -> Self: ...
 
@@ -70,15 +69,15 @@ class Engine(Protocol):
         traceback: TracebackType | None,
     ) -> None: ...
 
-    def prepare(self, manifest: FrameworkManifest, say: Say) -> Prepared:
-        """Make the framework ready, or find it ready.
+    def prepare(self, manifest: FrameworkManifest, notify: Notify) -> Prepared:
+        """Build the framework's environment or image, or reuse a current one.
 
-        Raise FrameworkUnavailable where this machine cannot have it, EngineError where making
-        it failed.
+        Raise FrameworkUnavailable where this machine cannot run it, EngineError where the build
+        failed.
         """
 
     def stop(self) -> None:
-        """End every `prepare` and `run` under way in other threads; the engine does no more."""
+        """End every `prepare` and `run` in other threads, and refuse new ones."""
 
     def run(
         self,
@@ -90,14 +89,13 @@ class Engine(Protocol):
         deadline_s: float,
         on_line: OnLine,
     ) -> Outcome:
-        """Run one worker on the trial in `folder`; standard error goes to `log`.
+        """Run one worker on the trial in `folder`; its standard error goes to the file `log`.
 
-        Each line of its standard output is passed to `on_line` at once. Past `deadline_s` the
-        worker is killed with all its processes; so it is when this call is interrupted. `name` is
-        unique; a worker of that name that an earlier, killed orchestrator left is adopted where
-        the engine can. Raise EngineLost where the engine went away and did not come back.
+        Each line of its standard output is passed to `on_line` at once. After `deadline_s` seconds,
+        or when this call is interrupted, the worker is killed with all its processes. `name` is
+        unique. Raise EngineLost where the engine stops answering and does not return.
         """
 
     @property
     def worker_sha256(self) -> str:
-        """The digest of the worker's code, for certificates."""
+        """The digest of the worker's source, for certificates."""

@@ -1,4 +1,4 @@
-"""Which engine runs the workers: the one that the user named, or the best that is here."""
+"""Chooses the engine: the one that the user named, or the best available one."""
 
 from __future__ import annotations
 
@@ -6,27 +6,31 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import ByteSize, TypeAdapter, ValidationError
 
-from suite import manifest
-from suite.engines.base import Engine, FrameworkUnavailable, Say
-from suite.engines.containers import DockerEngine
+from suite.engines.base import Engine, FrameworkUnavailable
 from suite.engines.gpus import parse
-from suite.engines.spec import Settings
-from suite.engines.venv import VenvEngine
+from suite.engines.sessions import IfBusy
+from suite.engines.settings import Settings
+from suite.engines.venv.engine import VenvEngine
 from suite.errors import EngineError, UsageError, unknown
-from suite.owners import IfBusy
+from suite.manifests import catalog
+from suite.manifests.files import names
+from suite.messages import Notify
 
-Name = Literal["auto", "docker", "venv"]
+if TYPE_CHECKING:
+    from suite.engines.docker.engine import DockerEngine
+
+EngineChoice = Literal["auto", "docker", "venv"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """The command line's choice of an engine and of what it gives a worker."""
+class EngineOptions:
+    """The command line's choice of an engine, and of the resources of a worker."""
 
-    engine: Name = "auto"
+    engine: EngineChoice = "auto"
     gpus: str = "0"
     memory: str | None = None
     keep: bool = False
@@ -34,16 +38,16 @@ class Wanted:
 
     @property
     def device(self) -> str:
-        """What the workers run on: the first of the GPUs they get, or the CPU."""
+        """The device of the workers: the first of their GPUs, or the CPU."""
         return "cuda:0" if parse(self.gpus) else "cpu"
 
     def interpreters(self) -> dict[str, Path]:
-        """Raise UsageError where there is none, or it is of no framework that there is."""
+        """The user's own Python of each framework; UsageError where a name or a path is wrong."""
         found = {}
         for text in self.pythons:
             framework, _, path = text.partition("=")
-            if framework not in manifest.names("framework"):
-                raise unknown("framework", framework, manifest.names("framework"))
+            if framework not in names("framework"):
+                raise unknown("framework", framework, names("framework"))
             if not Path(path).is_file():
                 raise UsageError(
                     f"--python {text!r}: there is no file {path!r}",
@@ -53,63 +57,69 @@ class Wanted:
         return found
 
     def settings(self) -> Settings:
-        """Raise UsageError where a word cannot be meant."""
+        """The resources of a worker; UsageError where an option's value is invalid."""
         return Settings(gpus=parse(self.gpus), memory_bytes=_bytes(self.memory), keep=self.keep)
 
 
 @contextmanager
 def engine(
-    wanted: Wanted,
+    options: EngineOptions,
     frameworks: Iterable[str],
-    owner: str,
-    say: Say,
+    session_id: str,
+    notify: Notify,
     *,
     if_busy: IfBusy = "wait",
 ) -> Iterator[Engine]:
-    """The engine, entered; says which it is and why.
+    """The engine, entered; a message names it, with the reason.
 
-    Raise EngineError where it cannot be had, BusyError where others use it.
+    Raise EngineError where it is unavailable, BusyError where others use it.
     """
     with ExitStack() as stack:
-        entered = _entered(wanted, frameworks, owner, say, stack)
-        if isinstance(entered, DockerEngine):
-            entered.wait_for_others(if_busy, say)
-        yield entered
+        yield _entered(options, frameworks, session_id, notify, stack, if_busy)
 
 
 def _entered(
-    wanted: Wanted, frameworks: Iterable[str], owner: str, say: Say, stack: ExitStack
+    options: EngineOptions,
+    frameworks: Iterable[str],
+    session_id: str,
+    notify: Notify,
+    stack: ExitStack,
+    if_busy: IfBusy,
 ) -> Engine:
-    settings, pythons = wanted.settings(), wanted.interpreters()
-    if pythons and wanted.engine == "docker":
-        raise UsageError("--python is for processes, not for containers", hint="--engine venv")
-    if wanted.engine == "venv" or pythons:
+    settings, pythons = options.settings(), options.interpreters()
+    if pythons and options.engine == "docker":
+        raise UsageError("--python works only with the venv engine", hint="--engine venv")
+    if options.engine == "venv" or pythons:
         if settings.memory_bytes:
-            raise UsageError("the venv engine limits no memory", hint="--engine docker")
-        say("engine: venv, each worker a process on this machine")
+            raise UsageError("the venv engine has no memory limit", hint="--engine docker")
+        notify("engine: venv")
         return VenvEngine(gpus=settings.gpus, pythons=pythons)
-    docker = DockerEngine(owner, settings)
+    # Imported where it is used: the SDK takes a quarter of the start of a command.
+    from suite.engines.docker.engine import DockerEngine
+
+    docker = DockerEngine(session_id, settings)
     try:
         stack.enter_context(docker)
-        reason = _lacking(docker, frameworks) if wanted.engine == "auto" else None
+        reason = _missing_image(docker, frameworks) if options.engine == "auto" else None
     except EngineError as error:
-        if wanted.engine == "docker" or settings.gpus or settings.memory_bytes:
+        if options.engine == "docker" or settings.gpus or settings.memory_bytes:
             raise
         reason = str(error)
     if reason is None:
         info = docker.daemon.info
-        say(f"engine: docker {info.get('ServerVersion')} on {info.get('Name')}")
+        notify(f"engine: docker {info.get('ServerVersion')} on {info.get('Name')}")
+        docker.wait_for_others(if_busy, notify)
         return docker
     stack.close()
-    say(f"engine: venv, each worker a process on this machine, for {reason}")
+    notify(f"engine: venv (Docker unavailable: {reason})")
     return VenvEngine()
 
 
-def _lacking(docker: DockerEngine, frameworks: Iterable[str]) -> str | None:
-    """Why not all these frameworks have an image or can get one; None where they have or can."""
+def _missing_image(docker: DockerEngine, frameworks: Iterable[str]) -> str | None:
+    """Why a framework has no image and none can be built; None where all have or can."""
     for name in frameworks:
         try:
-            recipe = docker.images.recipe(manifest.framework(name), docker.kind)
+            recipe = docker.images.recipe(catalog.framework(name), docker.kind)
         except FrameworkUnavailable:
             continue  # its runs are skipped, whatever the engine
         if docker.images.current(recipe) is None:
@@ -127,6 +137,7 @@ def _bytes(text: str | None) -> int | None:
         size = 0
     if size < 2**26:
         raise UsageError(
-            f"--memory {text!r} is no size that a worker can live with", hint="--memory 8GiB"
+            f"--memory {text!r} is not a valid size, or too small for a worker",
+            hint="--memory 8GiB",
         )
     return size

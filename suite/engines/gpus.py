@@ -1,4 +1,4 @@
-"""Which GPUs a worker gets: what the user asked for, as engines and processes want to be asked."""
+"""The GPUs of a worker: parses the option, and translates it for engines and processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CDI_KIND = "nvidia.com/gpu"
 
 @dataclass(frozen=True, kw_only=True)
 class Gpus:
-    """A number of GPUs (-1: all there are) or just these, by index or UUID."""
+    """A number of GPUs (-1: all), or specific ones by index or UUID."""
 
     count: int | None = None
     ids: tuple[str, ...] = ()
@@ -24,7 +24,7 @@ def parse(text: str) -> Gpus | None:
     words = tuple(text.removeprefix("device=").split(","))
     if not all(words):
         raise UsageError(
-            f"--gpus {text!r} names no GPUs", hint="--gpus 0, 2, all, device=0 or 0,2 or UUIDs"
+            f"--gpus {text!r} names no GPU", hint="--gpus 0, 2, all, device=0 or 0,2 or UUIDs"
         )
     if text == "all":
         return Gpus(count=-1)
@@ -32,14 +32,14 @@ def parse(text: str) -> Gpus | None:
         return Gpus(count=int(text)) if int(text) else None
     if not all(word.isdigit() or word.startswith(("GPU-", "MIG-")) for word in words):
         raise UsageError(
-            f"--gpus {text!r} is no number, no index and no UUID",
-            hint="nvidia-smi -L names the GPUs; --gpus all takes every one",
+            f"--gpus {text!r} is not a number, an index or a UUID",
+            hint="nvidia-smi -L lists the GPUs; --gpus all uses all",
         )
     return Gpus(ids=words)
 
 
 def request(gpus: Gpus, info: dict[str, Any]) -> dict[str, Any]:
-    """The device request for `gpus`: by CDI where the engine knows such devices, else by driver."""
+    """The device request for `gpus`: by CDI where the engine supports it, else by driver."""
     cdi = _cdi(info)
     if not cdi:
         chosen = {"device_ids": list(gpus.ids)} if gpus.ids else {"count": gpus.count}
@@ -54,39 +54,36 @@ def request(gpus: Gpus, info: dict[str, Any]) -> dict[str, Any]:
     return {"driver": "cdi", "device_ids": names}
 
 
-def visible(gpus: Gpus | None, there: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Those of the machine's GPUs (worker/host.py) that a process may see.
-
-    Raise EngineError where it has them not.
-    """
+def visible(gpus: Gpus | None, present: list[dict[str, str]]) -> list[dict[str, str]]:
+    """The GPUs (worker/host.py) that a process may use; EngineError where one is missing."""
     if gpus is None:
         return []
     if gpus.ids:
-        found = {wanted: _named(wanted, there) for wanted in gpus.ids}
+        found = {wanted: _named(wanted, present) for wanted in gpus.ids}
         chosen = [gpu for each in found.values() for gpu in each]
         missing = [wanted for wanted, each in found.items() if not each]
     else:
-        chosen = there if gpus.count == -1 else there[: gpus.count]
+        chosen = present if gpus.count == -1 else present[: gpus.count]
         missing = [str(gpus.count)] if len(chosen) < max(1, gpus.count or 0) else []
     if missing:
-        names = ", ".join(f"{n} {gpu['name']}" for n, gpu in enumerate(there)) or "none"
+        names = ", ".join(f"{n} {gpu['name']}" for n, gpu in enumerate(present)) or "none"
         raise EngineError(
             f"--gpus {','.join(missing)}: the GPUs that nvidia-smi shows here are: {names}",
-            hint="nvidia-smi -L names them; --gpus 0 takes none",
+            hint="nvidia-smi -L lists them; --gpus 0 uses none",
         )
     return chosen
 
 
-def _named(wanted: str, there: list[dict[str, str]]) -> list[dict[str, str]]:
+def _named(wanted: str, present: list[dict[str, str]]) -> list[dict[str, str]]:
     if wanted.isdigit():
-        return there[int(wanted) : int(wanted) + 1]
-    return [gpu for gpu in there if gpu["uuid"].startswith(wanted)]
+        return present[int(wanted) : int(wanted) + 1]
+    return [gpu for gpu in present if gpu["uuid"].startswith(wanted)]
 
 
 def gives_gpus(info: dict[str, Any]) -> bool:
-    """Whether the engine says so: by its CDI devices or by NVIDIA's runtime.
+    """Whether the engine reports GPUs: by CDI devices or by NVIDIA's runtime.
 
-    An engine may give GPUs and not say so; that it does is sure only once a container has one.
+    An engine may have GPUs without reporting them; only a container with a GPU shows it.
     """
     return bool(_cdi(info)) or "nvidia" in (info.get("Runtimes") or {})
 

@@ -10,15 +10,7 @@ from typing import Any
 
 from suite.models.architecture import Architecture
 from suite.models.branches import Concat
-from suite.models.layers import (
-    Dense,
-    Dropout,
-    GlobalAvgPool2d,
-    Layer,
-    MaxPool2d,
-    Relu,
-    conv_norm,
-)
+from suite.models.layers import Dense, Dropout, GlobalAvgPool2d, Layer, MaxPool2d, Relu, conv_norm
 
 # inputs; outputs of 1 x 1; 3 x 3 reduced and full; "5 x 5" reduced and full; after the pool
 Sizes = tuple[int, int, int, int, int, int, int]

@@ -6,15 +6,7 @@ kuangliu/pytorch-cifar, a 3 x 3 convolution of stride 1 and no pool at the start
 
 from suite.models.architecture import Architecture
 from suite.models.branches import Add
-from suite.models.layers import (
-    Dense,
-    GlobalAvgPool2d,
-    Layer,
-    MaxPool2d,
-    Relu,
-    Shape,
-    conv_norm,
-)
+from suite.models.layers import Dense, GlobalAvgPool2d, Layer, MaxPool2d, Relu, Shape, conv_norm
 
 STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))  # channels, blocks, first stride
 EXPANSION = 4

@@ -1,1 +1,1 @@
-"""Reports: from records to a table or JSON. Pure; one file for each form."""
+"""Reports: from records to tables and JSON, with warnings and comparisons."""

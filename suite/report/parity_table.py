@@ -1,4 +1,4 @@
-"""How far each framework is from the reference, for the terminal and as Markdown."""
+"""The errors of each framework relative to the reference, for the terminal and as Markdown."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from rich import box
 from rich.table import Table
 
-from suite.parity import Certificate
-from suite.plan import Trial
-from suite.report.table import JUSTIFY, PROVEN, UNKNOWN, UNPROVEN
+from suite.parity.certificates import Certificate
+from suite.protocol.plan import Trial
+from suite.report.table import JUSTIFY, SAME_WORK, UNKNOWN, yes_no
 
 QUANTITIES = {
     "logits": "logits",
@@ -21,13 +21,12 @@ QUANTITIES = {
     "statistics": "stat.",
 }
 NOTE = (
-    "Largest relative L2 errors beside the float64 reference over the steps. of tol.: the largest"
-    " as a share of its tolerance, which is 1e-4, or ten times what float32 itself loses of the"
-    f" tensor where that is more; {PROVEN} all within it: proven to be the same work; {UNPROVEN}"
-    " not."
+    "Largest relative L2 errors over the steps, compared with the float64 reference. of tol.: the"
+    " largest as a share of its tolerance, which is 1e-4, or ten times the rounding error of"
+    " float32 where that is more. same work: all errors are within their tolerance."
 )
 
-Row = tuple[Trial, Certificate | None, str | None]  # the last: why there is no certificate
+Row = tuple[Trial, Certificate | None, str | None]  # the last: the reason where it is not proven
 
 
 def render(rows: Iterable[Row]) -> Table:
@@ -43,33 +42,33 @@ def render(rows: Iterable[Row]) -> Table:
 
 
 def markdown(rows: Iterable[Row]) -> str:
-    """The same as a table in Markdown, with the reason of each row that has no certificate."""
+    """The same table in Markdown, with the reason of each row that is not proven."""
     rows = list(rows)
     cells = [_cells(trial, certificate) for trial, certificate, _ in rows]
     lines = [list(cells[0]), ["---"] * len(cells[0]), *(list(row.values()) for row in cells)]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     reasons = [
-        f"- {trial.means} on {trial.workload.model}: {reason}"
-        for trial, certificate, told in rows
-        if (reason := certificate.reason if certificate else told)
+        f"- {trial.configuration} on {trial.workload.model}: {reason}"
+        for trial, certificate, other in rows
+        if (reason := certificate.reason if certificate else other)
     ]
     return "\n\n".join([NOTE, table, *(["\n".join(reasons)] if reasons else [])])
 
 
 def _cells(trial: Trial, certificate: Certificate | None) -> dict[str, str]:
-    work = trial.workload
+    workload = trial.workload
     worst = certificate.worst if certificate else {}
     steps = f"{len(certificate.errors)}/{certificate.steps}" if certificate else UNKNOWN
     proven = certificate is not None and certificate.proven
     return {
-        "model": work.model,
-        "optimizer": work.optimizer.name,
-        "framework": trial.means,
+        "model": workload.model,
+        "optimizer": workload.optimizer.name,
+        "framework": trial.configuration,
         "steps": steps,
         **{
             title: f"{worst[name]:.0e}" if name in worst else UNKNOWN
             for name, title in QUANTITIES.items()
         },
         "of tol.": f"{certificate.share:.2f}" if certificate else UNKNOWN,
-        "par.": PROVEN if proven else UNPROVEN,
+        SAME_WORK: yes_no(proven),
     }

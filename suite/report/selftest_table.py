@@ -1,4 +1,4 @@
-"""What the self-test found, as a table for the terminal."""
+"""The results of the self-test, as a table for the terminal."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ from rich import box
 from rich.table import Table
 
 from suite.report.table import UNKNOWN
-from suite.selftest import Finding
+from suite.runner.selftest import Finding
 
 
 def render(findings: list[Finding]) -> Table:
+    """A row for each fault, and for each framework variant without a fault."""
     planted = [each for each in findings if each.fault]
     clean = [each for each in findings if not each.fault]
     caught = sum(each.good for each in planted)
     alarms = sum(not each.good for each in clean)
     table = Table(
-        title=f"self-test of the proof: {caught} of {len(planted)} faults caught, "
+        title=f"self-test: {caught} of {len(planted)} faults found, "
         f"{alarms} false alarms in {len(clean)} workers without a fault",
         box=box.SIMPLE_HEAD,
         title_justify="left",
         padding=(0, 1, 0, 0),
     )
-    for name in ("fault", "framework", "variant", "caught by", ""):
-        table.add_column(name, justify="left", no_wrap=name != "caught by")
+    for name in ("fault", "framework", "variant", "found by", ""):
+        table.add_column(name, justify="left", no_wrap=name != "found by")
     for each in findings:
         verdict = "ok" if each.good else "FAILED"
         cells = (each.fault or "none", each.framework, each.variant, each.caught_by or UNKNOWN)

@@ -1,4 +1,4 @@
-"""What the records of one run say, trial by trial."""
+"""Summarises the records of one run, trial by trial."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from suite import agreement, stats
-from suite.checks import Doubt, doubts
-from suite.records import Error, Parity, Record, Status, parity_of
-from suite.repeats import Enough, enough, spent_s
-from suite.telemetry import Energy
+from suite.report import agreement
+from suite.report.warnings import ReportWarning, warnings_of
+from suite.results import stats
+from suite.results.record import Error, Parity, Record, Status, parity_of
+from suite.results.telemetry import Energy
+from suite.runner.stopping import StopReason, spent_s, stop_reason
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,9 +21,9 @@ class TrialSummary:
     runs: dict[int, Record]  # all of them, by repeat
     framework_version: str | None
     statuses: tuple[Status, ...]
-    error: Error | None  # the first that occurred
-    enough: Enough | None  # why it had no more runs; None where it is to have more
-    rates: dict[int, float]  # samples per second of each run that ended well, by repeat
+    error: Error | None  # the first one
+    stop_reason: StopReason | None  # why it had no more runs; None where it needs more
+    rates: dict[int, float]  # samples per second of each run with status ok, by repeat
     samples_per_s: stats.Summary
     first_step_s: float | None
     epoch_s: float | None
@@ -30,33 +31,33 @@ class TrialSummary:
     host_rss_peak_bytes: int | None
     energy: Energy | None  # of the run with the median gross joules per sample
     parity: Parity
-    doubts: tuple[Doubt, ...]
+    warnings: tuple[ReportWarning, ...]
 
     @property
     def record(self) -> Record:
-        """Any of its runs, for what they have in common."""
+        """Any of its runs, for the values that all runs share."""
         return next(iter(self.runs.values()))
 
     @property
     def status(self) -> str:
-        """`ok` where every run was, else the first other status."""
+        """`ok` where every run is ok, else the first other status."""
         return next((status for status in self.statuses if status != "ok"), "ok")
 
 
 def summarise(records: Iterable[Record]) -> list[TrialSummary]:
-    """The trials, fastest first; those without a figure last."""
+    """The trials, fastest first; trials without a rate last."""
     trials: dict[str, list[Record]] = {}
     records = list(records)
     for record in records:
         trials.setdefault(record.trial_id, []).append(record)
     spent = spent_s(records)
     ordered = {name: sorted(runs, key=lambda run: run.repeat) for name, runs in trials.items()}
-    apart = agreement.warnings(ordered)
-    summaries = [_trial(runs, spent, apart.get(name, ())) for name, runs in ordered.items()]
+    differing = agreement.warnings(ordered)
+    summaries = [_trial(runs, spent, differing.get(name, ())) for name, runs in ordered.items()]
     return sorted(summaries, key=lambda each: -(each.samples_per_s.median or 0))
 
 
-def _trial(runs: list[Record], spent: float, apart: tuple[Doubt, ...]) -> TrialSummary:
+def _trial(runs: list[Record], spent: float, differs: tuple[ReportWarning, ...]) -> TrialSummary:
     ok = [run for run in runs if run.status == "ok"]
     rates = {run.repeat: run.samples_per_s for run in ok if run.samples_per_s}
     epochs = [run.epochs[-1] for run in ok if run.epochs]
@@ -65,7 +66,7 @@ def _trial(runs: list[Record], spent: float, apart: tuple[Doubt, ...]) -> TrialS
         framework_version=next((run.framework_version for run in ok), None),
         statuses=tuple(run.status for run in runs),
         error=next((run.error for run in runs if run.error), None),
-        enough=enough(runs, runs[0].repeats, spent_s=spent),
+        stop_reason=stop_reason(runs, runs[0].repeats, spent_s=spent),
         rates=rates,
         samples_per_s=stats.summarise([*rates.values()]),
         first_step_s=_median([run.times.first_step_s for run in ok]),
@@ -75,14 +76,14 @@ def _trial(runs: list[Record], spent: float, apart: tuple[Doubt, ...]) -> TrialS
         or None,
         energy=_energy(ok),
         parity=parity_of(runs),
-        doubts=doubts(runs) + apart,
+        warnings=warnings_of(runs) + differs,
     )
 
 
 def _energy(runs: Sequence[Record]) -> Energy | None:
     """The GPU's where there is one, else that of the CPU's packages."""
-    told = [run.telemetry for run in runs if run.telemetry]
-    found = [each.gpu.energy if each.gpu else each.cpu_energy for each in told]
+    measured = [run.telemetry for run in runs if run.telemetry]
+    found = [each.gpu.energy if each.gpu else each.cpu_energy for each in measured]
     known = sorted((each for each in found if each), key=lambda each: each.gross_j_per_sample)
     return known[(len(known) - 1) // 2] if known else None
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from . import limit, proof, telemetry, turns
+from . import interleaving, peak, proof, telemetry
 from .frameworks import load
 from .loop import train
 from .protocol import Events, Session, Trial, read_weights
@@ -37,31 +37,31 @@ def main(folder: Path) -> int:
 
 
 def _work(trial: Trial, events: Events) -> None:
-    with turns.together(trial), ExitStack() as stack:
-        with turns.of(trial):
+    with interleaving.together(trial), ExitStack() as stack:
+        with interleaving.of(trial):
             stack.enter_context(telemetry.sampling(trial))
             if hasattr(os, "sched_setaffinity"):  # of the worker, not of the sampler
                 os.sched_setaffinity(0, trial.cpus)
             framework = _load(trial, events)
-            session = None if trial.mode == "limit" else _build(trial, framework, events)
+            session = None if trial.mode == "peak" else _build(trial, framework, events)
         _do(trial, framework, session, events)
     events.emit("finished")
 
 
 def _do(trial: Trial, framework: Any, session: Session | None, events: Events) -> None:
-    """The trial's mode. What it makes is gone when it ends: processes of a loader too."""
+    """Do the trial in its mode; a loader's processes end with it."""
 
     def memory() -> None:
         events.emit("memory", host_rss_peak_bytes=_rss_peak_bytes(), **framework.memory(trial))
 
     if session is None:
-        limit.measure(trial, events.emit)
+        peak.measure(trial, events.emit)
         memory()
     elif trial.mode == "train":
         stepper = train(trial, session, framework.LAYOUT, events.emit)
         memory()  # before the closing proof, whose copies of the state are not the framework's
         if trial.closing:
-            with turns.of(trial):
+            with interleaving.of(trial):
                 proof.close(trial, session, stepper, framework.LAYOUT, events.emit)
     else:
         proof.MODES[trial.mode](trial, session, framework.LAYOUT, events.emit)

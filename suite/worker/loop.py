@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from . import turns
+from . import interleaving
 from .data import Batches, Split, feed
 from .protocol import Array, Session, Trial
 
@@ -104,7 +104,7 @@ class Training:
         self._trial, self._session, self._layout, self._emit = trial, session, layout, emit
         self._batches = Batches(trial, layout)
         self.stepper = Stepper(session, feed(trial, session, self._batches))
-        self._turn = turns.of(trial)
+        self._turn = interleaving.of(trial)
         self._least_s = 0.0  # of a block, for what synchronising costs
         self._block_steps: float = CALIBRATION_STEPS
         self._lead_in_steps = 0
@@ -178,10 +178,12 @@ class Training:
 
     def _calibrate(self, step_s: float) -> None:
         """How long the next blocks are: once warm, in turns, a turn after a lead-in."""
-        in_turns = self._warm and "turns" in self._trial.paths
-        block_s = max(self._trial.measure["turn_s" if in_turns else "block_s"], self._least_s)
+        interleaved = self._warm and "interleaving" in self._trial.paths
+        block_s = max(
+            self._trial.measure["interleaved_block_s" if interleaved else "block_s"], self._least_s
+        )
         self._block_steps = block_s / step_s
-        if in_turns and step_s < LONG_STEP_S:
+        if interleaved and step_s < LONG_STEP_S:
             self._lead_in_steps = math.ceil(LEAD_IN_S / step_s)
 
     def _warm_up(self) -> None:
@@ -199,7 +201,7 @@ class Training:
         measure = self._trial.measure
         if self._measured_s >= measure["max_measure_s"]:
             return True
-        if "turns" in self._trial.paths:
+        if "interleaving" in self._trial.paths:
             return False
         if self._measured_s < measure["min_measure_s"] or len(self._rates) < 2:
             return False

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from suite.attempt import Attempt, OnEvent, attempt
-from suite.engines.containers import DockerEngine
+from suite.engines.attempt import Attempt, OnEvent, attempt
+from suite.engines.docker.engine import DockerEngine
 from tests.conftest import TINY, Tiny
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
-from suite.plan import Plan
+from suite.protocol.plan import Plan
 from suite.report import live
 from tests.test_records import record
 
@@ -16,8 +16,8 @@ def told(plan: Plan, monkeypatch: pytest.MonkeyPatch, *, terminal: bool) -> str:
     monkeypatch.setattr(live, "console", lambda stderr: console)
     run = plan.runs[0]
     with live.Live() as display:
-        display.say("PyTorch: making its environment")
-        display.say("PyTorch: downloading torch.whl")
+        display.notify("PyTorch: making its environment")
+        display.notify("PyTorch: downloading torch.whl")
         display.planned(plan)
         block = {"event": "block", "samples_per_s": 640.0, "left_s": 7.0}
         display.event(run, {"event": "unheard of"})

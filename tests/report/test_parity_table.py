@@ -2,8 +2,8 @@ from collections.abc import Callable
 
 from rich.console import Console
 
-from suite.parity import Certificate
-from suite.plan import Plan
+from suite.parity.certificates import Certificate
+from suite.protocol.plan import Plan
 from suite.report import parity_table
 
 

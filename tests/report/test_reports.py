@@ -2,11 +2,11 @@ import json
 
 from rich.console import Console
 
-from suite.manifest import Repeats
-from suite.records import Epoch, Error, Parity, Record
+from suite.manifests.workloads import Repeats
 from suite.report import as_json, table
 from suite.report.summary import summarise
-from suite.telemetry import Energy
+from suite.results.record import Epoch, Error, Parity, Record
+from suite.results.telemetry import Energy
 from tests.test_checks import CALM_MACHINE
 from tests.test_records import record
 

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from suite import manifest
-from suite.engines.venv import VenvEngine
+from suite.engines.venv.engine import VenvEngine
+from suite.manifests import catalog
 from suite.worker.protocol import Trial
 
 
@@ -17,7 +17,7 @@ def trial(trial_folder: Path) -> Trial:
 def in_environment(framework: str, code: str, *arguments: str, folder: Path) -> str:
     """What Python code prints in a framework's environment, the worker's package at hand."""
     engine = VenvEngine()
-    python = engine.prepare(manifest.framework(framework), lambda text: None).python
+    python = engine.prepare(catalog.framework(framework), lambda text: None).python
     reply = subprocess.run(
         [str(python), "-c", code, *arguments],
         env={"PYTHONPATH": str(engine.staged()), "PATH": "/usr/bin:/bin", "HOME": str(Path.home())},

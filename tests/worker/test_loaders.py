@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from suite import inputs, manifest, trial_file
-from suite.attempt import attempt
-from suite.engines.venv import VenvEngine
-from suite.formats import image_folder, prepared
-from suite.manifest import Measure, Sgd, Workload
-from suite.plan import expand
+from suite.datasets import inputs
+from suite.datasets.formats import image_folder, prepared
+from suite.engines.attempt import attempt
+from suite.engines.venv.engine import VenvEngine
+from suite.manifests import catalog
+from suite.manifests.workloads import Measure, Sgd, Workload
+from suite.protocol import trial_file
+from suite.protocol.plan import expand
 from suite.worker import data, host
 from suite.worker.frameworks import MODULES
 from suite.worker.protocol import Trial
@@ -22,7 +24,7 @@ from tests.worker.conftest import in_environment
 LOADERS = [
     name
     for name in MODULES
-    if not any(lack.input == "loader" for lack in manifest.framework(name).lacks)
+    if not any(lack.input == "loader" for lack in catalog.framework(name).unsupported)
 ]
 SIZE, BATCH = 32, 4
 COLOURS = [(0, 0, 0), (255, 255, 255), (250, 120, 5), (10, 200, 90), (0, 30, 255)]
@@ -81,7 +83,7 @@ def photographs(trial_folder: Path, root: Path, images: list[Image.Image]) -> No
 def read(framework: str, trial_folder: Path) -> Read:
     path = trial_folder / "trial.json"
     values = json.loads(path.read_text())
-    variant = next(iter(manifest.framework(framework).variants))
+    variant = next(iter(catalog.framework(framework).variants))
     path.write_text(json.dumps({**values, "framework": framework, "variant": variant}))
     target = trial_folder / "read.npz"
     arguments = str(trial_folder), str(target), str(2 * EPOCHS)
@@ -156,7 +158,7 @@ def test_a_trial_trains_on_photographs(name: str, tmp_path: Path) -> None:
             for number in range(BATCH):
                 image = Image.new("RGB", (60, 50), COLOURS[number])
                 image.save(root / split / class_name / f"{number}.jpg")
-    dataset = manifest.dataset("imagenet").model_copy(update={"shape": (3, SIZE, SIZE)})
+    dataset = catalog.dataset("imagenet").model_copy(update={"shape": (3, SIZE, SIZE)})
     image_folder.prepare(dataset, place, root, lambda text: None)
     images = prepared.read(place).images
     dataset = dataset.model_copy(update={"samples": images.samples, "classes": 2})
@@ -168,16 +170,16 @@ def test_a_trial_trains_on_photographs(name: str, tmp_path: Path) -> None:
         optimizer=Sgd(name="sgd", learning_rate=0.001),
         epochs=0,
     )
-    suite = manifest.suite("quick").model_copy(update={"workloads": (workload,)})
-    trial = expand(suite, manifest.frameworks(), manifest.tracks(), only=[name]).trials[0]
-    given = inputs.make(workload, dataset, data=place, seed=1, place=tmp_path / "inputs")
+    suite = catalog.suite("quick").model_copy(update={"workloads": (workload,)})
+    trial = expand(suite, catalog.frameworks(), catalog.tracks(), only=[name]).trials[0]
+    given = inputs.make(workload, dataset, data=place, seed=1, folder=tmp_path / "inputs")
     measure = Measure(block_s=0.05, max_warmup_blocks=1, min_measure_s=0.1, max_measure_s=0.2)
     folder = tmp_path / trial.trial_id
     trial_file.write(folder, trial, given, mode="train", measure=measure, cpus=host.cpus())
     engine = VenvEngine()
     done = attempt(
         engine,
-        engine.prepare(manifest.framework(trial.framework), lambda text: None),
+        engine.prepare(catalog.framework(trial.framework), lambda text: None),
         folder,
         name="loader",
         log=tmp_path / "log",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from suite import trial_file
+from suite.protocol import trial_file
 from suite.worker import loop
 from suite.worker.protocol import Array, Trial
 
@@ -115,7 +115,7 @@ def test_blocks_are_so_long_that_synchronising_costs_little(trial: Trial) -> Non
     synchronize_s = events[0]["synchronize_s"]
     assert synchronize_s >= 0.0002
     blocks = [event for event in events if event["event"] == "block"]
-    # Rates vary from block to block: half of what is asked for is still ten times what was given.
+    # Rates vary from block to block: half of what is asked for is still ten times what was inputs.
     assert min(block["duration_s"] for block in blocks) > synchronize_s / 0.005 / 2
 
 
@@ -130,7 +130,7 @@ def test_who_takes_turns_uses_its_time_up_and_holds_its_turn_in_each_block(
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return super().train_step(batch)
 
-    turns = trial_file.make_turns(tmp_path / "turns", 2)
+    turns = trial_file.make_interleaving(tmp_path / "turns", 2)
     paths = {**trial.paths, "turns": str(turns.folder)}
     events = train(trial, Asking(), epochs=0, paths=paths)
     blocks = [event["duration_s"] for event in events if event["event"] == "block"]
@@ -142,7 +142,10 @@ def test_a_block_in_turns_comes_after_untimed_steps_unless_a_step_is_long(
     trial: Trial, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long_step_s: float
 ) -> None:
     monkeypatch.setattr(loop, "LONG_STEP_S", long_step_s)
-    paths = {**trial.paths, "turns": str(trial_file.make_turns(tmp_path / "turns", 2).folder)}
+    paths = {
+        **trial.paths,
+        "turns": str(trial_file.make_interleaving(tmp_path / "turns", 2).folder),
+    }
     events = train(trial, Regression(), epochs=0, paths=paths)
     timed = [event for event in events if "duration_s" in event]
     for before, after in itertools.pairwise(timed):
@@ -153,7 +156,10 @@ def test_a_block_in_turns_comes_after_untimed_steps_unless_a_step_is_long(
 
 
 def test_epochs_in_turns_end_where_they_end(trial: Trial, tmp_path: Path) -> None:
-    paths = {**trial.paths, "turns": str(trial_file.make_turns(tmp_path / "turns", 2).folder)}
+    paths = {
+        **trial.paths,
+        "turns": str(trial_file.make_interleaving(tmp_path / "turns", 2).folder),
+    }
     events = train(trial, Regression(), epochs=9, paths=paths)
     assert [event["epoch"] for event in events if event["event"] == "epoch"] == [*range(1, 10)]
 

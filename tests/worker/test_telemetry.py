@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from suite import telemetry
-from suite.engines.base import Event
-from suite.telemetry import Sample
+from suite.protocol.events import Event
+from suite.results import telemetry
+from suite.results.telemetry import Sample
 from suite.worker.telemetry import FILE, Rapl
 
 IDLE_S, BUSY_S, INTERVAL_S = 0.3, 0.9, 0.05

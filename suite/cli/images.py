@@ -1,0 +1,127 @@
+"""The commands `images build`, `list`, `verify` and `prune`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from suite.cli.options import Device, Frameworks
+from suite.cli.session import progress
+from suite.engines import sessions
+from suite.engines.base import FrameworkUnavailable
+from suite.errors import EngineError, RunsFailed
+from suite.manifests import catalog
+from suite.protocol.plan import parse
+from suite.report import table
+
+# The SDK is imported where it is used: it takes a quarter of the start of a command.
+if TYPE_CHECKING:
+    from suite.engines.docker.images import Images, Recipe
+
+images = typer.Typer(help="Build and verify the container images.", no_args_is_help=True)
+
+
+@images.command()
+def build(
+    framework: Frameworks = None,
+    device: Device = "cpu",
+    fresh: Annotated[bool, typer.Option("--fresh", help="Build current images again.")] = False,
+) -> None:
+    """Build the images that are missing or stale.
+
+    Example: dlsuite images build --framework pytorch --device cuda
+    """
+    with _images() as known, progress() as live:
+        for recipe in _recipes(known, framework or [], device):
+            built = (known.build if fresh else known.ready)(recipe, live.notify)
+            size = f"{built.size_bytes / 1e6:,.0f} MB"
+            live.notify(f"{recipe.manifest.title}: {recipe.tag} {built.image_id[7:19]}, {size}")
+
+
+@images.command("list")
+def list_images(framework: Frameworks = None) -> None:
+    """Show each image: current with its size, stale, or not built."""
+    from suite.engines.docker.images import KINDS
+
+    shown = table.titled("Images")
+    for name in ("image", "id", "size", "state"):
+        shown.add_column(name, no_wrap=name != "state")
+    with _images() as known:
+        for device in KINDS:
+            for recipe in _recipes(known, framework or [], device):
+                image = known.current(recipe)
+                if image:
+                    size = f"{image.size_bytes / 1e6:,.0f} MB"
+                    shown.add_row(recipe.tag, image.image_id[7:19], size, "current")
+                else:
+                    shown.add_row(recipe.tag, "", "", known.absence(recipe))
+    table.console().print(shown)
+
+
+@images.command()
+def verify(framework: Frameworks = None, device: Device = "cpu") -> None:
+    """Check each image: it is current, contains this worker, and imports its framework."""
+    from suite.engines.docker.engine import DockerEngine
+
+    failed = 0
+    shown = table.console()
+    session_id = sessions.new_id()
+    with sessions.session(session_id), DockerEngine(session_id) as engine:
+        for recipe in _recipes(engine.images, framework or [], device):
+            image = engine.images.current(recipe)
+            if image is None:
+                problem = engine.images.absence(recipe)
+            else:
+                problem = engine.check(recipe, image) or ""
+            failed += bool(problem)
+            shown.print(f"{recipe.tag}: {problem or 'ok'}", soft_wrap=True)
+    if failed:
+        raise RunsFailed(f"{failed} images are stale or broken", hint="dlsuite images build")
+
+
+@images.command()
+def prune() -> None:
+    """Remove images that are no longer current, and the leftovers of builds."""
+    from suite.engines.docker.images import KINDS, OURS, STAGE
+
+    with _images() as known:
+        current = {
+            image.image_id
+            for device in KINDS
+            for recipe in _recipes(known, [], device)
+            if (image := known.current(recipe))
+        }
+        old = [image for image in known.daemon.images(OURS) if image.image_id not in current]
+        for image in old:
+            known.daemon.remove_image(image.image_id)
+        freed = known.daemon.prune_dangling(STAGE)
+    print(f"removed {len(old)} images that were not current; build stages: {freed / 1e9:.1f} GB")
+
+
+@contextmanager
+def _images() -> Iterator[Images]:
+    from suite.engines.docker.client import Daemon
+    from suite.engines.docker.images import Images
+
+    daemon = Daemon()
+    try:
+        yield Images(daemon)
+    finally:
+        daemon.close()
+
+
+def _recipes(known: Images, frameworks: list[str], device: str) -> Iterator[Recipe]:
+    """The recipes of the named frameworks, or of all that have a lock for the device."""
+    from suite.engines.docker.images import kind
+
+    manifests, tracks = catalog.frameworks(), catalog.tracks()
+    chosen = dict.fromkeys(parse(name, manifests, tracks)[0] for name in frameworks)
+    for name in chosen or manifests:
+        try:
+            yield known.recipe(manifests[name], kind(device))
+        except FrameworkUnavailable as error:
+            if chosen:
+                raise EngineError(str(error), hint=error.hint) from None

@@ -1,0 +1,74 @@
+"""The commands `list` and `doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.table import Table
+
+from suite.cli.doctor import examine
+from suite.errors import EngineError
+from suite.manifests import catalog
+from suite.manifests.files import names
+from suite.models import MODELS
+from suite.report import table
+
+Row = tuple[str, str, str]
+
+
+def list_all() -> None:
+    """Show the frameworks with their variants, tracks, models, datasets and suites."""
+    frameworks = catalog.frameworks().values()
+    _print(
+        "Frameworks",
+        ("name", "version range", "description"),
+        (
+            (f"{each.name}:{variant}", f"Python {each.python}", meaning)
+            for each in frameworks
+            for variant, meaning in each.variants.items()
+        ),
+    )
+    _print(
+        "Tracks",
+        ("name", "", "description"),
+        ((each.name, "", each.title) for each in catalog.tracks().values()),
+    )
+    _print(
+        "Models",
+        ("name", "parameters", "input"),
+        (
+            (name, f"{model.parameter_count:,}", " x ".join(map(str, model.input_shape)))
+            for name, make in MODELS.items()
+            for model in (make(),)
+        ),
+    )
+    datasets = [catalog.dataset(name) for name in names("dataset")]
+    _print("Datasets", ("name", "", "description"), ((d.name, "", d.title) for d in datasets))
+    suites = [catalog.suite(name) for name in names("suite")]
+    _print("Suites", ("name", "", "description"), ((s.name, "", s.title) for s in suites))
+
+
+def doctor() -> None:
+    """Check what this machine can run, and show the next command for each missing part."""
+    findings = examine()
+    shown = _table("This machine", ("", "finding", "next step"))
+    for finding in findings:
+        shown.add_row("ok" if finding.good else "missing", finding.text, finding.next_step or "")
+    table.console().print(shown)
+    if not any(finding.good for finding in findings if finding.framework):
+        raise EngineError("no framework can run here", hint="follow the steps above")
+
+
+def _print(title: str, columns: Row, rows: Iterable[Row]) -> None:
+    shown = _table(title, columns)
+    for row in rows:
+        shown.add_row(*row)
+    table.console().print(shown)
+
+
+def _table(title: str, columns: Row) -> Table:
+    """A table whose first column is never folded; empty headings stay empty."""
+    shown = table.titled(title)
+    for number, name in enumerate(columns):
+        shown.add_column(name, no_wrap=number == 0, overflow="fold")
+    return shown

@@ -1,0 +1,108 @@
+"""The command `dlsuite`: its commands in groups, and the exit codes of failures."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import traceback
+from typing import Annotated
+
+import typer
+
+import suite
+from suite.cli import (
+    compare,
+    conformance,
+    containers,
+    data,
+    images,
+    info,
+    parity,
+    peak,
+    report,
+    run,
+)
+from suite.errors import DlsuiteError, EngineError
+from suite.report import table
+
+EXIT_CODES = (
+    "Exit codes: 0 success; 1 bug in dlsuite; 2 usage; 3 manifest; 4 data; 5 engine, image or "
+    "environment; 6 results; 7 failed runs; 8 not the same work; 9 protocol violation; 10 busy; "
+    "11 slower than allowed; 130 interrupted."
+)
+MEASURE, RESULTS, SETUP, WORKERS = "Measure", "Results", "Set up", "Workers and containers"
+
+cli = typer.Typer(
+    name="dlsuite",
+    help=(
+        "Runs the same deep-learning work in several frameworks, proves that it is the same, and "
+        f"measures it.\n\n{EXIT_CODES}"
+    ),
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+cli.command(rich_help_panel=MEASURE)(run.run)
+cli.command(rich_help_panel=MEASURE)(run.resume)
+cli.command(rich_help_panel=MEASURE)(parity.parity)
+cli.command(rich_help_panel=MEASURE)(parity.selftest)
+cli.command(rich_help_panel=MEASURE)(peak.peak)
+cli.command(rich_help_panel=RESULTS)(report.report)
+cli.command(rich_help_panel=RESULTS)(compare.compare)
+cli.command("list", rich_help_panel=SETUP)(info.list_all)
+cli.command(rich_help_panel=SETUP)(info.doctor)
+cli.add_typer(data.data, name="data", rich_help_panel=SETUP)
+cli.add_typer(images.images, name="images", rich_help_panel=SETUP)
+cli.command(rich_help_panel=WORKERS)(containers.shell)
+cli.command(rich_help_panel=WORKERS)(containers.clean)
+cli.command(rich_help_panel=WORKERS)(conformance.conformance)
+
+_debug = False
+
+
+def _show_version(requested: bool) -> None:
+    if requested:
+        print(f"dlsuite {suite.__version__}")
+        raise typer.Exit
+
+
+@cli.callback()
+def _options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True),
+    ] = False,
+) -> None:
+    global _debug
+    _debug = debug
+
+
+def main() -> None:
+    """Run the command line; an error becomes one line, a hint and its exit code."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        cli()
+    except Exception as error:
+        if _debug:
+            traceback.print_exc()
+        known = as_known(error)
+        console = table.console(stderr=True)
+        console.print(f"error: {known}", markup=False, soft_wrap=True)
+        console.print(f"hint: {known.hint}", markup=False, soft_wrap=True)
+        sys.exit(known.exit_code)
+
+
+def as_known(error: Exception) -> DlsuiteError:
+    """The error to show: the exception itself, a failed system call, or a bug."""
+    if isinstance(error, DlsuiteError):
+        return error
+    if isinstance(error, OSError) and error.filename:
+        return EngineError(f"{error.filename}: {error.strerror}", hint="dlsuite doctor")
+    return DlsuiteError(
+        f"bug in dlsuite: {type(error).__name__}: {error}",
+        hint="run it again as dlsuite --debug ..., and report the traceback",
+    )
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,104 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from suite.engines.choice import EngineOptions
+
+
+class Format(StrEnum):
+    """Forms of a report."""
+
+    table = "table"
+    json = "json"
+
+
+class ParityFormat(StrEnum):
+    """Forms of a parity table."""
+
+    table = "table"
+    markdown = "markdown"
+
+
+class Engine(StrEnum):
+    """Engines, and the automatic choice."""
+
+    auto = "auto"
+    docker = "docker"
+    venv = "venv"
+
+
+class IfBusy(StrEnum):
+    """What to do while another dlsuite measures."""
+
+    wait = "wait"
+    refuse = "refuse"
+
+
+Frameworks = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--framework",
+        "-f",
+        help="Only this framework, or FRAMEWORK:VARIANT (pytorch:compiled); repeatable.",
+    ),
+]
+Models = Annotated[
+    list[str] | None,
+    typer.Option("--model", "-m", help="Only the workloads of this model; repeatable."),
+]
+Tracks = Annotated[
+    list[str] | None,
+    typer.Option("--track", help="This track (dlsuite list) instead of the suite's; repeatable."),
+]
+Results = Annotated[Path, typer.Option("--results", help="The folder of all runs.")]
+RunName = Annotated[
+    Path, typer.Argument(metavar="RUN", help="A run's folder, or its id in --results.")
+]
+EngineName = Annotated[
+    Engine,
+    typer.Option(
+        "--engine", envvar="DLSUITE_ENGINE", help="auto: docker where it is available, else venv."
+    ),
+]
+GpuChoice = Annotated[
+    str, typer.Option("--gpus", help="GPUs of a container: 0, a number, all, or ids (0,2).")
+]
+MemoryLimit = Annotated[
+    str | None,
+    typer.Option("--memory", help="Memory limit of a container (8GiB); default: 90 %."),
+]
+Keep = Annotated[bool, typer.Option("--keep", help="Keep the containers for inspection.")]
+Pythons = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--python",
+        envvar="DLSUITE_PYTHON",
+        metavar="FRAMEWORK=PATH",
+        help="A Python that has this framework already (venv engine); repeatable.",
+    ),
+]
+Busy = Annotated[
+    IfBusy,
+    typer.Option("--if-busy", help="What to do while another dlsuite measures on this machine."),
+]
+Device = Annotated[str, typer.Option("--device", help="cpu or cuda.")]
+
+
+def engine_options(
+    engine: Engine = Engine.auto,
+    gpus: str = "0",
+    python: list[str] | None = None,
+    memory: str | None = None,
+    *,
+    keep: bool = False,
+) -> EngineOptions:
+    """The options about the engine as one value."""
+    return EngineOptions(
+        engine=engine.value, gpus=gpus, memory=memory, keep=keep, pythons=tuple(python or ())
+    )

@@ -1,0 +1,171 @@
+"""The commands `parity` and `selftest`: the proof of sameness, and the test of that proof."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from suite.cli.options import (
+    Busy,
+    Engine,
+    EngineName,
+    Frameworks,
+    GpuChoice,
+    IfBusy,
+    MemoryLimit,
+    Models,
+    ParityFormat,
+    Pythons,
+    Tracks,
+    engine_options,
+)
+from suite.cli.session import progress, runner_on
+from suite.datasets import inputs
+from suite.datasets.inputs import Inputs
+from suite.engines import sessions
+from suite.engines.venv.engine import VenvEngine
+from suite.errors import ParityFailed
+from suite.manifests.suites import PROOF_STEPS
+from suite.manifests.workloads import Workload
+from suite.parity.tensors import ProofFailed
+from suite.paths import home
+from suite.protocol.plan import Plan, Trial
+from suite.report import parity_table, selftest_table, table
+from suite.report.live import Live
+from suite.runner import selftest as tests
+from suite.runner.frameworks import Unavailable
+from suite.runner.planning import RunOptions, plan_of
+from suite.runner.runner import Runner
+
+
+def parity(
+    model: Models = None,
+    framework: Frameworks = None,
+    suite: Annotated[
+        str | None,
+        typer.Option(help="The suite to prove; default: quick, or zoo where a model is named."),
+    ] = None,
+    track: Tracks = None,
+    steps: Annotated[int, typer.Option(help="Training steps to compare.")] = PROOF_STEPS,
+    format: Annotated[ParityFormat, typer.Option(help="table or markdown.")] = ParityFormat.table,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Ignore cached certificates.")] = False,
+    engine: EngineName = Engine.auto,
+    gpus: GpuChoice = "0",
+    python: Pythons = None,
+    memory: MemoryLimit = None,
+    if_busy: Busy = IfBusy.wait,
+) -> None:
+    """Compare each framework with a float64 reference over ten training steps.
+
+    Example: dlsuite parity --model resnet50 --framework mxnet
+    """
+    engine_choice = engine_options(engine, gpus, python, memory)
+    options = RunOptions(
+        frameworks=tuple(framework or ()),
+        models=tuple(model or ()),
+        tracks=tuple(track or ()),
+        proof_steps=steps,
+    )
+    plan = plan_of(suite or ("zoo" if model else "quick"), options, device=engine_choice.device)
+    with (
+        progress() as live,
+        runner_on(
+            engine_choice, plan.frameworks, live, session_id=sessions.new_id(), if_busy=if_busy
+        ) as runner,
+    ):
+        by_workload = runner.prepare(plan)
+        live.stage("parity")
+        rows = [*_rows(runner, plan, by_workload, fresh=fresh)]
+    if format is ParityFormat.markdown:
+        print(parity_table.markdown(rows))
+    else:
+        table.console().print(parity_table.render(rows))
+    failed = [f"{_name(trial)}: {reason}" for trial, _, reason in rows if reason]
+    if failed:
+        raise ParityFailed("; ".join(failed), hint=f"see the workers' logs in {home() / 'logs'}")
+
+
+def _rows(
+    runner: Runner, plan: Plan, by_workload: dict[Workload, Inputs], *, fresh: bool
+) -> Iterator[parity_table.Row]:
+    """Each trial with its certificate, and the reason where it is not proven."""
+    for workload, its_inputs in by_workload.items():
+        trials = [trial for trial in plan.trials if trial.workload == workload]
+        try:
+            certificates = runner.certify(trials, its_inputs, steps=plan.proof_steps, fresh=fresh)
+        except ProofFailed as error:
+            yield from ((trial, None, str(error)) for trial in trials)
+            continue
+        for trial in trials:
+            certificate = certificates.get(trial.trial_id)
+            framework = runner.frameworks.of(trial)
+            if certificate:
+                yield trial, certificate, certificate.reason
+            elif isinstance(framework, Unavailable):
+                yield trial, None, framework.error.message
+
+
+def _name(trial: Trial) -> str:
+    return f"{trial.configuration} on {trial.workload.model}"
+
+
+def selftest(
+    framework: Frameworks = None,
+    engine: EngineName = Engine.auto,
+    if_busy: Busy = IfBusy.wait,
+) -> None:
+    """Plant faults in copies of the worker, one by one, and check that a proof finds each.
+
+    Twelve show in the steps of the certificate, six only in a timed run. With the docker engine
+    each fault gets an image, which is removed afterwards.
+    """
+    plan = plan_of("all", RunOptions(frameworks=tuple(framework or ())), device="cpu")
+    options = engine_options(engine)
+    with (
+        progress() as live,
+        runner_on(
+            options, plan.frameworks, live, session_id=sessions.new_id(), if_busy=if_busy
+        ) as runner,
+    ):
+        findings = _findings(runner, plan, live)
+    table.console().print(selftest_table.render(findings))
+    bad = [each for each in findings if not each.good]
+    if bad:
+        names = ", ".join(f"{each.fault or 'a false alarm'} ({each.framework})" for each in bad)
+        raise ParityFailed(f"the self-test failed: {names}", hint="report it, with this table")
+
+
+def _findings(runner: Runner, plan: Plan, live: Live) -> list[tests.Finding]:
+    """Run the self-test; ParityFailed where there is no trusted reference."""
+    prepared = runner.frameworks.with_reference(plan.frameworks)
+    available = tuple(trial for trial in plan.trials if trial.framework in prepared)
+
+    def files(workload: Workload, name: str) -> Inputs:
+        folder = runner.work_dir / name
+        return inputs.obtain(workload, seed=1, folder=folder, notify=live.notify)
+
+    test = tests.SelfTest(
+        engine=runner.engine,
+        prepared=prepared,
+        make_engine=_engine_maker(runner.engine.name),
+        inputs=files(tests.WORKLOAD, "inputs"),
+        run_inputs=files(tests.RUN_WORKLOAD, "run-inputs"),
+        work_dir=runner.work_dir,
+        notify=live.notify,
+    )
+    try:
+        return [*test.run(replace(plan, trials=available))]
+    except ProofFailed as error:
+        raise ParityFailed(str(error), hint="dlsuite doctor") from None
+
+
+def _engine_maker(engine: str) -> tests.MakeEngine:
+    """Makes an engine of this kind that runs the worker in a folder."""
+    if engine == "docker":
+        from suite.engines.docker.engine import engine_with_worker
+
+        return engine_with_worker
+    return VenvEngine

@@ -1,0 +1,58 @@
+"""The command `peak`: the highest rates of a device."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from suite.cli.options import (
+    Busy,
+    Engine,
+    EngineName,
+    Format,
+    Frameworks,
+    GpuChoice,
+    IfBusy,
+    MemoryLimit,
+    Pythons,
+    engine_options,
+)
+from suite.cli.session import progress, runner_on
+from suite.engines import sessions
+from suite.errors import RunsFailed
+from suite.paths import home
+from suite.report import peak_table, table
+from suite.runner.planning import RunOptions, plan_of
+
+
+def peak(
+    framework: Frameworks = None,
+    format: Annotated[Format, typer.Option(help="table or json.")] = Format.table,
+    engine: EngineName = Engine.auto,
+    gpus: GpuChoice = "0",
+    python: Pythons = None,
+    memory: MemoryLimit = None,
+    if_busy: Busy = IfBusy.wait,
+) -> None:
+    """Measure the hardware peak: matrix products in each precision, and copies.
+
+    `dlsuite run` measures it too, and shows the share of it that each row reaches (MFU).
+    """
+    options = engine_options(engine, gpus, python, memory)
+    plan = plan_of("quick", RunOptions(frameworks=tuple(framework or ())), device=options.device)
+    with (
+        progress() as live,
+        runner_on(
+            options, plan.frameworks, live, session_id=sessions.new_id(), if_busy=if_busy
+        ) as runner,
+    ):
+        inputs = runner.prepare(plan)
+        live.stage("peak")
+        found = runner.measure_peak(plan, inputs)
+    if not found.best:
+        raise RunsFailed("no framework measured a peak", hint=f"see the logs in {home() / 'logs'}")
+    if format is Format.json:
+        print(found.model_dump_json(indent=1))
+    else:
+        table.console().print(peak_table.render(found))

@@ -1,0 +1,44 @@
+"""The command `report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from suite.cli.options import Format, Results, RunName
+from suite.cli.session import run_folder_of
+from suite.report import as_json, table
+from suite.report.summary import TrialSummary, summarise
+from suite.results import roofline, store
+from suite.results.roofline import HardwarePeak
+from suite.runner import planfile
+
+
+def report(
+    run: RunName = Path("latest"),
+    format: Annotated[Format, typer.Option(help="table or json.")] = Format.table,
+    results: Results = Path("results"),
+) -> None:
+    """Show the summary of a run.
+
+    Example: dlsuite report results/latest --format json
+    """
+    folder = run_folder_of(run, results)
+    records = store.read(folder)
+    summaries, peak = summarise(records), roofline.read(folder)
+    missing = planfile.missing(folder, records)
+    if format is Format.json:
+        print(as_json.render(records[0].run_id, summaries, missing, peak))
+        return
+    show(summaries, peak)
+    if missing:
+        text = f"{len(missing)} planned runs have no record yet; dlsuite resume {run} does them"
+        table.console().print(text, soft_wrap=True)
+
+
+def show(summaries: list[TrialSummary], peak: HardwarePeak | None) -> None:
+    """Print the table of a run."""
+    console = table.console()
+    console.print(table.render(summaries, console.width, peak))

@@ -1,0 +1,157 @@
+"""The commands `run` and `resume`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from suite.cli.options import (
+    Busy,
+    Engine,
+    EngineName,
+    Frameworks,
+    GpuChoice,
+    IfBusy,
+    Keep,
+    MemoryLimit,
+    Models,
+    Pythons,
+    Results,
+    RunName,
+    Tracks,
+    engine_options,
+)
+from suite.cli.report import show
+from suite.cli.session import progress, run_folder_of, runner_on
+from suite.engines import sessions
+from suite.errors import ParityFailed, RunsFailed
+from suite.report.summary import summarise
+from suite.results import roofline, store
+from suite.results.record import Record
+from suite.results.store import RunFolder
+from suite.runner import planfile
+from suite.runner.planfile import Planned
+from suite.runner.planning import RunOptions, plan_of
+
+
+def run(
+    suite: Annotated[str, typer.Argument(help="A suite's name (dlsuite list) or a .yaml file.")],
+    framework: Frameworks = None,
+    model: Models = None,
+    batch_size: Annotated[int | None, typer.Option(help="Instead of the suite's.")] = None,
+    track: Tracks = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Whole epochs of the first run of each trial; 0: none.")
+    ] = None,
+    repeats: Annotated[int | None, typer.Option(help="Runs of each trial.")] = None,
+    interleave: Annotated[
+        bool,
+        typer.Option("--interleave", help="Run a workload's trials at once, block by block."),
+    ] = False,
+    proof_steps: Annotated[
+        int | None, typer.Option(help="Training steps to compare, instead of the suite's.")
+    ] = None,
+    verify_runs: Annotated[
+        bool,
+        typer.Option("--verify-runs", help="Prove the last steps of every run."),
+    ] = False,
+    fresh_peak: Annotated[
+        bool,
+        typer.Option("--fresh-peak", help="Measure the hardware peak again; it is kept for a day."),
+    ] = False,
+    results: Results = Path("results"),
+    engine: EngineName = Engine.auto,
+    gpus: GpuChoice = "0",
+    python: Pythons = None,
+    memory: MemoryLimit = None,
+    keep: Keep = False,
+    if_busy: Busy = IfBusy.wait,
+) -> None:
+    """Run a suite: prove that the frameworks do the same work, measure them, show the table.
+
+    Example: dlsuite run quick --framework pytorch --framework pytorch:compiled
+    """
+    options = RunOptions(
+        frameworks=tuple(framework or ()),
+        models=tuple(model or ()),
+        tracks=tuple(track or ()),
+        batch_size=batch_size,
+        epochs=epochs,
+        repeats=repeats,
+        proof_steps=proof_steps,
+        interleave=interleave,
+        verify_runs=verify_runs,
+    )
+    resources = engine_options(engine, gpus, python, memory, keep=keep)
+    plan = plan_of(suite, options, device=resources.device)
+    session_id = sessions.new_id()
+    with (
+        store.run_folder(results, plan.suite) as folder,
+        progress() as live,
+        runner_on(
+            resources, plan.frameworks, live, session_id=session_id, if_busy=if_busy
+        ) as runner,
+    ):
+        inputs = runner.prepare(plan)
+        planned = Planned(
+            session_id=session_id,
+            engine_options=replace(resources, engine=runner.engine.name),
+            worker_sha256=runner.engine.worker_sha256,
+            locks=runner.frameworks.locks,
+            plan=plan,
+        )
+        with folder.writing(planfile.NAME):
+            planfile.write(folder.path, planned)
+        records = runner.run(plan, inputs, folder, fresh_peak=fresh_peak)
+    _conclude(records, folder)
+
+
+def resume(
+    run: RunName = Path("latest"),
+    results: Results = Path("results"),
+    if_busy: Busy = IfBusy.wait,
+) -> None:
+    """Finish a run that was interrupted or killed; complete runs are not repeated.
+
+    Example: dlsuite resume results/20261121-120000-quick
+    """
+    folder = RunFolder(run_folder_of(run, results))
+    planned = planfile.read(folder.path)
+    done = store.read_all(folder.path)
+    if not planfile.missing(folder.path, done):
+        _conclude(done, folder)
+        return
+    plan, session_id = planned.plan, planned.session_id
+    with (
+        progress() as live,
+        runner_on(
+            planned.engine_options, plan.frameworks, live, session_id=session_id, if_busy=if_busy
+        ) as runner,
+    ):
+        inputs = runner.prepare(plan)
+        planned.must_match(runner.engine, runner.frameworks.locks, folder.path)
+        records = runner.run(plan, inputs, folder, done=done)
+    _conclude(records, folder)
+
+
+def _conclude(records: list[Record], folder: RunFolder) -> None:
+    """Show the table of a finished plan; raise an error where runs failed or are not proven."""
+    show(summarise(records), roofline.read(folder.path))
+    bad = [each for each in records if each.status not in ("ok", "skipped")]
+    if bad or not any(each.status == "ok" for each in records):
+        raise RunsFailed(
+            f"{len(bad) or len(records)} of {len(records)} runs failed; "
+            "each has a record with the reason",
+            hint=f"dlsuite report {folder.path}",
+        )
+    unproven = sorted(
+        {each.configuration for each in records if each.status == "ok" and not each.parity.proven}
+    )
+    if unproven:
+        raise ParityFailed(
+            f"measured, but not proven to be the same work: {', '.join(unproven)}",
+            hint="dlsuite parity",
+        )

@@ -1,0 +1,52 @@
+"""What commands that run workers share: progress, the engine, and a runner on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from suite.cli.options import IfBusy
+from suite.engines import choice, sessions
+from suite.engines.choice import EngineOptions
+from suite.errors import Interrupted
+from suite.parity import reference
+from suite.report.live import Live
+from suite.runner.runner import Runner
+
+
+@contextmanager
+def progress() -> Iterator[Live]:
+    """Show progress during the block; Ctrl-C becomes the error Interrupted."""
+    try:
+        with Live() as live:
+            yield live
+    except KeyboardInterrupt:
+        raise Interrupted(
+            "interrupted; the worker was stopped, finished records are kept",
+            hint="dlsuite report shows them, dlsuite resume finishes the run",
+        ) from None
+
+
+@contextmanager
+def runner_on(
+    options: EngineOptions,
+    frameworks: Iterable[str],
+    live: Live,
+    *,
+    session_id: str,
+    if_busy: IfBusy,
+) -> Iterator[Runner]:
+    """A runner on an engine for these frameworks, alone on this machine."""
+    used = dict.fromkeys((*frameworks, *(framework for framework, _ in reference.LOWERINGS)))
+    with (
+        sessions.exclusive(if_busy.value, live.notify),
+        sessions.session(session_id, keep=options.keep) as work_dir,
+        choice.engine(options, used, session_id, live.notify, if_busy=if_busy.value) as engine,
+    ):
+        yield Runner(engine, live, work_dir)
+
+
+def run_folder_of(run: Path, results: Path) -> Path:
+    """The run's folder, by its path or its name in `results`; `latest` is resolved."""
+    return (run if run.is_dir() else results / run).resolve()

@@ -1,0 +1,342 @@
+"""The Docker engine: each worker runs in a container of its framework's image."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from suite.datasets.formats.prepared import DESCRIPTION
+from suite.engines import sessions
+from suite.engines.base import EngineLost, OnLine, Outcome, Prepared
+from suite.engines.docker import spec
+from suite.engines.docker.client import Container, Daemon, Image
+from suite.engines.docker.images import Images, Kind, Recipe
+from suite.engines.docker.probe import Probe
+from suite.engines.docker.spec import SESSION, TRIAL
+from suite.engines.docker.volumes import UID, Volumes, archive, fetch, send
+from suite.engines.docker.watch import Watch, persist
+from suite.engines.sessions import IfBusy
+from suite.engines.settings import Settings
+from suite.errors import BusyError, EngineError
+from suite.manifests.frameworks import FrameworkManifest
+from suite.messages import Notify
+from suite.paths import LOCKS, WORKER, sha256, tree_sha256
+from suite.protocol import trial_file
+
+COPIED_BYTES = 8 * 2**30  # the largest dataset that is copied into a volume
+
+
+class DockerEngine:
+    """Runs workers in containers; see engines.base.Engine."""
+
+    name: Final = "docker"
+
+    def __init__(
+        self,
+        session_id: str,
+        settings: Settings | None = None,
+        *,
+        worker: Path = WORKER,
+        locks: Path = LOCKS,
+        named: bool = True,
+    ) -> None:
+        self.settings = settings or Settings()
+        self.worker_sha256 = tree_sha256(worker)
+        self._session_id = session_id
+        self._worker = worker
+        self._locks = locks
+        self._named = named  # whether new images get the tag for people
+        self._running: set[Container] = set()
+        self._stopped = False
+        self.prepared_images: set[str] = set()
+        self._image_id: str | None = None  # any image of the suite, for probing the machine
+
+    def __enter__(self) -> Self:
+        """Raise EngineError where no engine answers, or it lacks the requested GPUs."""
+        self.daemon = Daemon()
+        labels = {SESSION: self._session_id}
+        self._volumes = Volumes(self.daemon, self._session_id, labels)
+        self._probe = Probe(self.daemon, self._session_id, labels)
+        self.images = Images(self.daemon, locks=self._locks, worker=self._worker, named=self._named)
+        remove_all(self.daemon, labels)  # left by a killed process of this session
+        if self.settings.gpus:
+            self._probe.need_gpus(self._gpus)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if not (self.settings.keep or isinstance(error, EngineLost)):
+            remove_all(self.daemon, {SESSION: self._session_id})
+        self.daemon.close()
+
+    @property
+    def kind(self) -> Kind:
+        return "cuda" if self.settings.gpus else "cpu"
+
+    @cached_property
+    def host(self) -> dict[str, Any]:
+        """The machine as a container sees it, with the engine and its limits."""
+        info = self.daemon.info
+        known = {
+            "os": info.get("OperatingSystem"),
+            "kernel": info.get("KernelVersion"),
+            "machine": info.get("Architecture"),
+            "cpu": None,
+            "gpus": [],
+            "cpus": list(range(info["NCPU"])),
+            "logical_cpus": info["NCPU"],
+            "memory_bytes": info["MemTotal"],
+        }
+        if self._image_id:
+            known = {**self._probe.machine(self._image_id, self._gpus), "os": known["os"]}
+        engine = {"name": info.get("Name"), "version": info.get("ServerVersion")}
+        return {**known, "engine": engine, "limits": spec.limits(self.settings, known)}
+
+    def wait_for_others(self, if_busy: IfBusy, notify: Notify) -> None:
+        """Wait until no other session's trial runs on this engine.
+
+        Raise BusyError where that session is stale, or where the user does not want to wait.
+        """
+        waiting = False
+        while (other := self._other_trial()) is not None:
+            if sessions.state(other.labels[SESSION]) == "stale":
+                raise BusyError(
+                    f"{other.name}, left by a dlsuite that ended, still runs on this engine",
+                    hint="dlsuite clean removes it; dlsuite resume does its run again",
+                )
+            if if_busy == "refuse":
+                raise BusyError(f"{other.name} runs on this engine", hint=sessions.BUSY_HINT)
+            if not waiting:
+                notify(f"{other.name} runs on this engine; waiting for it to end")
+            waiting = True
+            time.sleep(sessions.POLL_S)
+
+    def _other_trial(self) -> Container | None:
+        for container in self.daemon.containers({"dlsuite": "trial"}):
+            state = container.state()
+            running = state is not None and state.status == "running"
+            if running and container.labels[SESSION] != self._session_id:
+                return container
+        return None
+
+    def prepare(self, manifest: FrameworkManifest, notify: Notify) -> Prepared:
+        recipe = self.images.recipe(manifest, self.kind)
+        image = self.images.ready(recipe, notify)
+        self._image_id = image.image_id
+        self.prepared_images.add(image.image_id)
+        return Prepared(
+            framework=manifest.name, lock_sha256=sha256(recipe.lock), image_id=image.image_id
+        )
+
+    def stop(self) -> None:
+        self.images.stop()
+        self._stopped = True
+        for container in list(self._running):
+            with suppress(EngineLost):
+                container.kill()
+
+    def run(
+        self,
+        prepared: Prepared,
+        folder: Path,
+        *,
+        name: str,
+        log: Path,
+        deadline_s: float,
+        on_line: OnLine,
+    ) -> Outcome:
+        started_s = time.monotonic()
+        volume = f"dlsuite-{name}"
+        container = self._create(prepared, folder, name, volume)
+        image_id = str(prepared.image_id)
+
+        removed = False
+
+        def collect() -> None:
+            nonlocal removed
+            found = fetch(container, "/trial/results", folder)
+            removed = not found and container.state() is None
+            if removed:
+                self._volumes.collect(volume, "results", folder, image_id)
+
+        def remove() -> None:
+            container.remove()
+            self.daemon.remove_volume(volume)
+
+        with self._removing(remove), log.open("wb") as stderr, self._counted(container):
+            watch = Watch(self.daemon, container, deadline_s, on_line, stderr)
+            outcome = watch.until_ended()
+            went_away = persist(self.daemon, collect)
+            if outcome.exit_code and outcome.end == "exited" and (removed or went_away):
+                outcome = replace(outcome, end="removed" if removed else "engine stopped")
+        taken_s = time.monotonic() - started_s
+        return replace(
+            outcome,
+            memory_limit_bytes=self.host["limits"]["memory_bytes"],
+            engine_s=taken_s - watch.worker_s if watch.worker_s is not None else None,
+        )
+
+    @contextmanager
+    def _counted(self, container: Container) -> Iterator[None]:
+        """Let `stop` end the container during the block."""
+        self._running.add(container)
+        try:
+            if self._stopped:
+                raise EngineError("stopped", hint="dlsuite resume")
+            yield
+        finally:
+            self._running.discard(container)
+
+    @contextmanager
+    def _removing(self, remove: Callable[[], None]) -> Iterator[None]:
+        """Call `remove` at the end, unless the engine is lost or containers are kept."""
+        try:
+            yield
+        except EngineLost:
+            raise
+        except BaseException:
+            if not self.settings.keep:
+                remove()
+            raise
+        if not self.settings.keep:
+            persist(self.daemon, remove)
+
+    @contextmanager
+    def shell(
+        self, prepared: Prepared, data: Path, command: list[str], *, tty: bool
+    ) -> Iterator[Container]:
+        """A container like a trial's, not started, for interactive use."""
+        volumes, folders = self._data(data, str(prepared.image_id))
+        container = self.daemon.create(
+            str(prepared.image_id),
+            name=f"dlsuite-shell-{prepared.framework}-{self._session_id}",
+            labels={"dlsuite": "shell", SESSION: self._session_id},
+            entrypoint=command,
+            command=[],
+            tty=tty,
+            stdin_open=True,
+            volumes=volumes,
+            folders=folders,
+            **self._options(),
+        )
+        try:
+            if folders:
+                _need_same_data(container, data)
+            yield container
+        finally:
+            container.remove()
+
+    def check(self, recipe: Recipe, image: Image) -> str | None:
+        """The defect of an image; None where it has none."""
+        return self._probe.image(recipe, image, self.worker_sha256, **self._options())
+
+    def _options(self) -> dict[str, Any]:
+        return {**spec.options(self.host["limits"]), **self._gpus}
+
+    @property
+    def _gpus(self) -> dict[str, Any]:
+        return spec.gpu_options(self.settings, self.daemon.info)
+
+    def _data(self, folder: Path, image_id: str) -> tuple[dict[str, Any], dict[str, Path]]:
+        """The volumes and folders that make a dataset visible as /data.
+
+        A dataset is copied into a volume, so the engine may be remote. A large one is mounted from
+        its folder, which must be on the engine's machine.
+        """
+        size_bytes = sum(path.stat().st_size for path in folder.iterdir())
+        if size_bytes > COPIED_BYTES:
+            return {}, {"/data": folder}
+        return {self._volumes.data(folder, image_id): {"bind": "/data", "mode": "ro"}}, {}
+
+    def _create(self, prepared: Prepared, folder: Path, name: str, volume: str) -> Container:
+        """The container of a trial, not started, with all its files in volumes."""
+        trial = trial_file.read(folder)
+        paths = {key: Path(value) for key, value in trial["paths"].items()}
+        image_id = str(prepared.image_id)
+        volumes, folders = self._data(paths["data"], image_id)
+        given = {f"{key}.npy": paths[key] for key in ("weights", "order")}
+        trial["paths"] = {"data": "/data", "results": "/trial/results"}
+        own: dict[str, Path] = {}  # files for the trial's own volume
+        if "state" in paths:
+            own = {f"state/{path.name}": path for path in paths["state"].glob("*.npy")}
+            own |= {f"inputs/{name}": path for name, path in given.items()}
+            trial["paths"]["state"], place = "/trial/state", "/trial/inputs"
+        else:
+            volumes[self._volumes.inputs(given, image_id)] = {"bind": "/inputs", "mode": "ro"}
+            place = "/inputs"
+        trial["paths"] |= {"weights": f"{place}/weights.npy", "order": f"{place}/order.npy"}
+        if "images" in paths:
+            trial["paths"]["images"] = "/images"
+            folders["/images"] = paths["images"]
+        if "interleaving" in paths:
+            trial["paths"]["interleaving"] = "/interleaving"
+            files = {path.name: path for path in sorted(paths["interleaving"].iterdir())}
+            volumes[self._volumes.inputs(files, image_id)] = {"bind": "/interleaving", "mode": "ro"}
+        labels = {"dlsuite": "trial", TRIAL: name, SESSION: self._session_id}
+        self.daemon.make_volume(volume, labels)
+        container = self.daemon.create(
+            image_id,
+            name=volume,
+            labels=labels,
+            volumes={**volumes, volume: {"bind": "/trial", "mode": "rw"}},
+            folders=folders,
+            environment=trial["environment"],
+            **self._options(),
+        )
+        if "/data" in folders:
+            _need_same_data(container, paths["data"])
+        text = json.dumps(trial, indent=1).encode()
+        container.put("/trial", archive({trial_file.NAME: text, "results/": b""}, uid=UID))
+        if own:
+            send(container, "/trial", own)
+        return container
+
+
+def _need_same_data(container: Container, data: Path) -> None:
+    """Raise EngineError where the folder on the engine's machine is another dataset."""
+    with tempfile.TemporaryDirectory() as place:
+        there = fetch(container, f"/data/{DESCRIPTION}", Path(place))
+        found = (Path(place) / DESCRIPTION).read_bytes() if there else None
+    if found != (data / DESCRIPTION).read_bytes():
+        container.remove()
+        raise EngineError(
+            f"{data} differs on the engine's machine",
+            hint="copy the folder to the same path there, or run dlsuite there",
+        )
+
+
+@contextmanager
+def engine_with_worker(worker: Path) -> Iterator[DockerEngine]:
+    """An engine whose images contain the worker in a folder; they are removed at the end."""
+    session_id = sessions.new_id()
+    with (
+        sessions.session(session_id),
+        DockerEngine(session_id, worker=worker, named=False) as engine,
+    ):
+        try:
+            yield engine
+        finally:
+            for image_id in engine.prepared_images:
+                engine.daemon.remove_image(image_id)
+
+
+def remove_all(daemon: Daemon, labels: dict[str, str]) -> int:
+    """Remove the containers and volumes with these labels; return their number."""
+    containers, volumes = daemon.containers(labels), daemon.volumes(labels)
+    for container in containers:
+        container.remove()
+    for volume in volumes:
+        daemon.remove_volume(volume)
+    return len(containers) + len(volumes)

@@ -1,0 +1,93 @@
+"""Short containers that inspect the machine, its GPUs, or an image."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from suite.engines.base import EngineLost
+from suite.engines.docker.client import Container, Daemon, Image, Labels
+from suite.engines.docker.images import IMAGE_WORKER, OURS, Recipe, base_image
+from suite.engines.docker.volumes import fetch
+from suite.errors import EngineError
+from suite.paths import WORKER, tree_sha256
+
+TIMEOUT_S = 60.0
+CHECK_S = 300.0  # importing TensorFlow from a cold disk is slow
+
+
+class Probe:
+    """Runs short containers of one session."""
+
+    def __init__(self, daemon: Daemon, session_id: str, labels: Labels) -> None:
+        self._daemon = daemon
+        self._session_id = session_id
+        self._labels = {**labels, "dlsuite": "helper"}
+
+    def machine(self, image_id: str, gpus: dict[str, Any]) -> dict[str, Any]:
+        """The output of worker/host.py in a container with these `gpus` (spec.gpu_options)."""
+        source = (WORKER / "host.py").read_text(encoding="utf-8")
+        command = ["python3", "-c", source]
+        with self._container(image_id, command, network_mode="none", **gpus) as container:
+            container.start()
+            container.ended(TIMEOUT_S)
+            facts: dict[str, Any] = json.loads(container.output()[0])
+        return facts
+
+    def need_gpus(self, gpus: dict[str, Any]) -> None:
+        """Raise EngineError where the engine cannot provide the requested `gpus`."""
+        base = base_image()
+        image = next(iter(self._daemon.images(OURS)), None) or self._daemon.image(base)
+        if image is None:
+            self._daemon.pull(base)
+        try:
+            found = self.machine(image.image_id if image else base, gpus)["gpus"]
+        except EngineLost:
+            raise
+        except EngineError as error:
+            raise EngineError(
+                f"the engine cannot provide the requested GPUs: {error}",
+                hint="install NVIDIA's container toolkit for the engine, or omit --gpus",
+            ) from None
+        if not found:
+            raise EngineError(
+                "GPUs were requested, but a container sees none",
+                hint="nvidia-smi on the engine's machine shows whether the driver works",
+            )
+
+    def image(self, recipe: Recipe, image: Image, worker_sha256: str, **options: Any) -> str | None:
+        """The defect of an image: another worker, or a framework that fails to import."""
+        module = f"suite.worker.frameworks.{recipe.framework}.session"
+        code = f"import importlib; print(importlib.import_module({module!r}).version())"
+        with self._container(image.image_id, ["python", "-c", code], **options) as container:
+            with tempfile.TemporaryDirectory() as place:
+                fetch(container, IMAGE_WORKER, Path(place))
+                if tree_sha256(Path(place) / "worker") != worker_sha256:
+                    return "contains another worker than its label says"
+            container.start()
+            state = container.ended(CHECK_S)
+            if state is None or state.exit_code:
+                lines = container.output()[1].decode(errors="replace").strip().splitlines()
+                return f"{recipe.manifest.title} fails to import: {''.join(lines[-1:])}"
+        return None
+
+    @contextmanager
+    def _container(self, image: str, command: list[str], **options: Any) -> Iterator[Container]:
+        """A container, not started, which is removed at the end of the block."""
+        container = self._daemon.create(
+            image,
+            name=f"dlsuite-probe-{self._session_id}-{time.monotonic_ns()}",
+            labels=self._labels,
+            entrypoint=command,
+            command=[],
+            **options,
+        )
+        try:
+            yield container
+        finally:
+            container.remove()

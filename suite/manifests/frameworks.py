@@ -1,0 +1,87 @@
+"""The manifest of a framework: manifests/frameworks/<name>.yaml."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from pydantic import AfterValidator as After
+from pydantic import Field, ValidationInfo, field_validator
+
+from suite.errors import nearest
+from suite.manifests.strict import Name, Strict
+from suite.manifests.tracks import DeviceKind, FrameworkTrack, TrackName
+from suite.manifests.workloads import Input
+
+
+def _python_range(text: str) -> str:
+    try:
+        SpecifierSet(text)
+    except InvalidSpecifier:
+        raise ValueError(f"{text!r} is not a version range, such as '>=3.11,<3.14'") from None
+    return text
+
+
+class Unsupported(Strict):
+    """A combination that a framework cannot run: its runs are skipped, with this reason.
+
+    Omitted fields match anything.
+    """
+
+    variant: Name | None = None
+    device: DeviceKind | None = None
+    layer: Name | None = None  # a kind of layer (docs/protocol.md)
+    input: Input | None = None
+    reason: str
+
+
+class FrameworkManifest(Strict):
+    """One framework: its Python, its locks, its variants, and its limits."""
+
+    name: Name
+    title: str
+    packages: tuple[str, ...]  # top-level modules that its code in the worker may import
+    python: Annotated[str, After(_python_range)]
+    locks: tuple[str, ...]  # in docker/<name>/; the first that can be installed is used
+    cpu_index: str | None = None  # an extra package index for the CPU, used where it answers
+    cuda_note: str | None = None  # a remark for GPU users, shown by `dlsuite doctor`
+    variants: dict[Name, str]  # name -> description; the first is the default
+    tracks: dict[TrackName, dict[DeviceKind, FrameworkTrack]] = Field(default={})
+    unsupported: tuple[Unsupported, ...] = ()
+
+    @field_validator("tracks")
+    @classmethod
+    def _with_known_variants(
+        cls, value: dict[str, dict[DeviceKind, FrameworkTrack]], others: ValidationInfo
+    ) -> dict[str, dict[DeviceKind, FrameworkTrack]]:
+        variants = others.data.get("variants", {})
+        for track, by_device in value.items():
+            for own in by_device.values():
+                if own.variant not in (None, *variants):
+                    near = nearest(str(own.variant), variants)
+                    raise ValueError(f"{track}: unknown variant {own.variant!r}; {near}")
+        return value
+
+    def in_track(self, track: str, device: str) -> FrameworkTrack:
+        """The framework's settings in `track` on `device`; empty where the manifest has none."""
+        kind: Any = device.partition(":")[0]
+        return self.tracks.get(track, {}).get(kind, FrameworkTrack())
+
+    def default_variant(self, track: str, device: str) -> str:
+        """The variant of a track on a device where the user names none."""
+        return self.in_track(track, device).variant or next(iter(self.variants))
+
+    def unsupported_reason(
+        self, *, variant: str, device: str, layers: set[str], input: Input
+    ) -> str | None:
+        """Why this variant cannot run a model with these kinds of layers; None where it can."""
+        for entry in self.unsupported:
+            matches = (
+                entry.variant in (None, variant),
+                entry.device in (None, device.partition(":")[0]),
+                entry.layer in {None, *layers},
+                entry.input in (None, input),
+            )
+            if all(matches):
+                return entry.reason
+        return None

@@ -1,0 +1,104 @@
+"""Strict YAML files: an unknown key is an error, with its line and the nearest known key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from suite.errors import ManifestError, nearest
+
+
+class Strict(BaseModel):
+    """A frozen model that refuses unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+M = TypeVar("M", bound=Strict)
+Name = Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
+
+
+def load(path: Path, schema: type[M]) -> M:
+    """Read and check one manifest; ManifestError names the file, the line and the reason."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        values = yaml.safe_load(text)
+    except OSError as error:
+        raise ManifestError(f"{path}: {error.strerror}", hint="dlsuite list") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())
+        raise ManifestError(f"{path}: not YAML: {reason}", hint=f"edit {path}") from None
+    try:
+        return schema.model_validate(values)
+    except ValidationError as error:
+        # A misspelt key is also a missing one: its misspelling says more.
+        first = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
+        line = _line(node, first["loc"])
+        reason = _reason(schema, first)
+        raise ManifestError(f"{path}:{line}: {reason}", hint=f"edit {path}") from None
+
+
+def _reason(schema: type[BaseModel], error: Any) -> str:
+    location = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "extra_forbidden":
+        key = str(error["loc"][-1])
+        return f"unknown key {key!r}; {nearest(key, _keys(schema, error['loc'][:-1]))}"
+    message = error["msg"].removeprefix("Value error, ")
+    return f"{location}: {message}" if location else str(message)
+
+
+def _keys(schema: type[BaseModel], location: tuple[int | str, ...]) -> set[str]:
+    """The keys that may stand at `location`, found by following the schema's own references."""
+    root = schema.model_json_schema()
+    found: list[Mapping[str, Any]] = [root]
+    for part in location:
+        found = [
+            inner
+            for each in found
+            for option in _options(root, each)
+            for inner in _step(option, part)
+        ]
+    options = [option for each in found for option in _options(root, each)]
+    return {key for option in options for key in option.get("properties", {})}
+
+
+def _options(root: Mapping[str, Any], node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    if "$ref" in node:
+        return _options(root, root["$defs"][node["$ref"].rsplit("/", 1)[1]])
+    alternatives = node.get("anyOf") or node.get("oneOf") or node.get("allOf")
+    if alternatives:
+        return [option for each in alternatives for option in _options(root, each)]
+    return [node]
+
+
+def _step(node: Mapping[str, Any], part: int | str) -> list[Mapping[str, Any]]:
+    if isinstance(part, int):
+        return [node["items"]] if "items" in node else []
+    if part in node.get("properties", {}):
+        return [node["properties"][part]]
+    # A union's tag stands in the location too, and changes nothing of where we are.
+    if isinstance(node.get("additionalProperties"), dict):
+        return [node["additionalProperties"]]
+    tagged = any(each.get("const") == part for each in node.get("properties", {}).values())
+    return [node] if tagged else []
+
+
+def _line(node: yaml.Node | None, location: tuple[int | str, ...]) -> int:
+    """The line of the innermost key or item of `location` that the file has."""
+    line = node.start_mark.line + 1 if node else 1
+    for part in location:
+        if isinstance(node, yaml.MappingNode):
+            pairs = {key.value: (key, value) for key, value in node.value}
+            if part not in pairs:
+                continue
+            key, node = pairs[part]
+            line = key.start_mark.line + 1
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
+            node = node.value[part]
+            line = node.start_mark.line + 1
+    return line

@@ -1,0 +1,32 @@
+"""The manifest of a suite: manifests/suites/<name>.yaml, or a file of the user's."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+
+from suite.manifests.strict import Name, Strict
+from suite.manifests.tracks import TrackName
+from suite.manifests.workloads import Measure, Repeats, Workload
+
+PROOF_STEPS = 10  # training steps that a certificate compares
+
+
+class SuiteManifest(Strict):
+    """Which workloads run, in which frameworks, how often and how long."""
+
+    name: Name
+    title: str
+    seed: NonNegativeInt
+    repeats: Repeats
+    proof_steps: PositiveInt = PROOF_STEPS  # fewer where ten take hours
+    peak: bool = True  # measure the hardware peak before the runs
+    verify_runs: bool = False  # every run ends with a closing proof, not only the first
+    interleave: bool = False  # the trials of a workload run at once, block by block in turn
+    deadline_s: PositiveFloat
+    tracks: tuple[TrackName, ...] = Field(min_length=1)  # each framework in each of them
+    device: Literal["cpu"] = "cpu"
+    frameworks: tuple[str, ...] = Field(min_length=1)  # framework, framework:variant, or all
+    workloads: tuple[Workload, ...] = Field(min_length=1)
+    measure: Measure = Measure()

@@ -1,0 +1,73 @@
+"""Tracks: the settings under which all frameworks compute, and each framework's own in them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from suite.errors import nearest
+from suite.manifests.files import names
+from suite.manifests.strict import Name, Strict
+
+EQUAL = "equal"
+Threads = Literal["cores", "own"]
+Environment = dict[Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")], str]
+DeviceKind = Literal["cpu", "cuda"]
+FrameworkSettings = dict[Name, bool | int | str]
+
+
+def _track(name: str) -> str:
+    if name not in names("track"):
+        raise ValueError(f"unknown track {name!r}; {nearest(name, names('track'))}")
+    return name
+
+
+TrackName = Annotated[Name, AfterValidator(_track)]
+
+
+def configuration(framework: str, variant: str, track: str) -> str:
+    """The name that the command line takes: pytorch:compiled, mxnet:hybrid/tuned."""
+    return f"{framework}:{variant}" + (f"/{track}" if track != EQUAL else "")
+
+
+class FrameworkTrack(Strict):
+    """The settings of one framework in a track on one kind of device."""
+
+    variant: Name | None = None  # where the suite names none; else the framework's first
+    # For the framework's module in the worker, which refuses unknown settings.
+    settings: FrameworkSettings = Field(default={})
+
+
+class Rules(Strict):
+    """The settings that all frameworks share in a track."""
+
+    threads: Threads  # one per core, or the framework's own choice
+    tf32: bool | None  # whether a GPU may multiply float32 in TF32; null: the framework's default
+    environment: Environment = Field(default={})
+
+
+class RuntimeSettings(Rules):
+    """The settings of one trial: the track's, and the framework's own."""
+
+    settings: FrameworkSettings = Field(default={})
+
+
+class Track(Rules):
+    """manifests/tracks/<name>.yaml"""
+
+    name: Name
+    title: str
+
+    def runtime_settings(self, own: FrameworkTrack) -> RuntimeSettings:
+        """The track's settings together with a framework's own."""
+        return RuntimeSettings(
+            threads=self.threads,
+            tf32=self.tf32,
+            environment=self.environment,
+            settings=own.settings,
+        )
+
+
+# For workers that measure the hardware peak in every precision.
+UNRESTRICTED = RuntimeSettings(threads="cores", tf32=None)

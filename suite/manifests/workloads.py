@@ -1,0 +1,111 @@
+"""Workloads, their optimizers, how a run is measured, and how often it is repeated."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator as After
+from pydantic import (
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    ValidationInfo,
+    field_validator,
+)
+
+from suite.errors import nearest
+from suite.manifests.strict import Name, Strict
+from suite.models import MODELS
+
+# Where each batch comes from before its step (docs/protocol.md).
+Input = Literal["host", "disk", "device", "loader"]
+Share = Annotated[float, Field(ge=0, lt=1)]
+
+
+def _model(name: str) -> str:
+    if name not in MODELS:
+        raise ValueError(f"unknown model {name!r}; {nearest(name, MODELS)}")
+    return name
+
+
+class Sgd(Strict):
+    name: Literal["sgd"]
+    learning_rate: PositiveFloat
+
+
+class Momentum(Strict):
+    name: Literal["momentum"]
+    learning_rate: PositiveFloat
+    momentum: Share = 0.9
+
+
+class Adam(Strict):
+    name: Literal["adam"]
+    learning_rate: PositiveFloat
+    beta1: Share = 0.9
+    beta2: Share = 0.999
+    epsilon: PositiveFloat = 1e-7
+
+
+class RmsProp(Strict):
+    name: Literal["rmsprop"]
+    learning_rate: PositiveFloat
+    decay: Share = 0.9
+    epsilon: PositiveFloat = 1e-7
+
+
+# The formulas: docs/method.md.
+Optimizer = Annotated[Sgd | Momentum | Adam | RmsProp, Field(discriminator="name")]
+
+
+class Measure(Strict):
+    """When warm-up ends, and when a run has measured enough."""
+
+    block_s: PositiveFloat = 0.25
+    interleaved_block_s: PositiveFloat = 0.25  # of blocks after warm-up, in interleaved runs
+    max_warmup_blocks: PositiveInt = 12
+    min_measure_s: PositiveFloat = 2
+    max_measure_s: PositiveFloat = 5
+    relative_error: PositiveFloat = 0.01
+    sample_s: NonNegativeFloat = 0.25  # the telemetry's interval; 0: no telemetry
+    idle_s: NonNegativeFloat = 1.0  # how long idle power is measured, where power can be read
+
+
+class Workload(Strict):
+    """The training work that all frameworks do alike."""
+
+    model: Annotated[Name, After(_model)]
+    dataset: Name
+    mode: Literal["train"] = "train"
+    batch_size: PositiveInt
+    precision: Literal["float32"] = "float32"
+    input: Input = "host"
+    optimizer: Optimizer
+    # For the certificate's steps, where rounding errors explode at the optimizer's own rate.
+    proof_learning_rate: PositiveFloat | None = None
+    # Of the first run of each trial; the other runs, and with 0 all, stop when steady.
+    epochs: NonNegativeInt = 1
+
+    @property
+    def proof_optimizer(self) -> Optimizer:
+        """The optimizer with the learning rate of the certificate's steps."""
+        rate = self.proof_learning_rate or self.optimizer.learning_rate
+        return self.optimizer.model_copy(update={"learning_rate": rate})
+
+
+class Repeats(Strict):
+    """How many runs each trial gets: more than `at_least` only while its rate is uncertain."""
+
+    at_least: PositiveInt
+    at_most: PositiveInt
+    spread: PositiveFloat = 0.02  # half the interval as a share of the median; narrower: stop
+    budget_s: PositiveFloat | None = None  # of all runs; after it no trial exceeds at_least
+
+    @field_validator("at_most")
+    @classmethod
+    def _in_order(cls, value: int, others: ValidationInfo) -> int:
+        if value < others.data.get("at_least", value):
+            raise ValueError(f"{value} is less than at_least")
+        return value

@@ -1,0 +1,193 @@
+"""Certificates: each framework's first training steps compared with the reference."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from suite.datasets.inputs import Inputs
+from suite.engines.base import Engine, Prepared
+from suite.messages import Notify
+from suite.parity.reference import LOWERINGS, Errors, Reference, compare
+from suite.parity.tensors import ProofFailed, Prover
+from suite.parity.tolerances import TOLERANCES, Judged, judge, worst
+from suite.paths import digest, home, write_atomically
+from suite.protocol.plan import Trial
+from suite.results.record import Parity
+
+CERTIFICATE_VERSION = 10  # changes when the rules of judging change
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certificate:
+    """The result of one comparison, and the digests of everything that it depends on."""
+
+    version: int
+    key: str
+    framework: str
+    variant: str
+    track: str
+    model: str
+    proven: bool
+    reason: str | None
+    tolerance: float
+    worst: dict[str, float]  # quantity (logits, loss, ...) -> largest relative L2 error
+    share: float  # the largest error as a share of its tolerance
+    steps: int  # requested; `errors` has the judged ones
+    errors: Errors
+    raised: Errors  # for each step: tensors with a wider tolerance, because float32 loses more
+    reference_error: float  # largest error between the two float64 lowerings
+    of: dict[str, str]  # the hashed parts: model, inputs, workload, lock, worker, cpu
+
+    def status(self) -> Parity:
+        """The parity status of runs that this certificate covers."""
+        return Parity(
+            proven=self.proven,
+            steps=len(self.errors),
+            certificate=self.key,
+            reason=self.reason,
+        )
+
+
+def certify(
+    engine: Engine,
+    trials: Iterable[Trial],
+    prepared: dict[str, Prepared],
+    inputs: Inputs,
+    *,
+    work_dir: Path,
+    notify: Notify,
+    steps: int,
+    fresh: bool,
+) -> dict[str, Certificate]:
+    """A certificate for each trial (of one workload) by trial id, from the cache or made now.
+
+    `prepared` must contain the reference's frameworks too; `work_dir` is for the tensors. Raise
+    ProofFailed where the reference cannot be computed or its two lowerings disagree.
+    """
+    certificates = {}
+    open_trials = []
+    for trial in trials:
+        described = _described(engine, trial, prepared[trial.framework], inputs, steps)
+        path = _path(digest(f"{key}={value}" for key, value in described.items()))
+        cached = None if fresh else _cached(path)
+        if cached:
+            certificates[trial.trial_id] = cached
+        else:
+            open_trials.append((trial, described, path))
+    if open_trials:
+        with tempfile.TemporaryDirectory(prefix="parity-", dir=work_dir) as folder:
+            prover = Prover(
+                engine=engine,
+                prepared=prepared,
+                inputs=inputs,
+                steps=steps,
+                work_dir=Path(folder),
+                notify=notify,
+            )
+            reference = reference_of(prover, open_trials[0][0], fresh=fresh)
+            for trial, described, path in open_trials:
+                certificate = _certify(prover, trial, described, path.stem, reference)
+                if certificate.errors:  # a worker that died proves nothing
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    write_atomically(path, json.dumps(asdict(certificate), indent=1))
+                certificates[trial.trial_id] = certificate
+    return certificates
+
+
+def tolerance_of(trial: Trial) -> float:
+    """The tolerance of float32 products, or of TF32 ones on a GPU whose track allows them."""
+    in_tf32 = trial.device != "cpu" and trial.runtime.tf32 is not False
+    return TOLERANCES["tf32" if in_tf32 else "float32"]
+
+
+def _certify(
+    prover: Prover, trial: Trial, described: dict[str, str], key: str, reference: Reference
+) -> Certificate:
+    expected = reference.tensors
+    prover.notify(f"comparing {trial.configuration} with the reference on {trial.workload.model}")
+    found = Judged(errors=[], raised=[], tolerance=tolerance_of(trial))
+    try:
+        tensors = prover.tensors(trial, trial.workload.precision, role="parity")
+        found = judge(compare(tensors, expected), reference, found.tolerance)
+        reason = found.verdict
+    except ProofFailed as error:
+        reason = str(error)
+    return Certificate(
+        version=CERTIFICATE_VERSION,
+        key=key,
+        framework=trial.framework,
+        variant=trial.variant,
+        track=trial.track,
+        model=trial.workload.model,
+        proven=reason is None,
+        reason=reason,
+        tolerance=found.tolerance,
+        worst=worst(found.errors),
+        share=found.share,
+        steps=prover.steps,
+        errors=found.errors,
+        raised=found.raised,
+        reference_error=reference.disagreement,
+        of=described,
+    )
+
+
+def reference_of(prover: Prover, trial: Trial, *, fresh: bool = False) -> Reference:
+    """The reference of the trial's workload; it serves every framework."""
+    described = _workload(trial, prover.inputs, prover.steps)
+    locks = [prover.prepared[framework].lock_sha256 for framework, _ in LOWERINGS]
+    parts = [f"{key}={value}" for key, value in described.items()]
+    key = digest([*parts, *locks, prover.engine.worker_sha256, prover.engine.host["cpu"] or ""])
+    return Reference(prover=prover, trial=trial, key=key, fresh=fresh)
+
+
+def _workload(trial: Trial, inputs: Inputs, steps: int) -> dict[str, Any]:
+    """The inputs of the computation."""
+    return {
+        "model": json.dumps(inputs.architecture.to_json()),
+        "inputs": inputs.sha256,
+        "normalize": inputs.dataset.normalize.model_dump_json(),
+        "batch_size": trial.workload.batch_size,
+        "optimizer": trial.workload.proof_optimizer.model_dump_json(),
+        "steps": steps,
+    }
+
+
+def _described(
+    engine: Engine, trial: Trial, prepared: Prepared, inputs: Inputs, steps: int
+) -> dict[str, str]:
+    """Everything that a certificate depends on; a change of any part voids it."""
+    described: dict[str, Any] = {
+        "certificate": CERTIFICATE_VERSION,
+        **_workload(trial, inputs, steps),
+        "framework": trial.framework,
+        "variant": trial.variant,
+        "runtime": trial.runtime.model_dump_json(),
+        "device": trial.device,
+        "precision": trial.workload.precision,
+        "tolerance": tolerance_of(trial),
+        "lock": prepared.lock_sha256,
+        "image": prepared.image_id,
+        "worker": engine.worker_sha256,
+        "cpu": engine.host["cpu"],
+        "cpus": len(engine.host["cpus"]),
+        "gpus": [gpu["name"] for gpu in engine.host["gpus"]] if trial.device != "cpu" else [],
+    }
+    return {key: str(value) for key, value in described.items()}
+
+
+def _cached(path: Path) -> Certificate | None:
+    """The certificate at `path`; None where it is missing or unreadable."""
+    try:
+        return Certificate(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _path(key: str) -> Path:
+    return home() / "certificates" / f"{key[:16]}.json"

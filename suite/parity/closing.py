@@ -1,0 +1,230 @@
+"""The closing proof: the last steps of a timed run compared with the reference.
+
+After the last timed block the worker saves its state and does one or two more steps with the
+function that was timed. The reference's first lowering does the same steps in float64 from that
+state. The rules and their reasons are in docs/method.md.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from suite.datasets.inputs import Inputs
+from suite.engines.base import Engine, Prepared
+from suite.messages import Notify
+from suite.parity.certificates import tolerance_of
+from suite.parity.reference import (
+    LOWERINGS,
+    MARGIN,
+    PERTURBATION_MARGIN,
+    Errors,
+    Reference,
+    compare,
+    times,
+)
+from suite.parity.tensors import OUTCOME, ProofFailed, Prover, Tensors, initial, read
+from suite.parity.tolerances import Judged, judge, worst
+from suite.protocol.events import Event
+from suite.protocol.plan import Trial
+from suite.protocol.trial_file import Start
+from suite.results.record import Closing
+from suite.worker.proof import CLOSING, perturbed_weights
+
+# Relative error (root mean square) of storing a value in float32: at most half a unit in the last
+# place, evenly distributed (2^-24 / sqrt(3)).
+STORAGE_ERROR = 2.0**-24 / 3**0.5
+VISIBLE = 0.5  # an update whose tolerance exceeds this share of it is hidden by rounding
+DRAWS = 4  # of dropout masks
+DRAW_MARGIN = 3  # a run may be three times as far from the draws as the farthest of them
+DRAW_LENGTH = 2  # and at most twice as long as the longest draw, or half as long as the shortest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replay(Prover):
+    """Runs workers in mode replay; `inputs.weights` are those of the state in `start`."""
+
+    start: Start
+
+    def tensors(self, trial: Trial, precision: str, *, role: str) -> list[Tensors]:
+        """The outcome of the steps for each draw: of dropout masks, or of perturbed weights."""
+        results = self.run(trial, precision, role=role, mode="replay", start=self.start)
+        return [
+            read(results, f"draw{draw:02d}", OUTCOME, self._inputs_of(draw))
+            for draw in range(self.start.draws)
+        ]
+
+    def _inputs_of(self, draw: int) -> Inputs:
+        weights = perturbed_weights(self.start.state, draw)
+        return replace(self.inputs, weights=weights) if weights.exists() else self.inputs
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateReference(Reference):
+    """The reference from the state of one run. It serves that run only, so nothing is cached.
+
+    Its float64 values come from the first lowering alone: the certificate shows that both agree on
+    the model, and a second one would double the duration of the closing proof.
+    """
+
+    @property
+    def tensors(self) -> list[Tensors]:
+        return self._from_state[:1]
+
+    @cached_property
+    def _from_state(self) -> list[Tensors]:
+        """The float64 outcome from the state, then from its perturbed weights, if there are any."""
+        return self.computed(LOWERINGS[0], "float64")
+
+    def perturb(self) -> Path:
+        """Write perturbed weights beside the state: the worker replays them in the same process."""
+        path = perturbed_weights(self._replay.start.state, 1)
+        self.perturbed(1).weights.replace(path)
+        return path
+
+    def float32_tolerances(self, draws: int) -> Errors:
+        """As for a certificate, but with one draw the perturbed weights alone decide.
+
+        Float32 in both lowerings would take two more workers, one of which compiles. Less is added
+        than for a certificate, so this tolerance is never the wider one.
+        """
+        if draws > 1:
+            return super().float32_tolerances(draws)
+        perturbed = self._from_state[1:] or self._cached(LOWERINGS[0], "float64", 1)
+        return times(PERTURBATION_MARGIN, compare(perturbed, self.tensors))
+
+    def _cached(self, which: tuple[str, str], precision: str, draw: int = 0) -> list[Tensors]:
+        path = Path(f"{which[0]}-{precision}-{draw}")
+        if path not in self._known:
+            alone = replace(self._replay, start=replace(self._replay.start, draws=1))
+            self._known[path] = replace(self, prover=alone).computed(which, precision, draw)
+        return self._known[path]
+
+    @property
+    def _replay(self) -> Replay:
+        assert isinstance(self.prover, Replay)
+        return self.prover
+
+
+def prove(
+    engine: Engine,
+    prepared: dict[str, Prepared],
+    trial: Trial,
+    inputs: Inputs,
+    results: Path,
+    event: Event,
+    *,
+    work_dir: Path,
+    notify: Notify,
+) -> Closing:
+    """Judge the closing proof that a worker wrote to `results` and reported in `event`.
+
+    `prepared` must contain the reference's frameworks.
+    """
+    started_s = time.monotonic()
+    state = results / CLOSING
+    kinds = {layer.kind for layer in inputs.architecture.leaves()}
+    dropout = "dropout" in kinds
+    # The updates of a batch norm's layers nearly always need the float32 tolerance.
+    perturbs = "batch_norm" in kinds and not dropout
+    start = Start(
+        state=state,
+        first_step=event["step"],
+        steps=event["steps"],
+        draws=DRAWS if dropout else 2 if perturbs else 1,
+    )
+    closing = Closing(
+        proven=False,
+        step=start.first_step,
+        steps=start.steps,
+        draws=start.draws if dropout else 0,
+    )
+    notify(f"comparing the last steps of {trial.configuration} on {trial.workload.model}")
+    try:
+        with tempfile.TemporaryDirectory(prefix="closing-", dir=work_dir) as folder:
+            prover = Replay(
+                engine=engine,
+                prepared=prepared,
+                inputs=replace(inputs, weights=state / "weights.npy"),
+                steps=start.steps,
+                work_dir=Path(folder),
+                notify=notify,
+                start=start,
+            )
+            found = read(state, "after", OUTCOME, prover.inputs)
+            reference = StateReference(prover=prover, trial=trial, key="")
+            if perturbs:
+                reference.perturb()
+            compared = _with_draws if dropout else _with_reference
+            judgement = compared(found, reference, tolerance_of(trial))
+    except ProofFailed as error:
+        return closing.model_copy(update={"reason": f"closing proof: {error}"})
+    reason = judgement.excess(0) or (None if dropout else _hidden(judgement))
+    return closing.model_copy(
+        update={
+            "proven": reason is None,
+            "reason": f"closing proof at step {start.first_step}: {reason}" if reason else None,
+            "worst": worst(judgement.errors),
+            "share": judgement.share,
+            "duration_s": time.monotonic() - started_s,
+        }
+    )
+
+
+def _with_reference(found: Tensors, reference: StateReference, tolerance: float) -> Judged:
+    """Judge by the rules of the certificate. An update is the difference of two stored weights."""
+    expected = reference.tensors
+    least = _stored(reference, expected[0])
+    raised = {name: value for name, value in least.items() if value > tolerance}
+    return judge(compare([found], expected), reference, tolerance, least=[raised])
+
+
+def _stored(reference: StateReference, expected: Tensors) -> dict[str, float]:
+    """The tolerance of each update: weights are stored in float32 after each step."""
+    losses = {}
+    for name, before in initial(reference.prover.inputs).items():
+        update = np.linalg.norm(expected[f"updates {name}"])
+        lost = STORAGE_ERROR * np.linalg.norm(before) * reference.prover.steps**0.5
+        losses[f"updates {name}"] = float(MARGIN * lost / update) if update else float("inf")
+    return losses
+
+
+def _with_draws(found: Tensors, reference: StateReference, tolerance: float) -> Judged:
+    """Judge a model with dropout, whose masks are random: no two steps are alike.
+
+    The run's step must lie among several steps of the reference with other masks: no farther from
+    their mean than three times the farthest of them, and of similar length.
+    """
+    draws = reference.computed(LOWERINGS[0], reference.trial.workload.precision)
+    stored = _stored(reference, draws[0])
+    errors, raised = {}, {}
+    for name, value in found.items():
+        each = np.stack([draw[name].ravel() for draw in draws])  # (draws, values)
+        center = each.mean(axis=0)
+        scale = float(np.linalg.norm(center)) or 1.0
+        error = float(np.linalg.norm(value.ravel() - center)) / scale
+        # A draw is n / (n - 1) times as far from the mean of the others as from the mean of all.
+        farthest = float(np.linalg.norm(each - center, axis=1).max())
+        spread = farthest * len(draws) / (len(draws) - 1) / scale
+        errors[name] = error if _as_long(value, each) else float("inf")
+        raised[name] = max(tolerance, DRAW_MARGIN * spread, stored.get(name, 0.0))
+    return Judged(errors=[errors], raised=[raised], tolerance=tolerance)
+
+
+def _as_long(value: np.ndarray, draws: np.ndarray) -> bool:
+    length, lengths = np.linalg.norm(value), np.linalg.norm(draws, axis=1)
+    return bool(lengths.min() / DRAW_LENGTH <= length <= lengths.max() * DRAW_LENGTH)
+
+
+def _hidden(judgement: Judged) -> str | None:
+    """Why the updates prove nothing: all are smaller than the rounding of float32."""
+    tolerances: Errors = judgement.raised or [{}]
+    updates = [name for name in judgement.errors[0] if name.startswith("updates")]
+    if any(tolerances[0].get(name, 0.0) < VISIBLE for name in updates):
+        return None
+    return "training stands still: all updates are smaller than the rounding of the weights"

@@ -1,0 +1,188 @@
+"""Faults for the self-test: each is planted in a copy of the worker, and a proof must find it.
+
+The faults of FAULTS show in the certificate's steps, those of RUN_FAULTS only in a timed run.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from suite.errors import DlsuiteError
+from suite.paths import WORKER
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """In `file` of the worker, `right` is replaced by `wrong`; `framework` runs with it."""
+
+    name: str
+    framework: str
+    file: str
+    right: str
+    wrong: str
+
+    def plant(self, folder: Path) -> Path:
+        """Make a copy of the worker with this fault in the new `folder`; return it."""
+        shutil.copytree(WORKER, folder, ignore=shutil.ignore_patterns("__pycache__"))
+        path = folder / self.file
+        text = path.read_text(encoding="utf-8")
+        if self.right not in text:
+            raise DlsuiteError(
+                f"the self-test's fault {self.name!r} no longer fits {self.file}",
+                hint="update suite/parity/faults.py",
+            )
+        path.write_text(text.replace(self.right, self.wrong), encoding="utf-8")
+        return folder
+
+
+FAULTS = (
+    Fault(
+        name="wrong batch-norm epsilon",
+        framework="tensorflow",
+        file="frameworks/tensorflow/layers.py",
+        right='epsilon=layer["epsilon"],\n            is_training',
+        wrong="epsilon=1e-3,\n            is_training",
+    ),
+    Fault(
+        name="wrong batch-norm momentum convention",
+        framework="mxnet",
+        file="frameworks/mxnet/layers.py",
+        right='"momentum": 1 - layer["momentum"]',
+        wrong='"momentum": layer["momentum"]',
+    ),
+    Fault(
+        name="asymmetric padding",
+        framework="tensorflow",
+        file="frameworks/tensorflow/layers.py",
+        right='strides, padding = layer["stride"], _padding(layer)\n',
+        wrong='strides, padding = layer["stride"], "SAME"\n',
+    ),
+    Fault(
+        name="flatten order",
+        framework="tensorflow",
+        file="layouts.py",
+        right="elif shape is not None:",
+        wrong="elif False:",
+    ),
+    Fault(
+        name="swapped data order",
+        framework="mxnet",
+        file="data.py",
+        right="epoch, position = divmod(step, self.steps_per_epoch)",
+        wrong="epoch, position = divmod({3: 4, 4: 3}.get(step, step), self.steps_per_epoch)",
+    ),
+    Fault(
+        name="shifted labels",
+        framework="mxnet",
+        file="data.py",
+        right="labels = self.labels.take(chosen, mode=mode)",
+        wrong="labels = np.roll(self.labels, 1).take(chosen, mode=mode)",
+    ),
+    Fault(
+        name="dropout left on",
+        framework="pytorch",
+        file="protocol.py",
+        right='if self.mode == "parity":',
+        wrong="if False:",
+    ),
+    Fault(
+        name="loss summed instead of averaged",
+        framework="pytorch",
+        file="frameworks/pytorch/session.py",
+        right="nn.CrossEntropyLoss()",
+        wrong='nn.CrossEntropyLoss(reduction="sum")',
+    ),
+    Fault(
+        name="wrong average-pool divisor",
+        framework="pytorch",
+        file="frameworks/pytorch/layers.py",
+        right='nn.AvgPool2d(layer["kernel"],',
+        wrong='nn.AvgPool2d(layer["kernel"], count_include_pad=False,',
+    ),
+    Fault(
+        name="Adam epsilon misplaced",
+        framework="tensorflow",
+        file="frameworks/tensorflow/session.py",
+        right='self._epsilon * tf.sqrt(1 - self._powers["beta2"])',
+        wrong="self._epsilon",
+    ),
+    Fault(
+        name="a frozen bias",
+        framework="pytorch",
+        file="frameworks/pytorch/session.py",
+        right="_optimizer(trial, self._parameters.values())",
+        wrong="_optimizer(trial, list(self._parameters.values())[:-1])",
+    ),
+    Fault(
+        name="bfloat16 left on where float32 is claimed",
+        framework="pytorch",
+        file="frameworks/pytorch/device.py",
+        right="        torch.set_num_threads(trial.threads)\n",
+        wrong="        torch.set_num_threads(trial.threads)\n"
+        '    torch.autocast("cpu", torch.bfloat16).__enter__()\n',
+    ),
+)
+
+RUN_FAULTS = (
+    Fault(
+        name="idle from the fortieth step",
+        framework="tensorflow",
+        file="frameworks/tensorflow/session.py",
+        right="        return self._train_step(*batch)\n",
+        wrong="""\
+        self._calls = getattr(self, "_calls", 0) + 1
+        if self._calls < 40:
+            self._last = self._train_step(*batch)
+        return self._last
+""",
+    ),
+    Fault(
+        name="half of the batch after warm-up",
+        framework="pytorch",
+        file="frameworks/pytorch/session.py",
+        right="self._loss(self._run(batch[0]), batch[1])\n",
+        wrong="""\
+(
+            self._loss(self._run(batch[0]), batch[1])
+            if self._steps < 40
+            else self._loss(self._run(batch[0][::2]), batch[1][::2])
+        )
+""",
+    ),
+    Fault(
+        name="optimiser skipped in each second step",
+        framework="mxnet",
+        file="frameworks/mxnet/session.py",
+        right="        self._trainer.step(self._trial.batch_size)\n",
+        wrong="""\
+        self._calls = getattr(self, "_calls", 0) + 1
+        if self._calls % 2 or self._trial.mode != "train":
+            self._trainer.step(self._trial.batch_size)
+""",
+    ),
+    Fault(
+        name="the same batch again and again",
+        framework="tensorflow",
+        file="data.py",
+        right="return lambda step: session.put(*batches.at(step))",
+        wrong="return lambda step: session.put(*batches.at(0))",
+    ),
+    Fault(
+        name="a stale compiled graph, with the weights as constants",
+        framework="jax",
+        file="frameworks/jax/session.py",
+        right="to_differentiate(params, rest, inputs, labels)",
+        wrong="""to_differentiate(
+            self._params if self._trial.mode == "train" else params, rest, inputs, labels
+        )""",
+    ),
+    Fault(
+        name="a device that is not waited for",
+        framework="mxnet",
+        file="frameworks/mxnet/session.py",
+        right="        mx.nd.waitall()\n",
+        wrong="        pass\n",
+    ),
+)

@@ -1,0 +1,192 @@
+"""The reference of a workload: float64 tensors on which two independent lowerings agree.
+
+PyTorch and JAX compute it on the CPU. It is cached, and serves every framework and variant.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from suite.datasets.inputs import Inputs
+from suite.manifests import catalog
+from suite.manifests.tracks import EQUAL
+from suite.parity.tensors import ProofFailed, Prover, Tensors
+from suite.paths import home
+from suite.protocol.plan import Trial
+
+TOLERANCE = 1e-9  # between the two float64 lowerings
+MARGIN = 10  # a framework may lose ten times as much as float32 itself
+# Float32's own rounding acts like a perturbation of the weights by about 4 units in the last place
+# (ulps); a perturbation by 20 ulps, its error doubled, stands for ten times that. A batch norm's
+# mean is a long sum: a framework that adds n values one after the other has an error of
+# sqrt(n) / 6 ulps (root mean square). Where sqrt(n) is more than 20, it is the perturbation.
+PERTURBATION_ULPS = 20
+PERTURBATION_MARGIN = 2
+DRAWS = (1, 4, 16)  # of perturbed weights: more where fewer do not explain an error
+LOWERINGS = (("pytorch", "eager"), ("jax", "jit"))
+
+Errors = list[dict[str, float]]  # for each step: tensor -> relative L2 error
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reference:
+    """Computes and caches the reference of one workload."""
+
+    prover: Prover
+    trial: Trial  # any trial of the workload
+    key: str  # digest of everything that the reference depends on
+    fresh: bool = False  # ignore the cache
+    _known: dict[Path, list[Tensors]] = field(default_factory=dict, init=False, repr=False)
+
+    @cached_property
+    def tensors(self) -> list[Tensors]:
+        """The tensors of each step, up to the first step in which the two lowerings disagree.
+
+        Raise ProofFailed where they cannot be computed, or disagree in the first step.
+        """
+        return self._agreed[0]
+
+    @property
+    def disagreement(self) -> float:
+        """The largest relative error between the two lowerings in the steps on which they agree."""
+        return self._agreed[1]
+
+    def float32_tolerances(self, draws: int) -> Errors:
+        """The relative error that ten times the rounding of float32 can cause, for each tensor.
+
+        Each lowering computes in float32 on the CPU; the smaller error of the two counts, so that
+        a fault in one cannot widen a tolerance. In addition, float64 is computed `draws` times from
+        randomly perturbed weights. That covers discontinuities: the side of a ReLU's kink on which
+        an activation falls, or which of two values is the maximum of a pool.
+        """
+        plain = (compare(self._cached(which, "float32"), self.tensors) for which in LOWERINGS)
+        found = times(MARGIN, _combined(min, *plain))
+        for draw in range(1, draws + 1):
+            errors = compare(self._cached(LOWERINGS[0], "float64", draw), self.tensors)
+            found = _combined(max, found, times(PERTURBATION_MARGIN, errors))
+        return found
+
+    def perturbed(self, draw: int) -> Inputs:
+        """The inputs with randomly perturbed weights, different ones in each draw."""
+        inputs = self.prover.inputs
+        weights = np.load(inputs.weights)
+        ulps = np.random.default_rng(draw).uniform(-self._ulps, self._ulps, weights.size)
+        path = self.prover.work_dir / f"perturbed{draw}.npy"
+        np.save(path, (weights * (1 + ulps * np.finfo(np.float32).eps)).astype(np.float32))
+        return replace(inputs, weights=path)
+
+    @cached_property
+    def _agreed(self) -> tuple[list[Tensors], float]:
+        first, second = (self._cached(which, "float64") for which in LOWERINGS)
+        found = [largest(step) for step in compare(second, first)]
+        steps = next((n for n, (_, error) in enumerate(found) if error > TOLERANCE), len(found))
+        if steps == 0:
+            name, error = found[0]
+            raise ProofFailed(
+                f"the two float64 references differ by {error:.1e} in {name} at the first step,"
+                f" more than {TOLERANCE:.0e}"
+            )
+        return first[:steps], max(error for _, error in found[:steps])
+
+    def _cached(self, which: tuple[str, str], precision: str, draw: int = 0) -> list[Tensors]:
+        """The tensors of one lowering, from the cache or computed now.
+
+        It starts from the weights as they are (draw 0), or from perturbed ones (draws from 1).
+        """
+        framework = which[0]
+        name = f"{precision}-perturbed{self._ulps:.0f}-{draw}" if draw else precision
+        path = home() / "references" / f"{self.key[:16]}-{framework}-{name}.npz"
+        if path in self._known:
+            return self._known[path]
+        found = None if self.fresh else _read(path, self.prover.steps)
+        if found is None:
+            self.prover.notify(f"computing the reference in {framework}, {name}")
+            found = self.computed(which, precision, draw)
+            _write(path, found)
+        self._known[path] = found
+        return found
+
+    def computed(self, which: tuple[str, str], precision: str, draw: int = 0) -> list[Tensors]:
+        """The tensors of one lowering, computed now on the CPU."""
+        framework, variant = which
+        trial = replace(
+            self.trial,
+            framework=framework,
+            variant=variant,
+            device="cpu",
+            track=EQUAL,
+            runtime=catalog.runtime_settings(framework, EQUAL, "cpu"),
+        )
+        prover = replace(self.prover, inputs=self.perturbed(draw)) if draw else self.prover
+        return prover.tensors(trial, precision, role=f"perturbed{draw}" if draw else "reference")
+
+    @property
+    def _ulps(self) -> float:
+        """The largest perturbation of a weight, in units in the last place."""
+        values = self.prover.inputs.architecture.batch_norm_positions
+        return max(PERTURBATION_ULPS, math.sqrt(self.trial.workload.batch_size * values))
+
+
+def _combined(choose: Callable[[float, float], float], first: Errors, second: Errors) -> Errors:
+    return [
+        {name: choose(error, theirs[name]) for name, error in ours.items()}
+        for ours, theirs in zip(first, second, strict=True)
+    ]
+
+
+def times(factor: float, errors: Errors) -> Errors:
+    """The errors, each multiplied."""
+    return [{name: factor * error for name, error in step.items()} for step in errors]
+
+
+def compare(found: list[Tensors], reference: list[Tensors]) -> Errors:
+    """For each step that the reference has, the relative L2 error of each tensor."""
+    return [
+        {name: relative_error(step[name], expected[name]) for name in expected}
+        for step, expected in zip(found, reference, strict=False)
+    ]
+
+
+def relative_error(found: NDArray[np.float64], expected: NDArray[np.float64]) -> float:
+    """||found - expected|| / ||expected||, infinite where the shapes differ or a value is NaN."""
+    if found.shape != expected.shape or not np.isfinite(found).all():
+        return float("inf")
+    difference, scale = np.linalg.norm(found - expected), np.linalg.norm(expected)
+    return float(difference / scale) if scale else float(difference)
+
+
+def largest(errors: dict[str, float]) -> tuple[str, float]:
+    """The tensor with the largest error of a step, and the error; NaN counts as the largest."""
+    return max(errors.items(), key=lambda each: each[1])
+
+
+def _read(path: Path, steps: int) -> list[Tensors] | None:
+    try:
+        with np.load(path) as file:
+            named = {name: file[name] for name in file.files}
+    except (OSError, ValueError):
+        return None
+    tensors: list[Tensors] = [{} for _ in range(steps)]
+    for name, values in named.items():
+        step, _, tensor = name.partition(" ")
+        tensors[int(step)][tensor] = values
+    return tensors
+
+
+def _write(path: Path, tensors: list[Tensors]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    named = {
+        f"{number} {name}": values
+        for number, step in enumerate(tensors)
+        for name, values in step.items()
+    }
+    part = path.with_suffix(".part.npz")
+    np.savez(part, **named)  # type: ignore[arg-type]
+    part.replace(path)

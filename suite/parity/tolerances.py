@@ -1,0 +1,113 @@
+"""Judges errors relative to the reference: tolerances, and steps in which rounding explodes.
+
+The rules and their reasons are in docs/method.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from suite.parity.reference import DRAWS, Errors, Reference
+
+# Relative L2 error of a tensor, by the precision of products; TF32: about twenty roundings.
+TOLERANCES = {"float32": 1e-4, "tf32": 1e-2}
+EXPLODED = 1e-2  # from a step on whose logits would need this tolerance, nothing is compared
+GIVE_UP = 4  # times its tolerance with few draws: more draws would not explain such an error
+BY_GRADIENT = ("gradients", "weights", "updates")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """The errors of the steps that can be judged, and the raised tolerances of each step."""
+
+    errors: Errors
+    raised: Errors
+    tolerance: float
+
+    @property
+    def verdict(self) -> str | None:
+        """The first tensor that exceeds its tolerance, and its error; None where none does."""
+        if not self.errors:
+            return "rounding errors explode in the first step: nothing can be compared"
+        for step in range(len(self.errors)):
+            if excess := self.excess(step):
+                return f"step {step}: {excess}"
+        return None
+
+    def excess(self, step: int) -> str | None:
+        """The first tensor of a step that exceeds its tolerance, and its error."""
+        for name, error in self.errors[step].items():
+            tolerance = self._tolerance(step, name)
+            if not error <= tolerance:
+                return f"{name}: relative error {error:.1e} exceeds the tolerance {tolerance:.0e}"
+        return None
+
+    @property
+    def share(self) -> float:
+        """The largest error as a share of its tolerance: at most 1 where everything is proven."""
+        shares = [
+            error / self._tolerance(step, name)
+            for step, tensors in enumerate(self.errors)
+            for name, error in tensors.items()
+        ]
+        return max(shares, default=0.0)
+
+    def _tolerance(self, step: int, name: str) -> float:
+        return self.raised[step].get(name, self.tolerance) if self.raised else self.tolerance
+
+
+def judge(
+    errors: Errors, reference: Reference, tolerance: float, *, least: Errors | None = None
+) -> Judged:
+    """Judge the errors; where the common tolerance is exceeded, with the tolerance of float32.
+
+    The latter is computed from one draw of perturbed weights, from more where that does not explain
+    the errors, and from all draws only where the excess is small. `least` are wider tolerances
+    that are known beforehand.
+    """
+    found = Judged(errors=errors, raised=least or [], tolerance=tolerance)
+    for draws in DRAWS:
+        if errors and found.verdict is None:
+            break
+        if draws == DRAWS[-1] and found.share > GIVE_UP:
+            break
+        lost = reference.float32_tolerances(draws)
+        if least:
+            lost = [_largest(*both) for both in zip(lost, least, strict=True)]
+        found = _judged(errors, lost, tolerance)
+    return found
+
+
+def _largest(one: dict[str, float], other: dict[str, float]) -> dict[str, float]:
+    return {name: max(value, other.get(name, 0.0)) for name, value in one.items()}
+
+
+def _judged(errors: Errors, float32: Errors, tolerance: float) -> Judged:
+    """Raise a tensor's tolerance where float32 itself loses more of it.
+
+    The steps after rounding errors explode are excluded. The tolerance of a gradient is its largest
+    of all steps: in which step an activation crosses the kink of a ReLU is chance.
+    """
+    # The closing proof compares no logits: it starts from the run's own state.
+    exploded = [step.get("logits", 0.0) > EXPLODED for step in float32]
+    known = float32[: exploded.index(True) if True in exploded else len(exploded)]
+    most = {name: max(step[name] for step in known) for name in (known[0] if known else ())}
+    raised = [
+        {
+            name: raised_to
+            for name, own in step.items()
+            if (raised_to := most[name] if name.startswith(BY_GRADIENT) else own) > tolerance
+        }
+        for step in known
+    ]
+    return Judged(errors=errors[: len(raised)], raised=raised, tolerance=tolerance)
+
+
+def worst(errors: Errors) -> dict[str, float]:
+    """The largest error of each quantity over all steps: logits, loss, gradients, ..."""
+    found: dict[str, float] = {}
+    for tensors in errors:
+        for name, error in tensors.items():
+            quantity = name.split()[0]
+            found[quantity] = max(error, found.get(quantity, 0.0))
+    return found

@@ -1,0 +1,203 @@
+"""The plan of a suite: every run of every trial, in the order in which they start."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from suite.errors import UsageError, unknown
+from suite.manifests.frameworks import FrameworkManifest
+from suite.manifests.suites import SuiteManifest
+from suite.manifests.tracks import RuntimeSettings, Track, configuration
+from suite.manifests.workloads import Measure, Repeats, Workload
+
+ALL = "all"  # in a suite's frameworks: every variant of every framework
+Named = tuple[str, str | None, str | None]  # framework, variant and track, as far as named
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One workload in one framework variant, in one track, on one device."""
+
+    framework: str
+    variant: str
+    track: str
+    runtime: RuntimeSettings = field(hash=False)  # of this framework in this track
+    device: str
+    workload: Workload
+    seed: int
+
+    @property
+    def configuration(self) -> str:
+        """framework:variant, and the track where it is not `equal`."""
+        return configuration(self.framework, self.variant, self.track)
+
+    @property
+    def trial_id(self) -> str:
+        """A name that is unique among all trials, and valid as a file name."""
+        workload = self.workload
+        name, *numbers = workload.optimizer.model_dump().values()
+        optimizer = name + "-".join(f"{number:g}" for number in numbers)
+        return (
+            f"{self.framework}-{self.variant}-{self.track}-{workload.model}-{workload.dataset}"
+            f"-{workload.mode}-b{workload.batch_size}-{workload.precision}-{optimizer}"
+            f"-{workload.input}-{self.device}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One fresh process of a trial; the first run of each trial trains whole epochs."""
+
+    trial: Trial
+    repeat: int
+
+    @property
+    def name(self) -> str:
+        """The stem of its files, unique among the runs of a plan."""
+        return f"{self.trial.trial_id}-r{self.repeat}"
+
+    @property
+    def epochs(self) -> int:
+        """The whole epochs that it trains."""
+        return self.trial.workload.epochs if self.repeat == 0 else 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """All trials and runs of a suite."""
+
+    suite: str
+    measure: Measure
+    repeats: Repeats
+    interleave: bool
+    proof_steps: int
+    peak: bool
+    verify_runs: bool = False  # every run ends with a closing proof, not only the first
+    deadline_s: float
+    trials: tuple[Trial, ...]
+    runs: tuple[Run, ...]  # the maximum; runner/stopping.py decides which are needed
+
+    @property
+    def frameworks(self) -> tuple[str, ...]:
+        """Each framework once, in the order of the trials."""
+        return tuple(dict.fromkeys(trial.framework for trial in self.trials))
+
+    @property
+    def workloads(self) -> tuple[Workload, ...]:
+        """Each workload once, in the order of the trials."""
+        return tuple(dict.fromkeys(trial.workload for trial in self.trials))
+
+    @property
+    def groups(self) -> tuple[tuple[Run, ...], ...]:
+        """The runs in order; interleaved runs, which start together, form one group."""
+        if not self.interleave:
+            return tuple((run,) for run in self.runs)
+        return tuple(
+            tuple(group)
+            for _, group in groupby(self.runs, lambda run: (run.repeat, run.trial.workload))
+        )
+
+
+def expand(
+    suite: SuiteManifest,
+    frameworks: dict[str, FrameworkManifest],
+    tracks: dict[str, Track],
+    *,
+    only: Iterable[str] = (),
+    device: str | None = None,
+) -> Plan:
+    """All runs of `suite`; `only` (names as `parse` takes them) replaces its frameworks.
+
+    Each round has one run of every trial, in an order drawn from the suite's seed, so that a slow
+    phase of the machine does not hit one framework alone.
+    """
+    device = device or suite.device
+    chosen = dict.fromkeys(
+        _resolved(name, track, device, frameworks, tracks)
+        for track in suite.tracks
+        for name in _named(tuple(only) or suite.frameworks, frameworks)
+    )
+    trials = tuple(
+        Trial(
+            framework=framework,
+            variant=variant,
+            track=track,
+            runtime=tracks[track].runtime_settings(frameworks[framework].in_track(track, device)),
+            device=device,
+            workload=workload,
+            seed=suite.seed,
+        )
+        for workload in suite.workloads
+        for framework, variant, track in chosen
+    )
+    if len({trial.trial_id for trial in trials}) < len(trials):
+        raise UsageError(f"suite {suite.name!r} has the same workload twice", hint="dlsuite list")
+    rounds = random.Random(suite.seed)
+    runs = tuple(
+        Run(trial=trial, repeat=repeat)
+        for repeat in range(suite.repeats.at_most)
+        for trial in _round(trials, rounds)
+    )
+    return Plan(
+        suite=suite.name,
+        measure=suite.measure,
+        repeats=suite.repeats,
+        interleave=suite.interleave,
+        proof_steps=suite.proof_steps,
+        peak=suite.peak,
+        verify_runs=suite.verify_runs,
+        deadline_s=suite.deadline_s,
+        trials=trials,
+        runs=runs,
+    )
+
+
+def _named(names: Iterable[str], frameworks: dict[str, FrameworkManifest]) -> Iterable[str]:
+    """The names, with `all` replaced by every variant of every framework."""
+    for name in names:
+        if name == ALL:
+            yield from (
+                f"{framework}:{variant}"
+                for framework, manifest in frameworks.items()
+                for variant in manifest.variants
+            )
+        else:
+            yield name
+
+
+def _round(trials: Sequence[Trial], order: random.Random) -> list[Trial]:
+    """The trials in random order, grouped by workload."""
+    workloads = list(dict.fromkeys(trial.workload for trial in trials))
+    order.shuffle(workloads)
+    shuffled = order.sample(trials, len(trials))
+    return sorted(shuffled, key=lambda trial: workloads.index(trial.workload))
+
+
+def _resolved(
+    name: str,
+    track: str,
+    device: str,
+    frameworks: dict[str, FrameworkManifest],
+    tracks: dict[str, Track],
+) -> tuple[str, str, str]:
+    """Framework, variant and track; omitted ones are `track` and its default variant."""
+    framework, variant, own_track = parse(name, frameworks, tracks)
+    track = own_track or track
+    return framework, variant or frameworks[framework].default_variant(track, device), track
+
+
+def parse(name: str, frameworks: dict[str, FrameworkManifest], tracks: dict[str, Track]) -> Named:
+    """The parts of `framework[:variant][/track]`; UsageError where one is unknown."""
+    named, _, track = name.partition("/")
+    framework, _, variant = named.partition(":")
+    if framework not in frameworks:
+        raise unknown("framework", framework, frameworks)
+    variants = frameworks[framework].variants
+    if variant and variant not in variants:
+        raise unknown(f"variant of {framework}", variant, variants)
+    if track and track not in tracks:
+        raise unknown("track", track, tracks)
+    return framework, variant or None, track or None

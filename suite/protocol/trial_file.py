@@ -1,0 +1,149 @@
+"""The folder that a worker gets: trial.json and an empty results/ (docs/protocol.md)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from suite.datasets.inputs import Inputs
+from suite.manifests.tracks import RuntimeSettings
+from suite.manifests.workloads import Measure
+from suite.models.layers import Parameter
+from suite.protocol.plan import Trial
+from suite.worker.protocol import SCHEMA_VERSION
+
+Mode = Literal["train", "parity", "replay", "peak"]
+NAME = "trial.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interleaving:
+    """`workers` workers run at once; the lock files in `folder` let one compute at a time."""
+
+    folder: Path
+    workers: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """The state at the end of a timed run, from which mode replay does `steps` steps."""
+
+    state: Path  # the folder that the closing proof wrote
+    first_step: int
+    steps: int
+    draws: int = 1  # how often, each time with other dropout masks or perturbed weights
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """One worker's task. In mode replay, `inputs.weights` are those of the state in `start`."""
+
+    trial: Trial
+    inputs: Inputs
+    mode: Mode
+    measure: Measure = field(default_factory=Measure)
+    precision: str | None = None  # None: the workload's
+    repeat: int = 0
+    epochs: int = 0
+    steps: int = 0
+    closing: bool = False
+    interleaving: Interleaving | None = None
+    start: Start | None = None
+
+
+def make_interleaving(folder: Path, workers: int) -> Interleaving:
+    """Make the lock files by which workers alternate (docs/protocol.md), or find them made."""
+    folder.mkdir(exist_ok=True)
+    for name in ("queue", "turn", "measuring"):
+        (folder / name).touch()
+    return Interleaving(folder=folder, workers=workers)
+
+
+def write(folder: Path, task: Task, *, cpus: list[int]) -> None:
+    """Make `folder`, which must not exist, with everything that a worker gets."""
+    trial, inputs, start = task.trial, task.inputs, task.start
+    workload = trial.workload
+    optimizer = workload.proof_optimizer if task.mode == "parity" else workload.optimizer
+    values: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "trial_id": trial.trial_id,
+        "repeat": task.repeat,
+        "framework": trial.framework,
+        "variant": trial.variant,
+        "track": trial.track,
+        "mode": task.mode,
+        **_model(inputs),
+        "input": workload.input,
+        "batch_size": workload.batch_size,
+        "precision": task.precision or workload.precision,
+        "optimizer": optimizer.model_dump(),
+        "device": trial.device,
+        "cpus": cpus,
+        **_runtime(trial.runtime, cpus),
+        "seed": trial.seed,
+        "rank": 0,
+        "world_size": 1,
+        "rendezvous": None,
+        "epochs": task.epochs,
+        "steps": start.steps if start else task.steps,
+        "closing": task.closing,
+        "first_step": start.first_step if start else 0,
+        "draws": start.draws if start else 1,
+        "measure": task.measure.model_dump(),
+        "normalize": inputs.dataset.normalize.model_dump(),
+        "paths": _paths(folder, task),
+    }
+    (folder / "results").mkdir(parents=True)
+    (folder / NAME).write_text(json.dumps(values, indent=1), encoding="utf-8")
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """The fields of a folder's trial.json."""
+    values: dict[str, Any] = json.loads((folder / NAME).read_text(encoding="utf-8"))
+    return values
+
+
+def _model(inputs: Inputs) -> dict[str, Any]:
+    model = inputs.architecture
+    return {
+        "architecture": model.to_json(),
+        "parameters": _named(model.parameters()),
+        "statistics": _named(model.statistics()),
+    }
+
+
+def _named(parameters: tuple[Parameter, ...]) -> list[dict[str, Any]]:
+    return [{"name": each.name, "shape": each.shape} for each in parameters]
+
+
+def _runtime(runtime: RuntimeSettings, cpus: list[int]) -> dict[str, Any]:
+    # NVML numbers GPUs in PCI order: with this variable the framework does so too.
+    environment = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", **runtime.environment}
+    if runtime.threads == "cores":
+        # By default MXNet uses half of the CPUs, as if each core had two hardware threads.
+        environment["OMP_NUM_THREADS"] = str(len(cpus))
+    return {
+        "threads": len(cpus) if runtime.threads == "cores" else None,
+        "tf32": runtime.tf32,
+        "environment": environment,
+        "settings": runtime.settings,
+    }
+
+
+def _paths(folder: Path, task: Task) -> dict[str, str]:
+    inputs = task.inputs
+    paths = {
+        "data": inputs.data,
+        "weights": inputs.weights,
+        "order": inputs.order,
+        "results": folder / "results",
+    }
+    if task.trial.workload.input == "loader" and inputs.images:
+        paths["images"] = inputs.images
+    if task.interleaving:
+        paths["interleaving"] = task.interleaving.folder
+    if task.start:
+        paths["state"] = task.start.state
+    return {name: str(path) for name, path in paths.items()}

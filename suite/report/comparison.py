@@ -1,0 +1,145 @@
+"""Compares two sets of trials: which pairs are comparable, and how their rates differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from suite.report.summary import TrialSummary
+from suite.results import stats
+from suite.results.record import Record, series
+
+# Two trials are comparable only where these are equal.
+WORK = ("workload", "device", "interleaved")
+# In a comparison of two whole runs these must be equal too.
+CONFIGURATION = ("framework", "variant", "track")
+# Parts of a workload that do not change what is timed.
+UNCOMPARED = {"epochs", "proof_learning_rate"}
+# These may differ, and are listed.
+HOST = ("cpu", "cpus", "memory_bytes", "kernel", "gpus")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Trial b compared with trial a; `refused` is the reason where they are not comparable."""
+
+    a: TrialSummary
+    b: TrialSummary
+    difference: stats.Difference | None
+    refused: str | None
+    other_differences: tuple[str, ...]  # versions, machine
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparisons:
+    """All pairs, and a message for each trial without a partner."""
+
+    pairs: tuple[Comparison, ...]
+    unmatched: tuple[str, ...]
+
+
+def compare(
+    a: Sequence[TrialSummary], b: Sequence[TrialSummary], *, across: bool = False
+) -> Comparisons:
+    """Pair the trials of equal work, `across` configurations or only within the same one."""
+    fields = WORK if across else (*CONFIGURATION, *WORK)
+    pairs, unmatched = [], []
+    left = list(b)
+    for trial in a:
+        partner = next((other for other in left if not _differing(trial, other, fields)), None)
+        if partner is None:
+            unmatched.append(_why_unmatched(trial, b, fields))
+            continue
+        left.remove(partner)
+        pairs.append(_pair(trial, partner))
+    unmatched += [_why_unmatched(trial, a, fields) for trial in left]
+    return Comparisons(pairs=tuple(pairs), unmatched=tuple(unmatched))
+
+
+def _pair(a: TrialSummary, b: TrialSummary) -> Comparison:
+    refused = next((reason for trial in (a, b) if (reason := _unfit(trial))), None)
+    return Comparison(
+        a=a,
+        b=b,
+        difference=None if refused else _difference(a, b),
+        refused=refused,
+        other_differences=tuple(_other_differences(a, b)),
+    )
+
+
+def _difference(a: TrialSummary, b: TrialSummary) -> stats.Difference:
+    """By rounds where both were interleaved in the same run, else by all runs of both."""
+    together = a.record.run_id == b.record.run_id and a.record.interleaved > 1
+    if together and (rounds := sorted(a.rates.keys() & b.rates.keys())):
+        return stats.compare_rounds([_interleaved_ratio(a, b, each) for each in rounds])
+    return stats.compare([*a.rates.values()], [*b.rates.values()])
+
+
+def _interleaved_ratio(a: TrialSummary, b: TrialSummary, repeat: int) -> float:
+    """b over a in one round; by the whole rates where no block lies between two of the other."""
+    ratio = stats.interleaved_ratio(*(series(each.runs[repeat].blocks) for each in (a, b)))
+    return ratio or b.rates[repeat] / a.rates[repeat]
+
+
+def _unfit(trial: TrialSummary) -> str | None:
+    """Why a trial cannot be compared; None where it can."""
+    if not trial.rates:
+        return f"{name(trial)} has no rate: {trial.error.message if trial.error else 'no run'}"
+    if not trial.parity.proven:
+        return f"{name(trial)} is not proven to be the same work: {trial.parity.reason}"
+    return None
+
+
+def name(trial: TrialSummary) -> str:
+    """The trial's means, and the run it is of."""
+    return f"{trial.record.configuration} of {trial.record.run_id}"
+
+
+def _differing(a: TrialSummary, b: TrialSummary, fields: Sequence[str]) -> list[str]:
+    """Each field that differs, with both values."""
+    found = []
+    for field in fields:
+        x, y = getattr(a.record, field), getattr(b.record, field)
+        if field == "workload":
+            found += _differing_keys(x.model_dump(exclude=UNCOMPARED), y.model_dump())
+        elif x != y:
+            found.append(f"{field} ({x}, {y})")
+    return found
+
+
+def _differing_keys(x: dict[str, Any], y: dict[str, Any]) -> list[str]:
+    return [f"{key} ({_words(x[key])}, {_words(y[key])})" for key in x if x[key] != y[key]]
+
+
+def _why_unmatched(
+    trial: TrialSummary, others: Sequence[TrialSummary], fields: Sequence[str]
+) -> str:
+    differing = min((_differing(trial, other, fields) for other in others), key=len, default=[])
+    nearest = f"the nearest differs in {', '.join(differing)}" if differing else "there is none"
+    return f"{name(trial)}, {trial.record.workload.model}: no comparable trial: {nearest}"
+
+
+def _other_differences(a: TrialSummary, b: TrialSummary) -> list[str]:
+    pairs = {
+        "framework version": (a.framework_version, b.framework_version),
+        "data_origin": (a.record.data_origin, b.record.data_origin),
+        "engine": (a.record.engine, b.record.engine),
+        **{fact: (_host(a.record, fact), _host(b.record, fact)) for fact in (*HOST, "lock_sha256")},
+    }
+    if a.record.framework != b.record.framework:
+        del pairs["framework version"], pairs["lock_sha256"]
+    return [f"{fact} ({_words(x)}, {_words(y)})" for fact, (x, y) in pairs.items() if x != y]
+
+
+def _host(record: Record, fact: str) -> Any:
+    value = record.environment.get(fact)
+    if fact == "gpus":  # by name only
+        return [gpu.get("name") for gpu in value or []]
+    return value
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, dict):
+        return " ".join(map(str, value.values()))
+    return str(value)

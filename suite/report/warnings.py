@@ -1,0 +1,118 @@
+"""Warnings about the figures of a trial, each with the next step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from suite.manifests.suites import PROOF_STEPS
+from suite.results import stats
+from suite.results.record import Record, parity_of
+
+FEW_RUNS = 3
+CONSTANT_BLOCKS = 5
+HIGH_SPREAD = 0.05
+BUSY_CORES = 0.25  # of other processes, on average over the blocks
+SAMPLER_SHARE = 0.005  # of the cores, for the telemetry
+STEADY_GOVERNORS = (None, "performance")
+
+
+@dataclass(frozen=True)
+class ReportWarning:
+    """`kind` is the same for all trials, `detail` belongs to one."""
+
+    kind: str
+    detail: str
+    hint: str
+
+
+def warnings_of(runs: Sequence[Record]) -> tuple[ReportWarning, ...]:
+    """The warnings about the runs of one trial; none where no run is ok."""
+    ok = [run for run in runs if run.status == "ok" and run.samples_per_s]
+    if not ok:
+        return ()
+    return (*_parity(ok), *_series(ok), *_setup(ok), *_machine(ok))
+
+
+def _parity(runs: Sequence[Record]) -> Iterator[ReportWarning]:
+    first, parity = runs[0], parity_of(runs)
+    if not parity.proven:
+        hint = f"dlsuite parity --framework {first.framework}"
+        if parity.closing is None or not parity.closing.proven:
+            hint = "run it again; docs/method.md describes the closing proof"
+        yield ReportWarning("not proven to be the same work", str(parity.reason), hint)
+    elif (parity.steps or 0) < PROOF_STEPS:
+        hint = "omit --proof-steps; docs/method.md says when more steps prove nothing"
+        yield ReportWarning("proven over few steps", f"{parity.steps}", hint)
+    constant = next((each for each in map(_constant_loss, runs) if each is not None), None)
+    if constant is not None:
+        detail = f"{constant:.3g} at the end of {CONSTANT_BLOCKS} blocks"
+        hint = "training stands still or does nothing; see the blocks in the record"
+        yield ReportWarning("the loss is constant", detail, hint)
+
+
+def _series(runs: Sequence[Record]) -> Iterator[ReportWarning]:
+    """Warnings about the number of runs and their variation."""
+    if len(runs) < FEW_RUNS:
+        yield ReportWarning("too few runs", f"{len(runs)}", f"--repeats {FEW_RUNS} or more")
+    unsteady = sum(run.steady is False for run in runs)
+    if unsteady:
+        hint = "a larger max_warmup_blocks in the suite, or a quieter machine"
+        yield ReportWarning("not steady after warm-up", f"{unsteady} of {len(runs)} runs", hint)
+    spread = stats.summarise([run.samples_per_s or 0 for run in runs]).spread
+    if spread is not None and spread > HIGH_SPREAD:
+        hint = "more --repeats; " + (
+            "dlsuite compare compares interleaved rows block by block"
+            if runs[0].interleaved > 1
+            else "to compare on a noisy machine, --interleave"
+        )
+        yield ReportWarning("runs vary", f"±{spread:.1%}", hint)
+
+
+def _setup(runs: Sequence[Record]) -> Iterator[ReportWarning]:
+    """Warnings about threads, packages and the CPU's frequency."""
+    first = runs[0]
+    threads = first.reported_device.get("threads")
+    cpus = len(first.environment.get("cpus") or [])
+    if first.runtime.threads == "cores" and threads not in (None, cpus):
+        hint = "the framework ignored the number of threads; report it"
+        yield ReportWarning("threads differ from cores", f"{threads} on {cpus}", hint)
+    if first.environment.get("own_python"):
+        hint = "without --python the packages are those of the lock"
+        yield ReportWarning("packages of the user's own Python", "no lock", hint)
+    governor = first.environment.get("governor")
+    if governor not in STEADY_GOVERNORS:
+        hint = "cpupower frequency-set --governor performance"
+        yield ReportWarning("the CPU's frequency varies", f"governor {governor}", hint)
+
+
+def _constant_loss(run: Record) -> float | None:
+    """The loss of the last blocks where it is exactly the same in all of them."""
+    last = [block.loss for block in run.blocks][-CONSTANT_BLOCKS:]
+    return last[0] if len(last) == CONSTANT_BLOCKS and len(set(last)) == 1 else None
+
+
+def _machine(runs: Sequence[Record]) -> Iterator[ReportWarning]:
+    """Warnings from the telemetry: other processes, and a GPU that was shared or throttled."""
+    measured = [run.telemetry for run in runs if run.telemetry]
+    busy = max((each.other_cores or 0 for each in measured), default=0)
+    if busy > BUSY_CORES:
+        yield ReportWarning("other processes ran", f"on {busy:.1f} cores", "end them, run again")
+    cpus = len(runs[0].environment.get("cpus") or [0])
+    sampler = max((each.sampler_cores or 0 for each in measured), default=0) / cpus
+    if sampler > SAMPLER_SHARE:
+        hint = "a larger sample_s in the suite's measure, or 0"
+        yield ReportWarning("high cost of telemetry", f"{sampler:.1%} of the cores", hint)
+    stolen = max((each.steal_cores or 0 for each in measured), default=0)
+    if stolen > BUSY_CORES:
+        hint = "a dedicated machine; to compare on this one, --interleave"
+        yield ReportWarning("the hypervisor took CPU time", f"{stolen:.1f} cores", hint)
+    gpus = [each.gpu for each in measured if each.gpu]
+    if any(gpu.other_processes for gpu in gpus):
+        most = max(gpu.other_processes or 0 for gpu in gpus)
+        hint = "find them with nvidia-smi, and end them"
+        yield ReportWarning("the GPU was shared", f"{most} other processes", hint)
+    throttled = dict.fromkeys(reason for gpu in gpus for reason in gpu.throttled or ())
+    if throttled:
+        hint = "improve cooling, or see nvidia-smi -q -d PERFORMANCE,POWER"
+        yield ReportWarning("the GPU was throttled", ", ".join(throttled), hint)

@@ -1,0 +1,196 @@
+"""The record of one run: everything that is known about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from suite.manifests.strict import Strict
+from suite.manifests.tracks import RuntimeSettings, configuration
+from suite.manifests.workloads import Measure, Repeats, Workload
+from suite.results.telemetry import Telemetry
+
+# 8: the workload is one object; runtime, interleaved; 7: parity.closing, blocks.loss,
+# optimizer_steps; 6: blocks.monotonic_ns; 5: parity.steps; 4: conditions; 3: measure, repeats,
+# times.total_s; 2: input, data_origin; 1: the first version
+SCHEMA_VERSION = 8
+
+Status = Literal["ok", "failed", "timeout", "oom", "skipped"]
+
+
+class Error(Strict):
+    """Why a run failed; `hint` is the next step, where one is known."""
+
+    error_class: str
+    message: str
+    hint: str | None = None
+
+
+class Times(Strict):
+    """Durations of the parts of a run, in seconds."""
+
+    import_s: float | None = None
+    build_s: float | None = None
+    first_step_s: float | None = None
+    synchronize_s: float | None = None  # of an idle device
+    warmup_s: float | None = None
+    measured_s: float | None = None
+    total_s: float | None = None  # of the whole run, from its start to its verdict
+    engine_s: float | None = None  # the engine's overhead, outside the worker's lifetime
+
+
+class Block(Strict):
+    """Steps timed together; blocks before the series was steady are marked as warm-up."""
+
+    warmup: bool
+    monotonic_ns: int  # the block's end, on the monotonic clock that all workers share
+    steps: int
+    duration_s: float
+    samples_per_s: float
+    step: int | None = None  # number of steps done at the block's end
+    loss: float | None = None  # of the last step
+    loss_wait_s: float | None = None  # how long reading the loss waited after the clock stopped
+
+    @property
+    def middle_s(self) -> float:
+        """The time of the block's middle, on the clock of `monotonic_ns`."""
+        return self.monotonic_ns / 1e9 - self.duration_s / 2
+
+
+def series(blocks: Iterable[Block]) -> list[tuple[float, float]]:
+    """(time in s, samples per second) of each block after warm-up."""
+    return [(each.middle_s, each.samples_per_s) for each in blocks if not each.warmup]
+
+
+class Epoch(Strict):
+    """The evaluation after a whole epoch."""
+
+    epoch: int
+    duration_s: float
+    train_loss: float
+    train_accuracy: float
+    test_loss: float
+    test_accuracy: float
+    test_samples: int | None = None
+    test_loss_error: float | None = None  # the standard error of test_loss
+
+
+class Memory(Strict):
+    """Peak memory of the worker."""
+
+    host_rss_peak_bytes: int | None = None
+    device_peak_bytes: int | None = None
+    device_reserved_bytes: int | None = None
+
+
+class Closing(Strict):
+    """The closing proof of one run: its last steps compared with the reference."""
+
+    proven: bool
+    step: int  # number of the first compared step, from 0
+    steps: int = 0  # number of compared steps
+    draws: int = 0  # dropout masks drawn by the reference; 0: the model has no dropout
+    worst: dict[str, float] = Field(default={})  # quantity -> largest relative L2 error
+    share: float | None = None  # the largest error as a share of its tolerance
+    duration_s: float | None = None  # of the comparison, without the worker's own steps
+    reason: str | None = None  # why it is not proven
+
+
+class Parity(Strict):
+    """Whether the run is proven to be the same work as the reference.
+
+    A certificate made before the runs proves the first steps; the closing proof of a run proves
+    its last ones.
+    """
+
+    proven: bool
+    steps: int | None = None  # steps that were judged; fewer than requested if rounding explodes
+    certificate: str | None = None
+    closing: Closing | None = None
+    reason: str | None = None
+
+    def closed(self, closing: Closing) -> Parity:
+        """This status, with the closing proof of a run."""
+        return self.model_copy(
+            update={
+                "proven": self.proven and closing.proven,
+                "closing": closing,
+                "reason": self.reason or closing.reason,
+            }
+        )
+
+
+class Record(Strict):
+    """One run of one trial. Unknown values are null, never 0."""
+
+    schema_version: int = SCHEMA_VERSION
+    run_id: str
+    suite: str
+    trial_id: str
+    framework: str
+    framework_version: str | None = None
+    variant: str
+    track: str
+    runtime: RuntimeSettings  # of this framework in this track
+    workload: Workload
+    parameters: int | None = None
+    flops_per_sample: int
+    bytes_per_sample: float  # minimum traffic between the device and its memory
+    data_origin: str  # where the dataset came from
+    device: str
+    repeat: int
+    seed: int
+    measure: Measure
+    repeats: Repeats
+    interleaved: int = 1  # number of workers that ran at once, block by block; 1: it ran alone
+    steady: bool | None = None  # whether warm-up ended because the series was steady
+    status: Status
+    error: Error | None = None
+    engine: str
+    image_id: str | None = None
+    environment: dict[str, Any]
+    times: Times = Times()
+    blocks: tuple[Block, ...] = ()
+    samples_per_s: float | None = None
+    steps: int | None = None  # training steps that the run requested
+    optimizer_steps: int | None = None  # steps that the framework counted
+    epochs: tuple[Epoch, ...] = ()
+    memory: Memory = Memory()
+    telemetry: Telemetry | None = None
+    parity: Parity
+    log: str | None = None
+
+    @property
+    def configuration(self) -> str:
+        """framework:variant, and the track where it is not `equal`."""
+        return configuration(self.framework, self.variant, self.track)
+
+    @property
+    def reported_device(self) -> dict[str, Any]:
+        """The device as the worker read it back (docs/protocol.md); empty where it did not."""
+        worker = self.environment.get("worker") or {}
+        return worker.get("device") or {}
+
+    @property
+    def arithmetic(self) -> str:
+        """The precision of matrix products: the workload's, or TF32 where a GPU used it."""
+        precision = self.workload.precision
+        tf32 = precision == "float32" and self.reported_device.get("tf32")
+        return "tf32" if tf32 else precision
+
+    @property
+    def name(self) -> str:
+        """The name of the run (protocol.plan.Run.name)."""
+        return f"{self.trial_id}-r{self.repeat}"
+
+
+def parity_of(runs: Sequence[Record]) -> Parity:
+    """A trial's parity status: proven where every run is, and at least one has a closing proof."""
+    unproven = next((run.parity for run in runs if not run.parity.proven), None)
+    closed = next((run.parity for run in runs if run.parity.closing), None)
+    if found := unproven or closed:
+        return found
+    reason = "no run ended with a closing proof"
+    return runs[0].parity.model_copy(update={"proven": False, "reason": reason})

@@ -1,0 +1,111 @@
+"""The hardware peak of a device, and what share of it a run reaches.
+
+The roofline model (Williams, Waterman and Patterson 2009): no program is faster than its arithmetic
+at the device's peak rate, nor than its memory traffic at the memory's bandwidth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import yaml
+from pydantic import ValidationError
+
+from suite.manifests.strict import Strict
+from suite.paths import write_atomically
+from suite.results.record import Record
+
+NAME = "peak.yaml"
+OLD_NAME = "limit.yaml"  # before version 0.2
+BOUND = 0.5  # a run below this share of both peaks is bound by neither
+
+Bound = Literal["compute", "memory", "neither"]
+
+
+class Best(Strict):
+    """The highest rate of one operation, and the framework that reached it."""
+
+    work_per_s: float  # floating-point operations, or bytes read and written, per second
+    framework: str
+
+
+class HardwarePeak(Strict):
+    """The highest rate of each operation on a device, and each framework's own."""
+
+    device: str
+    best: dict[str, Best]
+    by_framework: dict[str, dict[str, float]]
+
+
+@dataclass(frozen=True)
+class Share:
+    """The shares of the peak arithmetic rate (MFU) and of the peak bandwidth that a run reaches.
+
+    More than 1 of the bandwidth is possible: caches absorb part of the counted traffic.
+    """
+
+    compute: float
+    memory: float
+
+    @property
+    def bound(self) -> Bound:
+        """The resource that limits the run."""
+        if max(self.compute, self.memory) < BOUND:
+            return "neither"
+        return "compute" if self.compute >= self.memory else "memory"
+
+
+def peak_of(device: str, by_framework: dict[str, dict[str, float]]) -> HardwarePeak:
+    """The peak of a device from the rates (work per second) of each framework's operations."""
+    best: dict[str, Best] = {}
+    for framework, rates in by_framework.items():
+        for operation, work_per_s in rates.items():
+            if operation not in best or work_per_s > best[operation].work_per_s:
+                best[operation] = Best(work_per_s=work_per_s, framework=framework)
+    return HardwarePeak(device=device, best=best, by_framework=by_framework)
+
+
+def larger(one: HardwarePeak, other: HardwarePeak) -> HardwarePeak:
+    """The higher rate of each operation in two measurements of one device."""
+    by_framework = {
+        framework: _larger(
+            one.by_framework.get(framework, {}), other.by_framework.get(framework, {})
+        )
+        for framework in one.by_framework | other.by_framework
+    }
+    return peak_of(one.device, by_framework)
+
+
+def _larger(one: dict[str, float], other: dict[str, float]) -> dict[str, float]:
+    return {name: max(rates.get(name, 0.0) for rates in (one, other)) for name in (one | other)}
+
+
+def share(record: Record, rate: float | None, peak: HardwarePeak | None) -> Share | None:
+    """The share of the peak that `rate` (samples per second) reaches; None where unknown."""
+    if peak is None or rate is None:
+        return None
+    product, copy = peak.best.get(f"matmul_{record.arithmetic}"), peak.best.get("copy")
+    if product is None or copy is None or peak.device != record.device:
+        return None
+    return Share(
+        compute=rate * record.flops_per_sample / product.work_per_s,
+        memory=rate * record.bytes_per_sample / copy.work_per_s,
+    )
+
+
+def write(folder: Path, peak: HardwarePeak) -> None:
+    """Write a run's peak; raise OSError where that fails."""
+    write_atomically(folder / NAME, yaml.safe_dump(peak.model_dump(), sort_keys=False))
+
+
+def read(folder: Path) -> HardwarePeak | None:
+    """The peak of a run; None where none was measured or it cannot be read."""
+    for name in (NAME, OLD_NAME):
+        try:
+            text = (folder / name).read_text(encoding="utf-8")
+            return HardwarePeak.model_validate(yaml.safe_load(text))
+        except (OSError, yaml.YAMLError, ValidationError):
+            continue
+    return None

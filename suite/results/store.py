@@ -1,0 +1,147 @@
+"""A run's folder: results/<run-id>/, with one JSON file for each record."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from suite.errors import ResultsError
+from suite.paths import write_atomically
+from suite.results.record import SCHEMA_VERSION, Record
+from suite.results.upgrade import UPGRADABLE, upgraded
+
+
+class RunFolder:
+    """results/<run-id>/: the records, and the workers' logs and events in logs/."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.run_id = path.name
+        self.logs = path / "logs"
+
+    def append(self, record: Record) -> None:
+        """Write one record."""
+        name = f"{record.name}.json"
+        with self.writing(name):
+            write_atomically(self.path / name, record.model_dump_json(indent=1) + "\n")
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[None]:
+        """Write a file of this run in the block; then let `results/latest` point at its folder."""
+        try:
+            yield
+            latest = self.path.parent / "latest"
+            if not latest.is_symlink() or latest.readlink() != Path(self.run_id):
+                link = self.path.parent / f".latest-{os.getpid()}"
+                link.symlink_to(self.run_id)
+                link.replace(latest)
+        except OSError as error:
+            raise ResultsError(
+                f"{self.path / name} cannot be written: {error.strerror}",
+                hint="free some space; the records written so far are complete",
+            ) from None
+
+
+@contextmanager
+def run_folder(results: Path, suite: str) -> Iterator[RunFolder]:
+    """A new run's folder in `results`; it is removed again if no file was written to it.
+
+    Raise ResultsError where it cannot be written.
+    """
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    try:
+        results.mkdir(parents=True, exist_ok=True)
+        folder = RunFolder(_fresh(results, f"{stamp}-{suite}"))
+        folder.logs.mkdir()
+    except OSError as error:
+        raise ResultsError(
+            f"{results} cannot be written: {error.strerror}",
+            hint="choose another folder with --results",
+        ) from None
+    try:
+        yield folder
+    finally:
+        if not any(path.is_file() for path in folder.path.iterdir()):
+            shutil.rmtree(folder.path, ignore_errors=True)
+
+
+def _fresh(results: Path, name: str) -> Path:
+    for suffix in ("", *(f"-{number}" for number in range(2, 100))):
+        path = results / f"{name}{suffix}"
+        try:
+            path.mkdir()
+        except FileExistsError:
+            continue
+        return path
+    raise FileExistsError(17, "too many runs in one second")
+
+
+def read(path: Path) -> list[Record]:
+    """All records of a run, by name; ResultsError where there are none."""
+    found = read_all(path)
+    if not found:
+        raise ResultsError(f"{path} has no records", hint="dlsuite run quick")
+    return found
+
+
+def read_all(path: Path) -> list[Record]:
+    """All records of a run, by name; an empty list where there are none."""
+    # Garbage collection would scan all records repeatedly and free nothing: with ten thousand
+    # records it takes more than half of the time.
+    gc.disable()
+    try:
+        return [_read(file) for file in sorted(path.glob("*.json"))]
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def _read(file: Path) -> Record:
+    try:
+        text = file.read_bytes()
+        return Record.model_validate_json(text)
+    except OSError as error:
+        raise _unreadable(file, str(error)) from None
+    except ValueError as error:
+        return _older(file, text, error)
+
+
+def _older(file: Path, text: bytes, error: ValueError) -> Record:
+    """The record of an older schema version; ResultsError where the file is not a record."""
+    try:
+        values: Any = json.loads(text)
+    except ValueError as broken:
+        raise _unreadable(file, str(broken)) from None
+    version = values.get("schema_version") if isinstance(values, dict) else None
+    if version != SCHEMA_VERSION and version not in UPGRADABLE:
+        raise ResultsError(
+            f"{file}: record of schema version {version}, this is {SCHEMA_VERSION}",
+            hint="read it with the dlsuite version that wrote it",
+        )
+    if version in UPGRADABLE:
+        try:
+            return Record.model_validate(upgraded(values))
+        except (ValidationError, KeyError, TypeError) as invalid:
+            error = invalid if isinstance(invalid, ValidationError) else ValueError(repr(invalid))
+    raise _unreadable(file, _reason(error))
+
+
+def _reason(error: ValueError) -> str:
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"]))
+    return f"{where}: {first['msg']}" if where else first["msg"]
+
+
+def _unreadable(file: Path, reason: str) -> ResultsError:
+    return ResultsError(f"{file}: not a record: {reason}", hint="move it out of the run's folder")

@@ -1,0 +1,31 @@
+"""Records of older schema versions, converted to the current one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from suite.results.record import SCHEMA_VERSION
+
+UPGRADABLE = (6, 7)
+WORKLOAD = ("model", "dataset", "mode", "batch_size", "precision", "input", "optimizer")
+
+
+def upgraded(values: dict[str, Any]) -> dict[str, Any]:
+    """The values of a record of version 6 or 7 as those of the current version.
+
+    Raise KeyError where a value of that version is missing.
+    """
+    workload = {name: values[name] for name in WORKLOAD}
+    kept = {name: value for name, value in values.items() if name not in WORKLOAD}
+    runtime, interleaved = kept.pop("conditions"), kept.pop("turns")
+    measure = dict(kept["measure"])
+    measure["interleaved_block_s"] = measure.pop("turn_s")
+    epochs = {"epochs": 1 if kept.get("epochs") else 0}  # not recorded before version 8
+    return {
+        **kept,
+        "schema_version": SCHEMA_VERSION,
+        "runtime": runtime,
+        "interleaved": interleaved,
+        "measure": measure,
+        "workload": workload | epochs,
+    }

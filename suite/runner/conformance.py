@@ -1,0 +1,200 @@
+"""The protocol's conformance test, for a worker in any language.
+
+The worker gets small trials on synthetic data. Checked are the schema and the order of its events,
+that standard output equals the file, and the shapes of the files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from suite.datasets import inputs
+from suite.datasets.formats import synthetic
+from suite.datasets.inputs import Inputs
+from suite.errors import EngineError
+from suite.manifests import catalog
+from suite.manifests.workloads import Measure
+from suite.parity.tensors import sketch_sizes
+from suite.protocol import events, trial_file
+from suite.protocol.events import Event, ProtocolError
+from suite.protocol.plan import Trial, expand
+from suite.protocol.trial_file import Mode, Task
+from suite.worker import host
+from suite.worker.proof import CLOSING
+
+SAMPLES = {"train": 200, "test": 50}  # not a multiple of the batch size: the last batch is padded
+STEPS = 2
+DEADLINE_S = 300.0
+MEASURE = Measure(block_s=0.01, max_warmup_blocks=8, min_measure_s=0.05, max_measure_s=1)
+ORDER = {
+    "train": (
+        *("started", "built", "compiled", "warmup", "block", "epoch", "trained", "memory"),
+        *("closing", "finished"),
+    ),
+    "parity": ("started", "built", "parity", "memory", "finished"),
+}
+
+
+def check(command: list[str], *, framework: str = "pytorch", variant: str = "eager") -> list[str]:
+    """The violations by the worker that `command` starts; an empty list where there are none.
+
+    A trial's folder is appended to `command`; `framework` and `variant` go into its trial.json.
+    """
+    problems = []
+    with tempfile.TemporaryDirectory(prefix="dlsuite-conformance-") as work:
+        trial, trial_inputs = _workload(Path(work), framework, variant)
+        for mode in ("train", "parity"):
+            folder = Path(work) / mode
+            task = Task(
+                trial=trial,
+                inputs=trial_inputs,
+                mode=mode,
+                measure=MEASURE,
+                epochs=1,
+                steps=STEPS,
+                closing=mode == "train",
+            )
+            trial_file.write(folder, task, cpus=host.cpus())
+            problems += [
+                f"{mode}: {problem}" for problem in _try(command, folder, mode, trial_inputs)
+            ]
+        problems += [f"broken trial: {each}" for each in _broken(command, Path(work))]
+    return problems
+
+
+def trial_problems(trial: dict[str, Any]) -> list[str]:
+    """The violations of the schema of trial.json (docs/trial.schema.json)."""
+    return [error.message for error in events.validator("trial").iter_errors(trial)]
+
+
+def _workload(work: Path, framework: str, variant: str) -> tuple[Trial, Inputs]:
+    suite = catalog.suite("quick")
+    known = catalog.frameworks()
+    trial = replace(
+        expand(suite, known, catalog.tracks()).trials[0], framework=framework, variant=variant
+    )
+    workload = trial.workload.model_copy(update={"dataset": synthetic.NAME})
+    dataset = synthetic.fitted(workload).model_copy(update={"samples": SAMPLES})
+    synthetic.write(dataset, work / "data", seed=0)
+    trial_inputs = inputs.make(
+        workload, dataset, data=work / "data", seed=0, folder=work / "inputs"
+    )
+    return trial, trial_inputs
+
+
+def _try(command: list[str], folder: Path, mode: Mode, trial_inputs: Inputs) -> Iterator[str]:
+    problems = trial_problems(trial_file.read(folder))
+    yield from (f"trial.json itself: {problem}" for problem in problems)
+    reply = _start(command, folder)
+    if reply.returncode:
+        yield f"exit code {reply.returncode}"
+    path = folder / "results" / "events.jsonl"
+    try:
+        reported = events.read(path)
+    except ProtocolError as error:
+        yield str(error)
+        return
+    if not path.exists() or reply.stdout != path.read_text(encoding="utf-8"):
+        yield "standard output differs from events.jsonl"
+    yield from _order(reported, mode)
+    yield from _files(folder / "results", trial_inputs, mode)
+
+
+def _order(reported: list[Event], mode: Mode) -> Iterator[str]:
+    kinds = [event["event"] for event in reported]
+    missing = [kind for kind in ORDER[mode] if kind not in kinds]
+    if missing:
+        yield f"no event {', '.join(missing)}"
+        return
+    first = ORDER[mode][:3]
+    if tuple(kinds[: len(first)]) != first or kinds[-1] != "finished":
+        yield f"events in the wrong order: {', '.join(dict.fromkeys(kinds))}"
+    if "warmup" in kinds[kinds.index("block") :] if "block" in kinds else False:
+        yield "a warm-up block after a measured one"
+    stamps = [event["monotonic_ns"] for event in reported]
+    if stamps != sorted(stamps):
+        yield "monotonic_ns decreases"
+
+
+def _files(results: Path, trial_inputs: Inputs, mode: Mode) -> Iterator[str]:
+    """Files that are missing or have another shape than the protocol requires."""
+    model = trial_inputs.architecture
+    parameters, statistics = sketch_sizes(model.parameters()), sketch_sizes(model.statistics())
+    batch = catalog.suite("quick").workloads[0].batch_size
+    outcome: dict[str, tuple[int, ...]] = {
+        "loss": (),
+        "weights": (sum(parameters),),
+        "statistics": (sum(statistics),),
+    }
+    others: dict[str, tuple[int, ...]] = {
+        "logits": (batch, model.classes),
+        "inference": (batch, model.classes),
+        "gradients": (sum(parameters),),
+    }
+    if mode == "parity":
+        shapes = {
+            f"step{step:02d}_{name}": shape
+            for step in range(STEPS)
+            for name, shape in (outcome | others).items()
+        }
+    else:
+        shapes = {f"{CLOSING}/after_{name}": shape for name, shape in outcome.items()}
+        shapes[f"{CLOSING}/weights"] = (model.parameter_count,)
+        shapes[f"{CLOSING}/statistics"] = (sum(each.size for each in model.statistics()),)
+    for name, shape in shapes.items():
+        found = _shape(results / f"{name}.npy")
+        if found != shape:
+            yield f"{name}.npy has shape {found}, not {shape}"
+
+
+def _shape(path: Path) -> tuple[int, ...] | None:
+    try:
+        shape: tuple[int, ...] = np.load(path).shape
+    except (OSError, ValueError, EOFError):
+        return None
+    return shape
+
+
+def _broken(command: list[str], work: Path) -> Iterator[str]:
+    """A trial with truncated weights must fail with an event."""
+    folder = work / "broken"
+    (folder / "results").mkdir(parents=True)
+    values = trial_file.read(work / "train")
+    np.save(work / "short.npy", np.zeros(7, np.float32))
+    values["paths"] |= {"weights": str(work / "short.npy"), "results": str(folder / "results")}
+    (folder / trial_file.NAME).write_text(json.dumps(values), encoding="utf-8")
+    reply = _start(command, folder)
+    if reply.returncode == 0:
+        yield "exit code 0, although the weights are truncated"
+    try:
+        reported = events.read(folder / "results" / "events.jsonl")
+    except ProtocolError as error:
+        yield str(error)
+        return
+    if not events.of(reported, "failed"):
+        yield "no event failed, although the weights are truncated"
+
+
+def _start(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    trial = trial_file.read(folder)
+    try:
+        return subprocess.run(
+            [*command, str(folder)],
+            env=os.environ | trial["environment"],
+            stdout=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            timeout=DEADLINE_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EngineError(f"{command[0]}: {error}", hint="check the worker's command") from None

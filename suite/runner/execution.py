@@ -1,0 +1,173 @@
+"""Executes runs, one at a time or interleaved, and writes a record of each."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from suite.datasets.inputs import Inputs
+from suite.engines.attempt import Attempt, run_task
+from suite.engines.base import Engine, Prepared
+from suite.parity import closing
+from suite.parity.tensors import ProofFailed
+from suite.protocol import events, trial_file
+from suite.protocol.plan import Plan, Run, Trial
+from suite.protocol.trial_file import Interleaving, Task
+from suite.results import roofline
+from suite.results.record import Closing, Error, Parity, Record
+from suite.results.roofline import HardwarePeak
+from suite.results.store import RunFolder
+from suite.runner import plausibility, recording
+from suite.runner.frameworks import Unavailable
+from suite.runner.progress import Progress
+from suite.worker.telemetry import FILE
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadyTrial:
+    """A trial with everything that its runs need."""
+
+    trial: Trial
+    framework: Prepared | Unavailable
+    inputs: Inputs
+    parity: Parity  # by its certificate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Execution:
+    """Executes runs of `plan`."""
+
+    engine: Engine
+    progress: Progress
+    # The reference's engine and frameworks; raises ProofFailed where they are unavailable.
+    reference: Callable[[], tuple[Engine, dict[str, Prepared]]]
+    measure_peak: Callable[[], HardwarePeak] | None  # once more; None: do not check rates
+    work_dir: Path
+    plan: Plan
+    ready: Mapping[str, ReadyTrial]  # by trial id
+    folder: RunFolder
+
+    def do(self, runs: Sequence[Run]) -> list[Record]:
+        """Execute the runs, interleaved where there are several, and write their records."""
+        interleaving = (
+            trial_file.make_interleaving(self.work_dir / "interleaving", len(runs))
+            if len(runs) > 1
+            else None
+        )
+        run_one = partial(self._attempt, interleaving=interleaving)
+        attempts = self._at_once(run_one, runs) if interleaving else [run_one(run) for run in runs]
+        records = []
+        for run, attempt in zip(runs, attempts, strict=True):
+            record = self._record(run, attempt, interleaving)
+            shutil.rmtree(self._folder(run), ignore_errors=True)
+            self.folder.append(record)
+            self.progress.done(run, record)
+            records.append(record)
+        return records
+
+    def _at_once(self, run_one: Callable[[Run], Attempt], runs: Sequence[Run]) -> list[Attempt]:
+        with ThreadPoolExecutor(max_workers=len(runs)) as pool:
+            futures = [pool.submit(run_one, run) for run in runs]
+            try:
+                for future in as_completed(futures):
+                    future.result()
+            except BaseException:
+                self.engine.stop()
+                raise
+        return [future.result() for future in futures]
+
+    def _record(self, run: Run, attempt: Attempt, interleaving: Interleaving | None) -> Record:
+        ready = self._ready(run)
+        record = recording.record(
+            self.plan,
+            run,
+            attempt,
+            run_id=self.folder.run_id,
+            engine=self.engine,
+            prepared=ready.framework if isinstance(ready.framework, Prepared) else None,
+            inputs=ready.inputs,
+            parity=ready.parity,
+            interleaved=interleaving.workers if interleaving else 1,
+        )
+        if record.status == "ok" and (problem := self._problem(run, record)):
+            return record.model_copy(update={"status": "failed", "error": problem})
+        if record.status == "ok" and self._closes(run):
+            proof = self._prove(run, attempt)
+            return record.model_copy(update={"parity": record.parity.closed(proof)})
+        return record
+
+    def _problem(self, run: Run, record: Record) -> Error | None:
+        """Why the run's figures are impossible; None where they are plausible.
+
+        Where a rate exceeds the peak, the peak is measured again first: it may have been measured
+        in a slow phase of the machine.
+        """
+        peak = roofline.read(self.folder.path)
+        if peak and self.measure_peak and plausibility.beyond(record, peak):
+            peak = roofline.larger(peak, self.measure_peak())
+            with self.folder.writing(roofline.NAME):
+                roofline.write(self.folder.path, peak)
+        return plausibility.problem(record, run.epochs, peak)
+
+    def _closes(self, run: Run) -> bool:
+        """Whether the run ends with a closing proof."""
+        return run.repeat == 0 or self.plan.verify_runs
+
+    def _prove(self, run: Run, attempt: Attempt) -> Closing:
+        event = events.one(attempt.events, "closing")
+        if not event:
+            return Closing(proven=False, step=0, reason="the worker wrote no closing proof")
+        try:
+            engine, prepared = self.reference()
+        except ProofFailed as error:
+            return Closing(proven=False, step=event["step"], reason=f"closing proof: {error}")
+        return closing.prove(
+            engine,
+            prepared,
+            run.trial,
+            self._ready(run).inputs,
+            self._folder(run) / "results",
+            event,
+            work_dir=self.work_dir,
+            notify=self.progress.notify,
+        )
+
+    def _ready(self, run: Run) -> ReadyTrial:
+        return self.ready[run.trial.trial_id]
+
+    def _folder(self, run: Run) -> Path:
+        return self.work_dir / run.name
+
+    def _attempt(self, run: Run, *, interleaving: Interleaving | None) -> Attempt:
+        ready = self._ready(run)
+        if isinstance(ready.framework, Unavailable):
+            return Attempt(status=ready.framework.status, error=ready.framework.error, events=[])
+        task = Task(
+            trial=run.trial,
+            inputs=ready.inputs,
+            mode="train",
+            measure=self.plan.measure,
+            interleaving=interleaving,
+            repeat=run.repeat,
+            epochs=run.epochs,
+            closing=self._closes(run),
+        )
+        attempt = run_task(
+            self.engine,
+            ready.framework,
+            task,
+            self._folder(run),
+            name=f"{self.folder.run_id}-{run.name}",
+            log=self.folder.logs / f"{run.name}.log",
+            deadline_s=self.plan.deadline_s * (interleaving.workers if interleaving else 1),
+            on_event=partial(self.progress.event, run),
+        )
+        for name in ("events.jsonl", FILE):
+            written = self._folder(run) / "results" / name
+            if written.exists():
+                shutil.copyfile(written, self.folder.logs / f"{run.name}.{name}")
+        return attempt

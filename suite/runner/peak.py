@@ -1,0 +1,103 @@
+"""Measures the hardware peak of a device with the frameworks' own operations."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import yaml
+from pydantic import ValidationError
+
+from suite.datasets.inputs import Inputs
+from suite.engines.attempt import run_task
+from suite.engines.base import Engine, Prepared
+from suite.manifests import catalog
+from suite.manifests.tracks import UNRESTRICTED
+from suite.messages import Notify
+from suite.paths import WORKER, digest, home, write_atomically
+from suite.protocol import events
+from suite.protocol.plan import Trial
+from suite.protocol.trial_file import Task
+from suite.results.roofline import HardwarePeak, peak_of
+
+DEADLINE_S = 300.0
+CACHED_S = 24 * 3600.0  # how long a measured peak is reused
+
+
+@dataclass(frozen=True)
+class Cache:
+    """The peak that was measured last on this machine, with these locks and this worker."""
+
+    engine: Engine
+    device: str
+    prepared: dict[str, Prepared]
+
+    def read(self) -> HardwarePeak | None:
+        """None where none was measured within a day, or it cannot be read."""
+        try:
+            if time.time() - self._path.stat().st_mtime > CACHED_S:
+                return None
+            return HardwarePeak.model_validate(yaml.safe_load(self._path.read_text("utf-8")))
+        except (OSError, yaml.YAMLError, ValidationError):
+            return None
+
+    def write(self, peak: HardwarePeak) -> None:
+        """Keep the peak, unless nothing was measured; raise OSError where that fails."""
+        if peak.best:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(self._path, yaml.safe_dump(peak.model_dump(), sort_keys=False))
+
+    @property
+    def _path(self) -> Path:
+        host = self.engine.host
+        parts = [
+            self.engine.name,
+            self.device,
+            f"{host['cpu']} {host['cpus']} {host['gpus']}",
+            self.engine.worker_sha256,
+            *(f"{name} {self.prepared[name].lock_sha256}" for name in providers(self.prepared)),
+        ]
+        return home() / "peaks" / f"{digest(parts)[:16]}.yaml"
+
+
+def providers(prepared: dict[str, Prepared]) -> Iterator[str]:
+    """The frameworks that measure the peak: those with a module `peak` in the worker."""
+    folder = WORKER / "frameworks"
+    return (name for name in sorted(prepared) if (folder / name / "peak.py").exists())
+
+
+def measure(
+    engine: Engine,
+    trial: Trial,
+    prepared: dict[str, Prepared],
+    inputs: Inputs,
+    *,
+    work_dir: Path,
+    notify: Notify,
+) -> HardwarePeak:
+    """Run each framework's worker in mode `peak`, one after the other; failures count as nothing.
+
+    Of `trial` only the device and the precision matter.
+    """
+    by_framework: dict[str, dict[str, float]] = {}
+    for framework in providers(prepared):
+        notify(f"measuring the peak of {trial.device} with {framework}")
+        folder = work_dir / f"peak-{framework}"
+        variant = next(iter(catalog.framework(framework).variants))
+        own = replace(trial, framework=framework, variant=variant, runtime=UNRESTRICTED)
+        attempt = run_task(
+            engine,
+            prepared[framework],
+            Task(trial=own, inputs=inputs, mode="peak"),
+            folder,
+            name=f"{work_dir.name}-peak-{framework}",
+            log=home() / "logs" / f"peak-{framework}.log",
+            deadline_s=DEADLINE_S,
+        )
+        shutil.rmtree(folder, ignore_errors=True)
+        found = events.of(attempt.events, "peak")
+        by_framework[framework] = {each["operation"]: each["work_per_s"] for each in found}
+    return peak_of(trial.device, by_framework)

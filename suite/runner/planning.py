@@ -1,0 +1,112 @@
+"""Turns a suite and the command line's options into a plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from suite.datasets import library
+from suite.errors import ManifestError, UsageError, nearest
+from suite.manifests import catalog
+from suite.manifests.suites import SuiteManifest
+from suite.manifests.workloads import Workload
+from suite.models import MODELS
+from suite.protocol.plan import Plan, expand
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """The command line's changes to a suite; None and empty values keep the suite's own."""
+
+    frameworks: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    tracks: tuple[str, ...] = ()
+    batch_size: int | None = None
+    epochs: int | None = None
+    repeats: int | None = None
+    proof_steps: int | None = None
+    interleave: bool = False
+    verify_runs: bool = False
+
+    def check(self) -> None:
+        """Raise UsageError where a number is too small."""
+        least = {
+            "--batch-size": (self.batch_size, 1),
+            "--epochs": (self.epochs, 0),
+            "--repeats": (self.repeats, 1),
+            "--proof-steps": (self.proof_steps, 1),
+        }
+        for option, (value, minimum) in least.items():
+            if value is not None and value < minimum:
+                raise UsageError(
+                    f"{option} is {value}; the minimum is {minimum}", hint=f"{option} {minimum}"
+                )
+
+
+def plan_of(suite: str, options: RunOptions, *, device: str) -> Plan:
+    """The plan of a suite; UsageError where an option does not fit the suite."""
+    options.check()
+    chosen = _changed(catalog.suite(suite), options)
+    for workload in chosen.workloads:
+        _check_data(workload, chosen.name)
+    return expand(
+        chosen, catalog.frameworks(), catalog.tracks(), only=options.frameworks, device=device
+    )
+
+
+def _changed(suite: SuiteManifest, options: RunOptions) -> SuiteManifest:
+    """The suite with the options applied."""
+    changes: dict[str, Any] = {
+        "workloads": _workloads(suite, options),
+        "interleave": options.interleave or suite.interleave,
+        "verify_runs": options.verify_runs or suite.verify_runs,
+    }
+    if options.tracks:
+        changes["tracks"] = tuple(dict.fromkeys(options.tracks))
+    if options.proof_steps:
+        changes["proof_steps"] = options.proof_steps
+    if options.repeats:
+        exactly = {"at_least": options.repeats, "at_most": options.repeats}
+        changes["repeats"] = suite.repeats.model_copy(update=exactly)
+    return suite.model_copy(update=changes)
+
+
+def _workloads(suite: SuiteManifest, options: RunOptions) -> tuple[Workload, ...]:
+    known = {workload.model for workload in suite.workloads}
+    for model in options.models:
+        if model not in known:
+            raise UsageError(
+                f"suite {suite.name!r} has no model {model!r}; {nearest(model, known)}",
+                hint="dlsuite list",
+            )
+    changes = {
+        name: value
+        for name, value in (("batch_size", options.batch_size), ("epochs", options.epochs))
+        if value is not None
+    }
+    return tuple(
+        workload.model_copy(update=changes)
+        for workload in suite.workloads
+        if not options.models or workload.model in options.models
+    )
+
+
+def _check_data(workload: Workload, suite: str) -> None:
+    """Raise an error where the model does not fit the dataset, or the batch exceeds it.
+
+    A model may have more classes than the dataset, for example for a part of ImageNet.
+    """
+    data = library.describe(library.of(workload))
+    model = MODELS[workload.model]()
+    if data.shape != model.input_shape or data.classes > model.classes:
+        raise ManifestError(
+            f"suite {suite!r}: {workload.model} takes {model.input_shape} and has "
+            f"{model.classes} classes, {workload.dataset} has {data.shape} and {data.classes}",
+            hint="dlsuite list",
+        )
+    if workload.batch_size > data.samples["train"]:
+        raise UsageError(
+            f"batch size {workload.batch_size} is more than the {data.samples['train']} "
+            f"training samples of {workload.dataset}",
+            hint=f"--batch-size {data.samples['train']} or less",
+        )

@@ -1,0 +1,48 @@
+"""The interface through which a long command reports its progress; report/live.py shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from suite.messages import Notify
+from suite.protocol.events import Event
+from suite.protocol.plan import Plan, Run
+from suite.results.record import Record
+
+Stage = Literal["environments", "data", "parity", "peak", "runs"]
+STAGES: tuple[Stage, ...] = ("environments", "data", "parity", "peak", "runs")
+
+
+class Progress(Protocol):
+    """Receives what happens, in the order in which it happens."""
+
+    def notify(self, text: str) -> None:
+        """A message: a download, a proof."""
+
+    def planned(self, plan: Plan) -> None:
+        """The plan is known; nothing has started yet."""
+
+    def stage(self, stage: Stage) -> None:
+        """A stage of the plan starts; the one before it is finished."""
+
+    def event(self, run: Run, event: Event) -> None:
+        """The worker of `run` sent an event."""
+
+    def done(self, run: Run, record: Record) -> None:
+        """The run has its record."""
+
+
+@dataclass(frozen=True)
+class Messages:
+    """Passes on messages, and nothing else."""
+
+    notify: Notify
+
+    def planned(self, plan: Plan) -> None: ...
+
+    def stage(self, stage: Stage) -> None: ...
+
+    def event(self, run: Run, event: Event) -> None: ...
+
+    def done(self, run: Run, record: Record) -> None: ...

@@ -1,0 +1,117 @@
+"""Makes the record of a run from the events of its worker."""
+
+from __future__ import annotations
+
+import platform
+from typing import Any
+
+import suite
+from suite.datasets.inputs import Inputs
+from suite.engines.attempt import Attempt
+from suite.engines.base import Engine, Prepared
+from suite.protocol import events
+from suite.protocol.events import Event
+from suite.protocol.plan import Plan, Run
+from suite.results import telemetry
+from suite.results.record import Block, Epoch, Memory, Parity, Record, Times
+
+
+def record(
+    plan: Plan,
+    run: Run,
+    attempt: Attempt,
+    *,
+    run_id: str,
+    engine: Engine,
+    prepared: Prepared | None,
+    inputs: Inputs,
+    parity: Parity,
+    interleaved: int,
+) -> Record:
+    """The record of `run`; `prepared` is None where its framework is unavailable."""
+    trial, workload = run.trial, run.trial.workload
+    started, built = events.one(attempt.events, "started"), events.one(attempt.events, "built")
+    return Record(
+        run_id=run_id,
+        suite=plan.suite,
+        trial_id=trial.trial_id,
+        framework=trial.framework,
+        framework_version=started.get("framework_version"),
+        variant=trial.variant,
+        track=trial.track,
+        runtime=trial.runtime,
+        workload=workload,
+        parameters=built.get("parameters"),
+        flops_per_sample=inputs.architecture.flops_per_sample(workload.mode),
+        bytes_per_sample=inputs.architecture.bytes_per_sample(workload.mode, workload.batch_size),
+        data_origin=inputs.origin,
+        device=trial.device,
+        repeat=run.repeat,
+        seed=trial.seed,
+        measure=plan.measure,
+        repeats=plan.repeats,
+        interleaved=interleaved,
+        status=attempt.status,
+        error=attempt.error,
+        engine=engine.name,
+        image_id=prepared.image_id if prepared else None,
+        environment=_environment(engine, prepared, started, built),
+        parity=parity,
+        log=f"logs/{run.name}.log" if prepared else None,
+        **measured(attempt, workload.batch_size),
+    )
+
+
+def _environment(
+    engine: Engine, prepared: Prepared | None, started: Event, built: Event
+) -> dict[str, Any]:
+    """Where the record was made: versions, machine, device. Unknown values are null."""
+    return {
+        "dlsuite": suite.__version__,
+        "python": platform.python_version(),
+        **engine.host,
+        "worker": {"versions": started.get("versions"), "device": built.get("device")},
+        "lock_sha256": prepared.lock_sha256 if prepared else None,
+        "own_python": prepared.own_python if prepared else None,
+    }
+
+
+def measured(attempt: Attempt, batch_size: int) -> dict[str, Any]:
+    """The figures in a worker's events, as fields of the record."""
+    reported = attempt.events
+    blocks = tuple(
+        Block(warmup=event["event"] == "warmup", **_fields(event, Block, "warmup"))
+        for event in reported
+        if event["event"] in ("warmup", "block")
+    )
+    warmup_s = sum(block.duration_s for block in blocks if block.warmup)
+    steady = [block for block in blocks if not block.warmup]
+    measured_s = sum(block.duration_s for block in steady)
+    samples = sum(block.steps for block in steady) * batch_size
+    times = Times(
+        import_s=events.one(reported, "started").get("import_s"),
+        build_s=events.one(reported, "built").get("build_s"),
+        first_step_s=events.one(reported, "compiled").get("first_step_s"),
+        synchronize_s=events.one(reported, "compiled").get("synchronize_s"),
+        warmup_s=warmup_s if blocks else None,
+        measured_s=measured_s if steady else None,
+        total_s=attempt.total_s,
+        engine_s=attempt.engine_s,
+    )
+    return {
+        "times": times,
+        "blocks": blocks,
+        "steady": events.one(reported, "warm").get("steady"),
+        "samples_per_s": samples / measured_s if steady else None,
+        "steps": events.one(reported, "trained").get("steps"),
+        "optimizer_steps": events.one(reported, "trained").get("optimizer_steps"),
+        "epochs": tuple(Epoch(**_fields(each, Epoch)) for each in events.of(reported, "epoch")),
+        "telemetry": telemetry.summarise(attempt.samples, reported, trained=samples)
+        if steady
+        else None,
+        "memory": Memory(**_fields(events.one(reported, "memory"), Memory)),
+    }
+
+
+def _fields(event: Event, schema: type[Block | Epoch | Memory], *left_out: str) -> dict[str, Any]:
+    return {k: event[k] for k in schema.model_fields if k in event and k not in left_out}

@@ -1,0 +1,180 @@
+"""From a plan to records: prepare, prove, measure the peak, and run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from suite.datasets import inputs
+from suite.datasets.inputs import Inputs
+from suite.engines.base import Engine
+from suite.manifests.suites import PROOF_STEPS
+from suite.manifests.workloads import Workload
+from suite.parity import certificates
+from suite.parity.certificates import Certificate
+from suite.parity.tensors import ProofFailed
+from suite.protocol.plan import Plan, Trial
+from suite.results import roofline
+from suite.results.record import Parity, Record
+from suite.results.roofline import HardwarePeak
+from suite.results.store import RunFolder
+from suite.runner import peak, stopping
+from suite.runner.execution import Execution, ReadyTrial
+from suite.runner.frameworks import Frameworks, Unavailable
+from suite.runner.progress import Progress
+
+
+class Runner:
+    """Runs plans on one engine; `work_dir` is a folder for temporary files of the runs."""
+
+    def __init__(self, engine: Engine, progress: Progress, work_dir: Path) -> None:
+        self.engine = engine
+        self.work_dir = work_dir
+        self.frameworks = Frameworks(engine, progress.notify)
+        self._progress = progress
+
+    def prepare(self, plan: Plan) -> dict[Workload, Inputs]:
+        """Prepare the plan's datasets and frameworks; return the inputs of each workload.
+
+        Raise DataError where a dataset is unavailable, or does not fit into memory.
+        """
+        self._progress.planned(plan)
+        self._progress.stage("data")
+        by_workload = self.inputs(plan)
+        self._progress.stage("environments")
+        self.frameworks.prepare(plan.frameworks)
+        for workload, its_inputs in by_workload.items():
+            workers = max(
+                len(group) for group in plan.groups if group[0].trial.workload == workload
+            )
+            its_inputs.must_fit(workload, self.engine.host["memory_bytes"], workers)
+        return by_workload
+
+    def run(
+        self,
+        plan: Plan,
+        by_workload: dict[Workload, Inputs],
+        folder: RunFolder,
+        *,
+        done: Iterable[Record] = (),
+        fresh_peak: bool = False,
+    ) -> list[Record]:
+        """Do the runs of the plan that are not `done`; return the records of all.
+
+        `by_workload` is the result of `prepare`. Each run ends as a record, written at once. Raise
+        EngineLost where the engine stops answering: the remaining runs can be resumed.
+        """
+        records = list(done)
+        self._progress.stage("parity")
+        ready = self._ready(plan, by_workload)
+        if plan.peak:
+            self._progress.stage("peak")
+            self._write_peak(plan, by_workload, folder, fresh=fresh_peak)
+        self._progress.stage("runs")
+        execution = Execution(
+            engine=self.engine,
+            progress=self._progress,
+            reference=lambda: (self.engine, self.frameworks.with_reference()),
+            measure_peak=lambda: self.measure_peak(plan, by_workload),
+            work_dir=self.work_dir,
+            plan=plan,
+            ready=ready,
+            folder=folder,
+        )
+        for group in plan.groups:
+            records += execution.do(stopping.needed(plan, group, records))
+        return records
+
+    def inputs(self, plan: Plan) -> dict[Workload, Inputs]:
+        """The neutral files of each workload; DataError where a dataset is unavailable."""
+        seed = plan.trials[0].seed
+        return {
+            workload: inputs.obtain(
+                workload,
+                seed=seed,
+                folder=self.work_dir / f"inputs-{number}",
+                notify=self._progress.notify,
+            )
+            for number, workload in enumerate(plan.workloads)
+        }
+
+    def certify(
+        self, trials: list[Trial], its_inputs: Inputs, *, steps: int = PROOF_STEPS, fresh: bool
+    ) -> dict[str, Certificate]:
+        """The certificates, by trial id, of those trials (of one workload) that can run here.
+
+        Raise ProofFailed where there is no trusted reference.
+        """
+        prepared = self.frameworks.with_reference(trial.framework for trial in trials)
+        can_run = [t for t in trials if not isinstance(self.frameworks.of(t), Unavailable)]
+        return certificates.certify(
+            self.engine,
+            can_run,
+            prepared,
+            its_inputs,
+            work_dir=self.work_dir,
+            notify=self._progress.notify,
+            steps=steps,
+            fresh=fresh,
+        )
+
+    def measure_peak(self, plan: Plan, by_workload: dict[Workload, Inputs]) -> HardwarePeak:
+        """Measure the peak of the plan's device with the frameworks that are ready."""
+        trial = plan.trials[0]
+        return peak.measure(
+            self.engine,
+            trial,
+            self.frameworks.prepared,
+            by_workload[trial.workload],
+            work_dir=self.work_dir,
+            notify=self._progress.notify,
+        )
+
+    def _write_peak(
+        self,
+        plan: Plan,
+        by_workload: dict[Workload, Inputs],
+        folder: RunFolder,
+        *,
+        fresh: bool,
+    ) -> None:
+        """Write the device's peak into the run's folder: one of today, or measured now."""
+        if roofline.read(folder.path) is not None:
+            return
+        cache = peak.Cache(self.engine, plan.trials[0].device, self.frameworks.prepared)
+        found = None if fresh else cache.read()
+        if found is None:
+            found = self.measure_peak(plan, by_workload)
+            cache.write(found)
+        if found.best:
+            with folder.writing(roofline.NAME):
+                roofline.write(folder.path, found)
+
+    def _ready(self, plan: Plan, by_workload: dict[Workload, Inputs]) -> dict[str, ReadyTrial]:
+        """Each trial, by its id, with its framework, its inputs and its parity status."""
+        ready = {}
+        for workload in plan.workloads:
+            trials = [trial for trial in plan.trials if trial.workload == workload]
+            status = self._parity(trials, by_workload[workload], plan.proof_steps)
+            for trial in trials:
+                ready[trial.trial_id] = ReadyTrial(
+                    trial=trial,
+                    framework=self.frameworks.of(trial),
+                    inputs=by_workload[workload],
+                    parity=status[trial.trial_id],
+                )
+        return ready
+
+    def _parity(self, trials: list[Trial], its_inputs: Inputs, steps: int) -> dict[str, Parity]:
+        """The parity status of each trial of a workload, by its id."""
+        reason = "not compared"
+        found: dict[str, Certificate] = {}
+        try:
+            found = self.certify(trials, its_inputs, steps=steps, fresh=False)
+        except ProofFailed as error:
+            reason = str(error)
+        unproven = Parity(proven=False, reason=reason)
+        return {
+            trial.trial_id: found[trial.trial_id].status() if trial.trial_id in found else unproven
+            for trial in trials
+        }

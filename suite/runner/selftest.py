@@ -1,0 +1,169 @@
+"""The self-test: faults are planted in copies of the worker, and the proofs must find each.
+
+The reference comes from the worker without a fault, for which no proof may fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from suite.datasets.inputs import Inputs
+from suite.engines.base import Engine, Prepared
+from suite.manifests import catalog
+from suite.manifests.suites import PROOF_STEPS
+from suite.manifests.workloads import Adam, Measure, Sgd, Workload
+from suite.messages import Notify
+from suite.parity.certificates import reference_of
+from suite.parity.faults import FAULTS, RUN_FAULTS
+from suite.parity.reference import Reference, compare
+from suite.parity.tensors import Prover
+from suite.parity.tolerances import TOLERANCES, judge
+from suite.protocol.plan import Plan, Run, Trial
+from suite.results.record import Parity, Record
+from suite.results.store import RunFolder
+from suite.runner.execution import Execution, ReadyTrial
+from suite.runner.progress import Messages
+
+WORKLOAD = Workload(
+    model="every_layer",
+    dataset="synthetic",
+    batch_size=8,
+    # An epsilon large enough that its place matters to gradients of common size.
+    optimizer=Adam(name="adam", learning_rate=0.001, epsilon=1e-4),
+)
+
+# For timed runs: with short blocks a run ends soon, and has some hundred steps.
+RUN_WORKLOAD = Workload(
+    model="lenet",
+    dataset="synthetic",
+    batch_size=64,
+    optimizer=Sgd(name="sgd", learning_rate=0.01),
+    epochs=0,
+)
+RUN_MEASURE = Measure(block_s=0.1, min_measure_s=0.5, max_measure_s=1, sample_s=0)
+
+# Makes an engine that runs the worker in a folder.
+MakeEngine = Callable[[Path], AbstractContextManager[Engine]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """The result of one fault, or of the unchanged worker in one framework variant."""
+
+    fault: str | None
+    framework: str
+    variant: str
+    caught_by: str | None  # the first message of a proof that found it
+
+    @property
+    def good(self) -> bool:
+        return (self.fault is not None) == (self.caught_by is not None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelfTest:
+    """`engine` runs the worker without a fault; `prepared` are the frameworks on it."""
+
+    engine: Engine
+    prepared: dict[str, Prepared]
+    make_engine: MakeEngine
+    inputs: Inputs  # of WORKLOAD
+    run_inputs: Inputs  # of RUN_WORKLOAD
+    work_dir: Path
+    notify: Notify
+
+    def run(self, plan: Plan) -> Iterator[Finding]:
+        """Test each fault in the first trial of its framework, then each trial without a fault.
+
+        A fault whose framework has no trial is omitted. Raise ProofFailed where there is no trusted
+        reference, or a worker dies.
+        """
+        trials = [*dict.fromkeys(replace(trial, workload=WORKLOAD) for trial in plan.trials)]
+        reference = reference_of(self._prover(self.engine, self.prepared, "clean"), trials[0])
+        for number, fault in enumerate((*FAULTS, *RUN_FAULTS)):
+            trial = next((each for each in trials if each.framework == fault.framework), None)
+            if trial is None:
+                continue
+            self.notify(f"fault in {trial.framework}: {fault.name}")
+            worker = fault.plant(self.work_dir / f"fault-{number}" / "worker")
+            with self.make_engine(worker) as engine:
+                framework = catalog.framework(trial.framework)
+                prepared = {trial.framework: engine.prepare(framework, self.notify)}
+                if fault in FAULTS:
+                    found = self._proof(engine, prepared, trial, reference, f"fault-{number}")
+                else:
+                    found = self._timed(engine, prepared, plan, trial, f"fault-{number}")
+            yield _finding(fault.name, trial, found)
+        for trial in trials:
+            self.notify(f"without a fault: {trial.configuration}")
+            found = self._proof(self.engine, self.prepared, trial, reference, "clean")
+            found = found or self._timed(self.engine, self.prepared, plan, trial, "clean")
+            yield _finding(None, trial, found)
+
+    def _prover(self, engine: Engine, prepared: dict[str, Prepared], name: str) -> Prover:
+        work_dir = self.work_dir / name
+        work_dir.mkdir(parents=True, exist_ok=True)
+        return Prover(
+            engine=engine,
+            prepared=prepared,
+            inputs=self.inputs,
+            steps=PROOF_STEPS,
+            work_dir=work_dir,
+            notify=self.notify,
+        )
+
+    def _proof(
+        self,
+        engine: Engine,
+        prepared: dict[str, Prepared],
+        trial: Trial,
+        reference: Reference,
+        name: str,
+    ) -> str | None:
+        """The error that a certificate finds in the worker; None where it finds none."""
+        prover = self._prover(engine, prepared, name)
+        found = prover.tensors(trial, trial.workload.precision, role="selftest")
+        errors = compare(found, reference.tensors)
+        return judge(errors, reference, TOLERANCES["float32"]).verdict
+
+    def _timed(
+        self, engine: Engine, prepared: dict[str, Prepared], plan: Plan, trial: Trial, name: str
+    ) -> str | None:
+        """The error that a timed run finds in the worker; None where it is proven."""
+        trial = replace(trial, workload=RUN_WORKLOAD)
+        folder = RunFolder(
+            self.work_dir / name / f"{trial.framework}-{trial.variant}-{trial.track}"
+        )
+        folder.logs.mkdir(parents=True)
+        execution = Execution(
+            engine=engine,
+            progress=Messages(self.notify),
+            reference=lambda: (self.engine, self.prepared),
+            measure_peak=None,
+            work_dir=self.work_dir,
+            plan=replace(plan, measure=RUN_MEASURE, verify_runs=True),
+            ready={
+                trial.trial_id: ReadyTrial(
+                    trial=trial,
+                    framework=prepared[trial.framework],
+                    inputs=self.run_inputs,
+                    parity=Parity(proven=True),
+                )
+            },
+            folder=folder,
+        )
+        (record,) = execution.do([Run(trial=trial, repeat=0)])
+        return _error_in(record)
+
+
+def _error_in(record: Record) -> str | None:
+    return record.error.message if record.error else record.parity.reason
+
+
+def _finding(fault: str | None, trial: Trial, caught_by: str | None) -> Finding:
+    return Finding(
+        fault=fault, framework=trial.framework, variant=trial.variant, caught_by=caught_by
+    )

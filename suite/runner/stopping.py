@@ -1,0 +1,51 @@
+"""Decides when a trial has enough runs: its interval is narrow, or a limit is reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from suite.manifests.workloads import Repeats
+from suite.protocol.plan import Plan, Run
+from suite.results import stats
+from suite.results.record import Record
+
+StopReason = Literal["interval narrow", "run limit", "time budget spent", "a run failed"]
+
+
+def stop_reason(runs: Sequence[Record], repeats: Repeats, *, spent_s: float) -> StopReason | None:
+    """Why a trial with these runs gets no further one; None where it does.
+
+    `spent_s` is the duration of all runs of the plan so far.
+    """
+    if len(runs) < repeats.at_least:
+        return None
+    rates = [run.samples_per_s for run in runs if run.status == "ok" and run.samples_per_s]
+    if len(rates) < len(runs):
+        return "a run failed"
+    spread = stats.summarise(rates).spread
+    if spread is not None and spread <= repeats.spread:
+        return "interval narrow"
+    if len(runs) >= repeats.at_most:
+        return "run limit"
+    if repeats.budget_s is not None and spent_s >= repeats.budget_s:
+        return "time budget spent"
+    return None
+
+
+def needed(plan: Plan, group: Sequence[Run], done: Iterable[Record]) -> list[Run]:
+    """The runs of a group that are not done, if any of its trials needs more runs; else none."""
+    done = list(done)
+    complete = {record.name for record in done}
+    left = [run for run in group if run.name not in complete]
+    return left if any(_needs_more(plan, run, done) for run in left) else []
+
+
+def _needs_more(plan: Plan, run: Run, done: Sequence[Record]) -> bool:
+    runs = [record for record in done if record.trial_id == run.trial.trial_id]
+    return stop_reason(runs, plan.repeats, spent_s=spent_s(done)) is None
+
+
+def spent_s(done: Iterable[Record]) -> float:
+    """The duration of all runs together; interleaved runs share theirs."""
+    return sum((record.times.total_s or 0.0) / record.interleaved for record in done)

@@ -1,0 +1,178 @@
+"""A trial's layers as Flax NNX modules and functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from flax import nnx
+from jax import lax
+from jax import numpy as jnp
+
+from ...layouts import paddings
+from ...protocol import Trial
+from . import matmul as jax_matmul
+
+
+class Model(nnx.Module):
+    """All the layers by name; their order and branches are the trial's."""
+
+    def __init__(self, trial: Trial) -> None:
+        self.rngs = nnx.Rngs(trial.seed)
+        for layer in trial.leaves():
+            lowered = _lower(layer, trial.precision, self.rngs, matmul=trial.variant == "matmul")
+            setattr(self, layer["name"], lowered)
+
+
+def series(model: Model, layers: list[dict[str, Any]], values: Any) -> Any:
+    for layer in layers:
+        if "branches" in layer:
+            results = [series(model, branch, values) for branch in layer["branches"]]
+            concat = layer["kind"] == "concat"
+            values = jnp.concatenate(results, -1) if concat else sum(results[1:], results[0])
+        else:
+            values = getattr(model, layer["name"])(values)
+    return values
+
+
+class BatchNorm(nnx.BatchNorm):
+    """Flax's, applied as one multiplication and one addition.
+
+    The gradient then has two sums over the batch; that of (x - mean) * factor + bias has three.
+    """
+
+    def __call__(self, values: Any) -> Any:
+        mean, variance = self.mean[...], self.var[...]
+        if not self.use_running_average:
+            batch = tuple(range(values.ndim - 1))
+            kept, now = self.momentum, 1 - self.momentum
+            mean = values.mean(batch)
+            variance = jnp.maximum(0, (values * values).mean(batch) - mean * mean)
+            self.mean[...] = kept * self.mean[...] + now * mean
+            self.var[...] = kept * self.var[...] + now * variance
+        factor = self.scale[...] * lax.rsqrt(variance + self.epsilon)
+        return values * factor + (self.bias[...] - mean * factor)
+
+
+class SelfAttention(nnx.Module):
+    def __init__(self, layer: dict[str, Any], **common: Any) -> None:
+        size = layer["features"]
+        self.heads = layer["heads"]
+        self.input = nnx.Linear(size, 3 * size, **common)
+        self.output = nnx.Linear(size, size, **common)
+
+    def __call__(self, sequence: Any) -> Any:
+        batch, length, features = sequence.shape
+        parts = self.input(sequence).reshape(batch, length, 3, self.heads, -1)
+        queries, keys, values = (parts[:, :, part] for part in range(3))
+        # Written out: jax.nn.dot_product_attention takes its softmax in float32, always.
+        scores = jnp.einsum("bqhd,bkhd->bhqk", queries, keys) / np.sqrt(queries.shape[-1])
+        mixed = jnp.einsum("bhqk,bkhd->bqhd", nnx.softmax(scores), values)
+        return self.output(mixed.reshape(batch, length, features))
+
+
+class ClassToken(nnx.Module):
+    def __init__(self, layer: dict[str, Any], precision: str) -> None:
+        self.weight = nnx.Param(jnp.zeros(layer["features"], precision))
+
+    def __call__(self, sequence: Any) -> Any:
+        token = jnp.broadcast_to(self.weight[...], (len(sequence), 1, sequence.shape[-1]))
+        return jnp.concatenate([token, sequence], 1)
+
+
+class PositionEmbedding(nnx.Module):
+    def __init__(self, layer: dict[str, Any], precision: str) -> None:
+        self.weight = nnx.Param(jnp.zeros((layer["length"], layer["features"]), precision))
+
+    def __call__(self, sequence: Any) -> Any:
+        return sequence + self.weight[...]
+
+
+class Lstm(nnx.Module):
+    def __init__(self, layer: dict[str, Any], **common: Any) -> None:
+        cell = nnx.OptimizedLSTMCell(layer["in_features"], layer["hidden"], **common)
+        self.layer = nnx.RNN(cell)
+
+    def __call__(self, sequence: Any) -> Any:
+        return self.layer(sequence)[:, -1]
+
+
+def _lower(
+    layer: dict[str, Any], precision: str, rngs: nnx.Rngs, *, matmul: bool
+) -> Callable[[Any], Any]:
+    kind = layer["kind"]
+    # Zeros: the weights come from the file, none need be drawn.
+    dtypes = {"dtype": precision, "param_dtype": precision, "rngs": rngs}
+    common = {**dtypes, "kernel_init": nnx.initializers.zeros}
+    if kind == "conv2d":
+        return nnx.Conv(
+            layer["in_channels"],
+            layer["out_channels"],
+            tuple(layer["kernel"]),
+            tuple(layer["stride"]),
+            padding=paddings(layer),
+            use_bias=layer["bias"],
+            conv_general_dilated=jax_matmul.convolve if matmul else lax.conv_general_dilated,
+            **common,
+        )
+    if kind in ("max_pool2d", "avg_pool2d"):
+        max_pool = jax_matmul.max_pool if matmul else nnx.max_pool
+        return partial(
+            max_pool if kind == "max_pool2d" else nnx.avg_pool,
+            window_shape=tuple(layer["kernel"]),
+            strides=tuple(layer["stride"]),
+            padding=paddings(layer),
+        )
+    if kind == "dense":
+        features = layer["in_features"], layer["out_features"]
+        return nnx.Linear(*features, use_bias=layer["bias"], **common)
+    if kind == "batch_norm":
+        numbers = {"epsilon": layer["epsilon"], "momentum": 1 - layer["momentum"]}
+        return BatchNorm(layer["channels"], **numbers, **dtypes)
+    if kind == "layer_norm":
+        return nnx.LayerNorm(layer["features"], epsilon=layer["epsilon"], **dtypes)
+    if kind == "dropout":
+        return nnx.Dropout(layer["rate"], rngs=rngs)
+    if kind == "self_attention":
+        return SelfAttention(layer, **common)
+    if kind == "lstm":
+        return Lstm(layer, **common)
+    if kind == "class_token":
+        return ClassToken(layer, precision)
+    if kind == "position_embedding":
+        return PositionEmbedding(layer, precision)
+    if kind in SIMPLE:
+        return SIMPLE[kind]
+    raise NotImplementedError(f"JAX module has no layer {kind!r}")
+
+
+SIMPLE: dict[str, Callable[[Any], Any]] = {
+    "relu": nnx.relu,
+    "tanh": nnx.tanh,
+    "gelu": partial(nnx.gelu, approximate=False),
+    "flatten": lambda images: images.reshape((images.shape[0], -1)),
+    "global_avg_pool2d": lambda images: images.mean((1, 2)),
+    "rows": lambda images: images[..., 0],
+    "tokens": lambda images: images.reshape((images.shape[0], -1, images.shape[-1])),
+    "first_token": lambda sequence: sequence[:, 0],
+}
+# Where a layer keeps a parameter, if not under its canonical role.
+PATHS: dict[str, dict[str, tuple[str, ...]]] = {
+    "conv2d": {"weight": ("kernel",)},
+    "dense": {"weight": ("kernel",)},
+    "batch_norm": {"weight": ("scale",)},
+    "layer_norm": {"weight": ("scale",)},
+    "lstm": {
+        "input_weight": ("layer", "cell", "dense_i", "kernel"),
+        "hidden_weight": ("layer", "cell", "dense_h", "kernel"),
+        "bias": ("layer", "cell", "dense_h", "bias"),
+    },
+    "self_attention": {
+        "in_weight": ("input", "kernel"),
+        "in_bias": ("input", "bias"),
+        "out_weight": ("output", "kernel"),
+        "out_bias": ("output", "bias"),
+    },
+}

@@ -1,0 +1,193 @@
+"""JAX: a Flax NNX model, split once, trained by one jitted step with Optax."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import optax
+from flax import nnx
+from jax import numpy as jnp
+
+from ...layouts import to_canonical, to_channels_last
+from ...protocol import Array, State, Trial, Weights
+from . import device as jax_device
+from .layers import PATHS, Model, series
+
+LAYOUT = "NHWC"
+
+# The names by which Optax's states keep the slots.
+SLOTS = {
+    "sgd": {},
+    "momentum": {"velocity": "trace"},
+    "adam": {"first_moment": "mu", "second_moment": "nu"},
+    "rmsprop": {"second_moment": "nu"},
+}
+
+Tree = dict[str, Any]  # nested: layer -> part of it -> ... -> array
+
+
+def version() -> str:
+    return str(jax.__version__)
+
+
+device = jax_device.describe
+memory = jax_device.memory
+
+
+class Session:
+    def __init__(self, trial: Trial, weights: Weights) -> None:
+        jax.config.update("jax_enable_x64", trial.precision == "float64")
+        jax_device.prepare(trial)
+        self._trial = trial
+        self._kinds = {layer["name"]: layer["kind"] for layer in trial.leaves()}
+        # The object graph is walked here, once: nnx.jit would walk it in Python at every step.
+        model = Model(trial)
+        self._graph, self._template, rest = nnx.split(model, nnx.Param, ...)
+        self._rest_template = rest
+        model.eval()
+        self._inference_graph = nnx.split(model)[0]
+        self._params = self._load(to_channels_last(trial, weights))
+        # Running statistics, which Flax makes in float32 whatever the rest is, and chance's state.
+        self._rest = jax.tree.map(self._in_precision, nnx.to_pure_dict(rest))
+        self._optimizer = _optimizer(trial)
+        self._slots = SLOTS[trial.optimizer["name"]]
+        self._state = self._optimizer.init(self._params)
+        # Donation saves memory on an accelerator; on the CPU it only delays the dispatch (1 %).
+        donated = () if trial.device == "cpu" else (0, 1, 2)
+        self._update = jax.jit(self._step, donate_argnums=donated)
+        self._forward = jax.jit(lambda *values: self._apply(self._inference_graph, *values)[0])
+        self._gradients = jax.jit(jax.grad(self._loss, has_aux=True))
+
+    def put(self, inputs: Array, labels: Array) -> Any:
+        return jax.device_put((inputs, labels))
+
+    def train_step(self, batch: Any) -> Any:
+        self._params, self._rest, self._state, loss = self._update(
+            self._params, self._rest, self._state, *batch
+        )
+        return loss
+
+    def synchronize(self) -> None:
+        jax.block_until_ready(self._params)
+
+    def read(self, loss: Any) -> float:
+        return float(loss)
+
+    def logits(self, inputs: Array) -> Array:
+        return np.asarray(self._forward(self._params, self._rest, inputs))
+
+    def gradients(self, inputs: Array, labels: Array) -> tuple[Array, Weights]:
+        gradients, (logits, _) = self._gradients(self._params, self._rest, inputs, labels)
+        return np.asarray(logits), self._canonical(gradients)
+
+    def weights(self) -> Weights:
+        return self._canonical(self._params)
+
+    def statistics(self) -> Weights:
+        found = {}
+        for each in self._trial.statistics:
+            layer, role = each["name"].split(".")
+            moment = self._rest[layer]["var" if role == "variance" else "mean"]
+            found[each["name"]] = np.array(moment)
+        return found
+
+    def optimizer_state(self) -> dict[str, Weights]:
+        return {
+            slot: self._canonical(optax.tree.get(self._state, own))
+            for slot, own in self._slots.items()
+        }
+
+    def step_count(self) -> int:
+        return int(optax.tree.get(self._state, "count"))
+
+    def restore(self, state: State) -> None:
+        self._params = self._load(to_channels_last(self._trial, state.weights))
+        for name, values in state.statistics.items():
+            layer, role = name.split(".")
+            moment = "var" if role == "variance" else "mean"
+            self._rest[layer][moment] = jnp.array(values, self._trial.precision)
+        slots = {
+            own: self._load(to_channels_last(self._trial, state.optimizer[slot]))
+            for slot, own in self._slots.items()
+        }
+        count = jnp.array(state.steps, jnp.int32)
+        self._state = optax.tree.set(self._state, count=count, **slots)
+
+    def _in_precision(self, values: Any) -> Any:
+        is_float = jnp.issubdtype(values.dtype, jnp.floating)
+        return values.astype(self._trial.precision) if is_float else values
+
+    def _path(self, name: str) -> tuple[str, ...]:
+        """Where the model keeps a parameter."""
+        layer, role = name.split(".")
+        return (layer, *PATHS.get(self._kinds[layer], {}).get(role, (role,)))
+
+    def _load(self, weights: Weights) -> Tree:
+        tree: Tree = {}
+        for name, values in weights.items():
+            *path, last = self._path(name)
+            inner = tree
+            for part in path:
+                inner = inner.setdefault(part, {})
+            inner[last] = jnp.array(values, self._trial.precision)
+        return tree
+
+    def _canonical(self, tree: Tree) -> Weights:
+        named = {}
+        for each in self._trial.parameters:
+            values: Any = tree
+            for part in self._path(each["name"]):
+                values = values[part]
+            named[each["name"]] = np.array(values)
+        return to_canonical(self._trial, named)
+
+    def _apply(self, graph: Any, params: Tree, rest: Tree, inputs: Any) -> tuple[Any, Tree]:
+        """Logits, and what is not a parameter after them."""
+        states = []
+        for template, tree in ((self._template, params), (self._rest_template, rest)):
+            state = jax.tree.map(lambda leaf: leaf, template)
+            nnx.replace_by_pure_dict(state, tree)
+            states.append(state)
+        model = nnx.merge(graph, *states)
+        logits = series(model, self._trial.layers, inputs)
+        return logits, nnx.to_pure_dict(nnx.split(model, nnx.Param, ...)[2])
+
+    def _loss(self, params: Tree, rest: Tree, inputs: Any, labels: Any) -> Any:
+        logits, rest = self._apply(self._graph, params, rest, inputs)
+        losses = optax.softmax_cross_entropy_with_integer_labels(logits, labels)
+        return losses.mean(), (logits, rest)
+
+    def _step(self, params: Tree, rest: Tree, state: Any, inputs: Any, labels: Any) -> Any:
+        to_differentiate = jax.value_and_grad(self._loss, has_aux=True)
+        (loss, (_, rest)), gradients = to_differentiate(params, rest, inputs, labels)
+        updates, state = self._optimizer.update(gradients, state, params)
+        return optax.apply_updates(params, updates), rest, state, loss
+
+
+def _optimizer(trial: Trial) -> optax.GradientTransformation:
+    how = trial.optimizer
+    name, rate = how["name"], how["learning_rate"]
+    if name == "sgd":
+        return optax.chain(optax.sgd(rate), _counted())
+    if name == "momentum":
+        return optax.chain(optax.sgd(rate, momentum=how["momentum"]), _counted())
+    if name == "adam":  # which counts its own
+        return optax.adam(rate, b1=how["beta1"], b2=how["beta2"], eps=how["epsilon"])
+    if name == "rmsprop":
+        own = optax.rmsprop(rate, decay=how["decay"], eps=how["epsilon"], eps_in_sqrt=True)
+        return optax.chain(own, _counted())
+    raise NotImplementedError(f"JAX module has no optimizer {name!r}")
+
+
+class Counted(NamedTuple):
+    count: Any
+
+
+def _counted() -> optax.GradientTransformation:
+    """Leaves the updates as they are, and counts them."""
+    return optax.GradientTransformation(
+        lambda params: Counted(jnp.zeros([], jnp.int32)),
+        lambda updates, state, params=None: (updates, Counted(state.count + 1)),
+    )

@@ -1,0 +1,158 @@
+"""A trial's layers as a functional Keras model."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import Any
+
+import keras
+import numpy as np
+from keras import layers, ops
+
+from ...layouts import paddings, same_paddings
+from ...protocol import Trial
+
+
+class ClassToken(layers.Layer):
+    def build(self, shape: Any) -> None:
+        self.token = self.add_weight(shape=shape[-1:], initializer="zeros", name="token")
+
+    def call(self, sequence: Any) -> Any:
+        first = ops.zeros_like(sequence[:, :1]) + self.token
+        return ops.concatenate([first, sequence], 1)
+
+
+class PositionEmbedding(layers.Layer):
+    def build(self, shape: Any) -> None:
+        self.table = self.add_weight(shape=shape[1:], initializer="zeros", name="table")
+
+    def call(self, sequence: Any) -> Any:
+        return sequence + self.table
+
+
+def make(trial: Trial) -> tuple[Any, dict[str, Any]]:
+    """The model, and its layers by name."""
+    shape = tuple(trial.architecture["input_shape"])
+    made: dict[str, Any] = {}
+    inputs = keras.Input((*shape[1:], shape[0]) if len(shape) == 3 else shape)
+    return keras.Model(inputs, _series(trial.layers, inputs, made, trial.seed)), made
+
+
+def _series(series: list[dict[str, Any]], values: Any, made: dict[str, Any], seed: int) -> Any:
+    for layer in series:
+        kind = layer["kind"]
+        if "branches" in layer:
+            ends = [_series(branch, values, made, seed) for branch in layer["branches"]]
+            values = (layers.Add() if kind == "add" else layers.Concatenate())(ends)
+            continue
+        if kind in WINDOWS:
+            values, padding = _padded(layer, values)
+            each = _window(layer, padding)
+        else:
+            each = _lower(layer, seed + len(made))
+        made[layer["name"]] = each
+        values = each(values, values) if kind == "self_attention" else each(values)
+    return values
+
+
+WINDOWS = {
+    "conv2d": layers.Conv2D,
+    "max_pool2d": layers.MaxPooling2D,
+    "avg_pool2d": layers.AveragePooling2D,
+}
+
+
+def _padded(layer: dict[str, Any], images: Any) -> tuple[Any, str]:
+    """The images, padded where no word says how to, and the word for what is left to pad."""
+    pairs, kind = paddings(layer), layer["kind"]
+    if not any(map(any, pairs)):
+        return images, "valid"
+    if kind == "max_pool2d":
+        if pairs == same_paddings(layer):
+            return images, "same"
+        lowest = float(np.finfo(np.float32).min)
+        return ops.pad(images, [(0, 0), *pairs, (0, 0)], constant_values=lowest), "valid"
+    if kind == "conv2d" and pairs == same_paddings(layer):
+        return images, "same"
+    # With "same" an average's divisor would leave the padding out.
+    return layers.ZeroPadding2D(pairs)(images), "valid"
+
+
+def _window(layer: dict[str, Any], padding: str) -> Any:
+    sizes = {"strides": tuple(layer["stride"]), "padding": padding, "name": layer["name"]}
+    kernel, make = tuple(layer["kernel"]), WINDOWS[layer["kind"]]
+    if layer["kind"] != "conv2d":
+        return make(kernel, **sizes)
+    return make(layer["out_channels"], kernel, use_bias=layer["bias"], **sizes, **ZEROS)
+
+
+# The weights come from the file, none need be drawn.
+ZEROS = {"kernel_initializer": "zeros"}
+
+
+def _lower(layer: dict[str, Any], seed: int) -> Any:
+    kind, named = layer["kind"], {"name": layer["name"]}
+    if kind == "dense":
+        return layers.Dense(layer["out_features"], use_bias=layer["bias"], **ZEROS, **named)
+    if kind == "batch_norm":
+        numbers = {"momentum": 1 - layer["momentum"], "epsilon": layer["epsilon"]}
+        return layers.BatchNormalization(**numbers, **named)
+    if kind == "layer_norm":
+        return layers.LayerNormalization(epsilon=layer["epsilon"], **named)
+    if kind == "dropout":
+        return layers.Dropout(layer["rate"], seed=seed, **named)
+    if kind == "lstm":
+        return layers.LSTM(layer["hidden"], recurrent_initializer="zeros", **ZEROS, **named)
+    if kind == "self_attention":
+        heads = layer["heads"]
+        return layers.MultiHeadAttention(heads, layer["features"] // heads, **ZEROS, **named)
+    if kind in ("rows", "tokens"):
+        channels, height, width = layer["input_shape"]
+        shape = (height, width) if kind == "rows" else (height * width, channels)
+        return layers.Reshape(shape, **named)
+    if kind in ("relu", "tanh", "gelu"):
+        return layers.Activation(kind, **named)
+    if kind in SIMPLE:
+        return SIMPLE[kind](**named)
+    raise NotImplementedError(f"Keras module has no layer {kind!r}")
+
+
+SIMPLE: dict[str, Any] = {
+    "flatten": layers.Flatten,
+    "global_avg_pool2d": layers.GlobalAveragePooling2D,
+    "class_token": ClassToken,
+    "position_embedding": PositionEmbedding,
+    "first_token": lambda name: layers.Lambda(lambda sequence: sequence[:, 0], name=name),
+}
+# Where a layer keeps a parameter: in these variables, one after the other.
+PLACES: dict[str, dict[str, tuple[str, ...]]] = {
+    "conv2d": {"weight": ("kernel",)},
+    "dense": {"weight": ("kernel",)},
+    "batch_norm": {
+        "weight": ("gamma",),
+        "bias": ("beta",),
+        "mean": ("moving_mean",),
+        "variance": ("moving_variance",),
+    },
+    "layer_norm": {"weight": ("gamma",), "bias": ("beta",)},
+    "class_token": {"weight": ("token",)},
+    "position_embedding": {"weight": ("table",)},
+    "lstm": {
+        "input_weight": ("cell.kernel",),
+        "hidden_weight": ("cell.recurrent_kernel",),
+        "bias": ("cell.bias",),
+    },
+    "self_attention": {
+        "in_weight": ("query_dense.kernel", "key_dense.kernel", "value_dense.kernel"),
+        "in_bias": ("query_dense.bias", "key_dense.bias", "value_dense.bias"),
+        "out_weight": ("output_dense.kernel",),
+        "out_bias": ("output_dense.bias",),
+    },
+}
+
+
+def variables(name: str, made: dict[str, Any], kinds: dict[str, str]) -> list[Any]:
+    """Those that hold a parameter or a statistic, by its canonical name."""
+    layer, role = name.split(".")
+    places = PLACES[kinds[layer]].get(role, (role,))
+    return [attrgetter(place)(made[layer]) for place in places]

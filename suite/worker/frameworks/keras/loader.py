@@ -1,0 +1,20 @@
+"""Photographs by tf.data, with which Keras's guides read files whatever the backend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from ...data import Photographs
+from ...protocol import Trial
+from ..tensorflow import loader as tensorflow_loader
+
+
+def batches(trial: Trial, photographs: Photographs) -> Iterator[tuple[Any, Any]]:
+    if trial.variant == "tensorflow":
+        return tensorflow_loader.batches(trial, photographs)
+    tf.config.set_visible_devices([], "GPU")  # it would take the backend's memory there
+    read = tensorflow_loader.batches(trial, photographs)
+    return ((inputs.numpy(), labels.numpy()) for inputs, labels in read)

@@ -1,0 +1,52 @@
+"""What Keras leaves to its user where JAX is its backend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+
+from ...protocol import Array
+from ..jax import device as jax_device
+
+STATE = (
+    "trainable_variables",
+    "non_trainable_variables",
+    "optimizer_variables",
+    "metrics_variables",
+)
+
+
+prepare, describe, memory = jax_device.prepare, jax_device.describe, jax_device.memory
+
+
+def put(inputs: Array, labels: Array) -> Any:
+    return jax.device_put((inputs, labels))
+
+
+class Trainer:
+    """Runs a compiled model's training function, as `fit` does: the state is taken out of the
+    model's variables once, and goes from step to step until someone wants to see it in the model.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._state: Any = None
+
+    def step(self, batch: Any) -> dict[str, Any]:
+        if self._state is None:
+            wanted = dict.fromkeys(STATE, True)
+            self._state = self._model._get_jax_state(**wanted, purge_model_variables=True)
+        logs, self._state = self._model.train_function(self._state, iter((batch,)))
+        return logs
+
+    def settle(self) -> None:
+        """Put the state back into the model's variables."""
+        if self._state is not None:
+            self._model._jax_state = dict(zip(STATE, self._state))
+            self._model._jax_state_synced = False
+            self._model.jax_state_sync()
+            self._model._jax_state = self._state = None
+
+    def synchronize(self) -> None:
+        jax.block_until_ready(self._state)

@@ -1,0 +1,214 @@
+"""Keras: a functional model, compiled and trained by the step that its `fit` runs, on any backend.
+
+The model is made in `layers.py`; the differences between the backends are in
+`on_<variant>.py`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import Any
+
+import numpy as np
+
+from ...layouts import to_canonical, to_channels_last
+from ...protocol import Array, State, Trial, Weights
+from .. import VARIANT
+
+BACKEND = os.environ.get(VARIANT, "tensorflow")
+# Keras takes its backend once and for all when it is imported.
+os.environ["KERAS_BACKEND"] = {"pytorch": "torch"}.get(BACKEND, BACKEND)
+
+import keras  # noqa: E402
+from keras import ops  # noqa: E402
+
+from . import layers as keras_layers  # noqa: E402
+
+backend = importlib.import_module(f".on_{BACKEND}", __package__)
+
+# Where the optimisers keep their slots.
+SLOTS = {
+    "sgd": {},
+    "momentum": {"velocity": "momentums"},
+    "adam": {"first_moment": "_momentums", "second_moment": "_velocities"},
+    "rmsprop": {"second_moment": "_velocities"},
+}
+# Keras's own default on every backend; PyTorch then computes in its channels-last memory. Which
+# is faster there goes by the model: on two cores of a CPU LeNet was, a deeper one was not.
+LAYOUT = "NHWC"
+
+
+def version() -> str:
+    return str(keras.__version__)
+
+
+device = backend.describe
+memory = backend.memory
+
+
+class Session:
+    def __init__(self, trial: Trial, weights: Weights) -> None:
+        backend.prepare(trial)
+        keras.config.set_floatx(trial.precision)
+        self._trial = trial
+        self._model, made = keras_layers.make(trial)
+        kinds = {layer["name"]: layer["kind"] for layer in trial.leaves()}
+        self._variables = {name: keras_layers.variables(name, made, kinds) for name in weights}
+        names = [each["name"] for each in trial.statistics]
+        self._statistics = {name: keras_layers.variables(name, made, kinds)[0] for name in names}
+        self._shapes: dict[str, tuple[int, ...]] = {}  # of a parameter's parts, were they matrices
+        self._load(to_channels_last(trial, weights))
+        # compile's other settings are Keras's defaults: jit_compile="auto" takes XLA with JAX and
+        # with TensorFlow on a GPU (unless there is an LSTM), and nothing that compiles elsewhere.
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        self._model.compile(_optimizer(trial), loss)
+        self._model._loss_tracker = StepLoss(name="loss")  # in the place of a plain Mean
+        self._trainer = _trainer(self._model)
+        self._probe: Any = None
+
+    def put(self, inputs: Any, labels: Any) -> Any:
+        return backend.put(inputs, labels)
+
+    def train_step(self, batch: Any) -> Any:
+        # The function that `fit` calls for each batch. What `fit` does besides is left out:
+        # its callbacks and its progress bar, for which it would read the loss.
+        return self._trainer.step(batch)["loss"]
+
+    def synchronize(self) -> None:
+        self._trainer.synchronize()
+
+    def read(self, loss: Any) -> float:
+        return float(loss)
+
+    def logits(self, inputs: Array) -> Array:
+        self._trainer.settle()
+        return np.asarray(self._model.predict_on_batch(inputs))
+
+    def gradients(self, inputs: Array, labels: Array) -> tuple[Array, Weights]:
+        """By a training step that puts each gradient where the weight was; then all goes back."""
+        self._trainer.settle()
+        before = [np.array(variable) for variable in self._model.variables]
+        if self._probe is None:
+            probe = Probe(self._model.inputs, self._model.outputs)
+            probe.compile(IntoWeights(), self._model.loss)
+            self._probe = _trainer(probe)
+        logits = self._probe.step(self.put(inputs, labels))["logits"]
+        self._probe.settle()
+        gradients = self._canonical()
+        for variable, values in zip(self._model.variables, before):
+            variable.assign(values)
+        return ops.convert_to_numpy(logits), gradients
+
+    def weights(self) -> Weights:
+        return self._canonical()
+
+    def statistics(self) -> Weights:
+        self._trainer.settle()
+        return {name: np.array(variable) for name, variable in self._statistics.items()}
+
+    def optimizer_state(self) -> dict[str, Weights]:
+        self._trainer.settle()
+        how, optimizer = self._trial.optimizer, self._model.optimizer
+        places = [variable.path for variable in optimizer._trainable_variables]
+        found = {}
+        for slot, own in SLOTS[how["name"]].items():
+            values = dict(zip(places, getattr(optimizer, own)))
+            found[slot] = self._canonical(values)
+        # Keras's velocity has the learning rate in it, and points to where the weight goes.
+        if "velocity" in found:
+            found["velocity"] = {n: v / -how["learning_rate"] for n, v in found["velocity"].items()}
+        return found
+
+    def step_count(self) -> int:
+        self._trainer.settle()
+        return int(np.array(self._model.optimizer.iterations))
+
+    def restore(self, state: State) -> None:
+        raise NotImplementedError("Keras is no reference")
+
+    def _load(self, weights: Weights) -> None:
+        for name, values in weights.items():
+            variables = self._variables[name]
+            parts = np.split(values, len(variables), axis=-1)
+            self._shapes[name] = parts[0].shape
+            for variable, part in zip(variables, parts):
+                variable.assign(part.reshape(variable.shape))
+
+    def _canonical(self, slots: dict[str, Any] | None = None) -> Weights:
+        """The parameters, or with `slots` what is kept there by the path of each variable."""
+        self._trainer.settle()
+        named = {}
+        for name, variables in self._variables.items():
+            kept = [slots[each.path] for each in variables] if slots else variables
+            parts = [np.array(variable).reshape(self._shapes[name]) for variable in kept]
+            named[name] = np.concatenate(parts, axis=-1)
+        return to_canonical(self._trial, named)
+
+
+def _trainer(model: Any) -> Any:
+    """What runs the model's training function, made ready as the beginning of `fit` does."""
+    model.optimizer.build(model.trainable_variables)
+    model.make_train_function()
+    return backend.Trainer(model)
+
+
+class StepLoss(keras.metrics.Mean):
+    """The loss of the last step, where `fit` shows the mean of those since the epoch began."""
+
+    def update_state(self, values: Any, sample_weight: Any = None) -> None:
+        self.reset_state()
+        super().update_state(values, sample_weight)
+
+
+class Probe(keras.Model):
+    """The same layers; its training step gives the logits."""
+
+    def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+        return {"logits": y_pred}
+
+
+class IntoWeights(keras.optimizers.Optimizer):
+    def __init__(self) -> None:
+        super().__init__(learning_rate=1.0)
+
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+        self.assign(variable, gradient)
+
+
+def _optimizer(trial: Trial) -> Any:
+    how = trial.optimizer
+    name, rate = how["name"], how["learning_rate"]
+    if name == "sgd":
+        return keras.optimizers.SGD(rate)
+    if name == "momentum":
+        return keras.optimizers.SGD(rate, momentum=how["momentum"])
+    if name == "adam":
+        return _adam()(rate, how["beta1"], how["beta2"], how["epsilon"])
+    if name == "rmsprop":
+        return keras.optimizers.RMSprop(rate, rho=how["decay"], epsilon=how["epsilon"])
+    raise NotImplementedError(f"Keras module has no optimizer {name!r}")
+
+
+def _adam() -> Any:
+    """A subclass of what Keras makes on this backend (on PyTorch it updates all variables at once,
+    which a subclass of keras.optimizers.Adam would not).
+    """
+
+    class Adam(type(keras.optimizers.Adam())):  # type: ignore[misc]
+        """Kingma and Ba's first algorithm.
+
+        Keras's own adds epsilon before it corrects the second moment's bias; so it is given an
+        epsilon that this correction makes right.
+        """
+
+        epsilon: Any
+
+        def apply(self, grads: Any, trainable_variables: Any = None) -> None:
+            epsilon = self.epsilon
+            step = ops.cast(self.iterations + 1, keras.config.floatx())
+            self.epsilon = epsilon * ops.sqrt(1 - ops.power(self.beta_2, step))
+            super().apply(grads, trainable_variables)
+            self.epsilon = epsilon
+
+    return Adam

@@ -1,0 +1,196 @@
+"""MXNet: Gluon, hybridized with static memory and shapes, oneDNN underneath."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import mxnet as mx
+import numpy as np
+from mxnet import autograd, gluon
+from mxnet.base import _LIB
+
+from ...protocol import Array, State, Trial, Weights
+from .layers import gluon_name, series
+
+T = TypeVar("T")
+
+LAYOUT = "NCHW"
+# The slots in an optimiser's state, in their order there.
+SLOTS = {
+    "sgd": (),
+    "momentum": ("velocity",),
+    "adam": ("first_moment", "second_moment"),
+    "rmsprop": ("second_moment",),
+}
+# MXNet has no other numeric policy than what it reads from these.
+POLICY = (
+    "NVIDIA_TF32_OVERRIDE",
+    "MXNET_CUDA_ALLOW_TENSOR_CORE",
+    "MXNET_CUDNN_AUTOTUNE_DEFAULT",
+    "MXNET_ENGINE_TYPE",
+    "OMP_NUM_THREADS",
+)
+
+
+def version() -> str:
+    return str(mx.__version__)
+
+
+def device(trial: Trial) -> dict[str, Any]:
+    # MXNet's library, opened by itself, knows its OpenMP's functions too.
+    return {
+        "name": trial.device,
+        "threads": int(_LIB.omp_get_max_threads()),
+        "kind": None,
+        "tf32": trial.device != "cpu" and os.environ.get("NVIDIA_TF32_OVERRIDE") != "0",
+        "preallocates": False,
+        "policy": {name: os.environ.get(name) for name in POLICY},
+    }
+
+
+def memory(trial: Trial) -> dict[str, Any]:
+    """What of the whole device is taken at the end: MXNet tells no peak, nor its own share."""
+    if trial.device == "cpu":
+        return {}
+    free, total = mx.context.gpu_memory_info()
+    return {"device_reserved_bytes": total - free}
+
+
+class Session:
+    def __init__(self, trial: Trial, weights: Weights) -> None:
+        self._trial = trial
+        self._context = mx.cpu() if trial.device == "cpu" else mx.gpu()
+        self._model = series(trial.layers)
+        self._model.cast(trial.precision)
+        self._model.initialize(ctx=self._context)
+        known = self._model.collect_params()
+        kinds = {layer["name"]: layer["kind"] for layer in trial.leaves()}
+        self._parameters = {name: known[gluon_name(name, kinds)] for name in weights}
+        self._statistics = {
+            each["name"]: known[gluon_name(each["name"], kinds)] for each in trial.statistics
+        }
+        _apart(lambda: self._load(weights))
+        self._model.hybridize(static_alloc=True, static_shape=True)
+        self._loss = gluon.loss.SoftmaxCrossEntropyLoss()
+        self._loss.hybridize(static_alloc=True, static_shape=True)
+        # One device needs no key-value store: without it the update runs where the gradients lie.
+        self._trainer = gluon.Trainer(known, _optimizer(trial), kvstore=None)
+
+    def put(self, inputs: Any, labels: Any) -> tuple[Any, Any]:
+        return self._input(inputs), self._input(labels)
+
+    def train_step(self, batch: tuple[Any, Any]) -> Any:
+        losses, _ = self._forward_backward(*batch)
+        self._trainer.step(self._trial.batch_size)
+        return losses
+
+    def synchronize(self) -> None:
+        mx.nd.waitall()
+
+    def read(self, loss: Any) -> float:
+        return float(loss.mean().asscalar())
+
+    def logits(self, inputs: Array) -> Array:
+        logits: Array = self._model(self._input(inputs)).asnumpy()
+        return logits
+
+    def gradients(self, inputs: Array, labels: Array) -> tuple[Array, Weights]:
+        before = {name: each.data().copy() for name, each in self._statistics.items()}
+        _, logits = self._forward_backward(*self.put(inputs, labels))
+        for name, each in self._statistics.items():
+            each.set_data(before[name])
+        # Gluon's backward sums over the batch; its trainer divides by the batch size.
+        named = self._parameters.items()
+        return logits.asnumpy(), {n: each.grad().asnumpy() / len(labels) for n, each in named}
+
+    def weights(self) -> Weights:
+        named = self._parameters.items()
+        return _apart(lambda: {name: each.data().asnumpy() for name, each in named})
+
+    def statistics(self) -> Weights:
+        return {name: each.data().asnumpy() for name, each in self._statistics.items()}
+
+    def optimizer_state(self) -> dict[str, Weights]:
+        states = self._trainer._updaters[0].states
+        places = {parameter.name: index for index, parameter in enumerate(self._trainer._params)}
+        found: dict[str, Weights] = {}
+        for name, parameter in self._parameters.items():
+            state = states[places[parameter.name]]
+            parts = state if isinstance(state, tuple) else (state,)
+            for slot, part in zip(SLOTS[self._trial.optimizer["name"]], parts):
+                found.setdefault(slot, {})[name] = part.asnumpy()
+        # MXNet's velocity has the learning rate in it, and points to where the weight goes.
+        rate = self._trial.optimizer["learning_rate"]
+        for values in found.get("velocity", {}).values():
+            values /= -rate
+        return found
+
+    def step_count(self) -> int:
+        return int(self._trainer.optimizer.num_update)
+
+    def restore(self, state: State) -> None:
+        raise NotImplementedError("MXNet is no reference")
+
+    def _load(self, weights: Weights) -> None:
+        for name, values in weights.items():
+            self._parameters[name].set_data(mx.nd.array(values, dtype=self._trial.precision))
+
+    def _input(self, values: Any) -> Any:
+        if isinstance(values, np.ndarray):  # else the loader's own
+            values = mx.nd.from_numpy(values)  # takes it over as it is; nd.array would copy it
+        return values.as_in_context(self._context)
+
+    def _forward_backward(self, inputs: Any, targets: Any) -> tuple[Any, Any]:
+        with autograd.record():
+            logits = self._model(inputs)
+            losses = self._loss(logits, targets)
+        losses.backward()
+        return losses, logits
+
+
+def _apart(copy: Callable[[], T]) -> T:
+    """Do a large copy in a thread that then ends.
+
+    It makes OpenMP threads for the thread that asks for it. If that lived on, there would be more
+    of them than cores, and libgomp would let those that compute sleep at each operator's end
+    instead of waiting for the next: on two cores a step of LeNet took half as long again.
+    """
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        return pool.submit(copy).result()
+
+
+def _optimizer(trial: Trial) -> mx.optimizer.Optimizer:
+    how = trial.optimizer
+    name, rate = how["name"], how["learning_rate"]
+    if name == "sgd":
+        return mx.optimizer.SGD(learning_rate=rate)
+    if name == "momentum":
+        return mx.optimizer.SGD(learning_rate=rate, momentum=how["momentum"])
+    if name == "adam":
+        # As the kernel rounds them, lest the bias correction, done in Python, be of other numbers.
+        betas = {key: float(np.float32(how[key])) for key in ("beta1", "beta2")}
+        return Adam(learning_rate=rate, **betas, epsilon=how["epsilon"])
+    if name == "rmsprop":
+        return mx.optimizer.RMSProp(rate, gamma1=how["decay"], epsilon=how["epsilon"])
+    raise NotImplementedError(f"MXNet module has no optimizer {name!r}")
+
+
+class Adam(mx.optimizer.Adam):
+    """Kingma and Ba's first algorithm.
+
+    MXNet's own adds epsilon before it corrects the second moment's bias; so it is given an
+    epsilon that this correction makes right.
+    """
+
+    def __init__(self, *, epsilon: float, **numbers: float) -> None:
+        super().__init__(epsilon=epsilon, **numbers)
+        self._epsilon = epsilon
+
+    def update(self, index: int, weight: Any, grad: Any, state: Any) -> None:
+        step = self._index_update_count.get(index, self.begin_num_update) + 1
+        self.epsilon = self._epsilon * math.sqrt(1 - self.beta2**step)
+        super().update(index, weight, grad, state)

@@ -1,0 +1,47 @@
+"""PyTorch on a device, under a trial's conditions: for its own module and Keras's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ...protocol import Trial
+
+
+def prepare(trial: Trial) -> None:
+    if trial.threads is not None:
+        torch.set_num_threads(trial.threads)
+    if trial.tf32 is not None:
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = trial.tf32
+    torch.backends.cudnn.benchmark = trial.settings.get("cudnn_benchmark", False)
+
+
+def describe(trial: Trial) -> dict[str, Any]:
+    kind = None if trial.device == "cpu" else torch.cuda.get_device_name(trial.device)
+    cuda, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    return {
+        "name": trial.device,
+        "threads": torch.get_num_threads(),
+        "kind": kind,
+        "tf32": trial.device != "cpu" and (cuda.allow_tf32 or cudnn.allow_tf32),
+        "preallocates": False,
+        "policy": {
+            "float32_matmul_precision": torch.get_float32_matmul_precision(),
+            "cuda.matmul.allow_tf32": cuda.allow_tf32,
+            "cudnn.allow_tf32": cudnn.allow_tf32,
+            "cudnn.benchmark": cudnn.benchmark,
+            "cudnn.deterministic": cudnn.deterministic,
+            "default_dtype": str(torch.get_default_dtype()),
+        },
+    }
+
+
+def memory(trial: Trial) -> dict[str, Any]:
+    """Peaks of the caching allocator: what tensors took, and what it held for them."""
+    if trial.device == "cpu":
+        return {}
+    return {
+        "device_peak_bytes": torch.cuda.max_memory_allocated(trial.device),
+        "device_reserved_bytes": torch.cuda.max_memory_reserved(trial.device),
+    }

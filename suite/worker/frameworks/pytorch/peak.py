@@ -1,0 +1,33 @@
+"""PyTorch's matrix products and copies, for the device's limit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+
+from ...protocol import Trial
+from . import device as pytorch_device
+
+
+def operations(
+    trial: Trial, precisions: Sequence[str], size: int, values: int
+) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Each by name: products of matrices (size, size), a copy of so many float32 values."""
+    pytorch_device.prepare(trial)
+    for name in precisions:
+        dtype = torch.bfloat16 if name == "bfloat16" else torch.float32
+        a, b = (torch.rand(size, size, device=trial.device).to(dtype) for _ in range(2))
+        c = torch.empty_like(a)
+        torch.backends.cuda.matmul.allow_tf32 = name == "tf32"
+        yield f"matmul_{name}", partial(torch.mm, a, b, out=c)
+    source = torch.rand(values, device=trial.device)
+    target = torch.empty_like(source)
+    yield "copy", lambda: target.copy_(source)
+
+
+def synchronize() -> None:
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()

@@ -1,0 +1,182 @@
+"""PyTorch: eager, in its default or in channels-last memory, and compiled in the latter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import nn
+
+from ...protocol import Array, State, Trial, Weights
+from . import device as pytorch_device
+from .layers import BatchNorm, parameter_of, series
+
+LAYOUT = "NCHW"
+# The names by which the optimisers keep their slots.
+SLOTS = {
+    "sgd": {},
+    "momentum": {"velocity": "momentum_buffer"},
+    "adam": {"first_moment": "exp_avg", "second_moment": "exp_avg_sq"},
+    "rmsprop": {"second_moment": "square"},
+}
+SETTINGS = ("cudnn_benchmark",)
+
+
+def version() -> str:
+    return torch.__version__
+
+
+device = pytorch_device.describe
+memory = pytorch_device.memory
+
+
+class Session:
+    def __init__(self, trial: Trial, weights: Weights) -> None:
+        pytorch_device.prepare(trial)
+        torch.set_default_dtype(getattr(torch, trial.precision))
+        self._device = torch.device(trial.device)
+        modules: dict[str, nn.Module] = {}
+        self._model = series(trial.layers, trial.batch_size, modules)
+        of_images = len(trial.architecture["input_shape"]) == 3
+        # Compiled too: the compiler turns images so anyway, and where it had to, torch 2.13 gave
+        # zero gradients behind max-pools (pytorch/pytorch#185509, docs/parity.md).
+        channels_last = trial.variant != "eager" and of_images
+        self._memory = torch.channels_last if channels_last else torch.contiguous_format
+        self._model.to(self._device, memory_format=self._memory)
+        self._norms = {name: m for name, m in modules.items() if isinstance(m, BatchNorm)}
+        self._parameters = {name: parameter_of(modules, name) for name in weights}
+        with torch.no_grad():
+            for name, values in weights.items():
+                self._parameters[name].copy_(torch.from_numpy(values))
+        self._optimizer = _optimizer(trial, self._parameters.values())
+        self._slots = SLOTS[trial.optimizer["name"]]
+        # Only Adam counts its steps; this is called after each step that was really done.
+        self._steps = 0
+        self._optimizer.register_step_post_hook(self._count)
+        self._seed = trial.seed
+        self._loss = nn.CrossEntropyLoss()
+        self._run = torch.compile(self._model) if trial.variant == "compiled" else self._model
+
+    def put(self, inputs: Any, labels: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        return self._input(inputs), torch.as_tensor(labels).to(self._device).long()
+
+    def train_step(self, batch: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        self._optimizer.zero_grad(set_to_none=True)
+        loss: torch.Tensor = self._loss(self._run(batch[0]), batch[1])
+        loss.backward()
+        self._optimizer.step()
+        return loss.detach()
+
+    def synchronize(self) -> None:
+        """Wait for the device; on the CPU every step is done when it returns."""
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+
+    def read(self, loss: torch.Tensor) -> float:
+        return loss.item()
+
+    def logits(self, inputs: Array) -> Array:
+        self._model.eval()
+        with torch.inference_mode():
+            logits = self._run(self._input(inputs))
+        self._model.train()
+        return _numpy(logits)
+
+    def gradients(self, inputs: Array, labels: Array) -> tuple[Array, Weights]:
+        before = [buffer.clone() for buffer in self._model.buffers()]
+        self._optimizer.zero_grad(set_to_none=True)
+        images, targets = self.put(inputs, labels)
+        logits = self._run(images)
+        self._loss(logits, targets).backward()
+        for buffer, values in zip(self._model.buffers(), before):
+            buffer.copy_(values)
+        return _numpy(logits), {name: _numpy(p.grad) for name, p in self._parameters.items()}
+
+    def weights(self) -> Weights:
+        return {name: _numpy(p) for name, p in self._parameters.items()}
+
+    def statistics(self) -> Weights:
+        found = {}
+        for name, norm in self._norms.items():
+            found[f"{name}.mean"] = _numpy(norm.running_mean)
+            found[f"{name}.variance"] = _numpy(norm.biased_variance())
+        return found
+
+    def optimizer_state(self) -> dict[str, Weights]:
+        state, named = self._optimizer.state, self._parameters.items()
+        return {
+            slot: {name: _numpy(state[parameter][own]) for name, parameter in named}
+            for slot, own in self._slots.items()
+        }
+
+    def step_count(self) -> int:
+        state: dict[str, Any] = next(iter(self._optimizer.state.values()), {})
+        return int(state.get("step", self._steps))
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def restore(self, state: State) -> None:
+        for name, values in state.weights.items():
+            self._parameters[name].copy_(torch.from_numpy(values))
+        for name, norm in self._norms.items():
+            moments = (state.statistics[f"{name}.{each}"] for each in ("mean", "variance"))
+            norm.restore(*map(torch.from_numpy, moments))
+        for name, parameter in self._parameters.items():
+            own = self._optimizer.state[parameter]
+            for slot, key in self._slots.items():
+                values = torch.from_numpy(state.optimizer[slot][name])
+                own[key] = torch.empty_like(parameter).copy_(values)
+            if "first_moment" in self._slots:
+                own["step"] = torch.tensor(float(state.steps))
+        torch.manual_seed(self._seed)
+        self._seed += 1  # other dropout masks after the next `restore`
+
+    def _count(self, optimizer: Any, *arguments: Any) -> None:
+        self._steps += 1
+
+    def _input(self, inputs: Any) -> torch.Tensor:
+        return torch.as_tensor(inputs).to(self._device).contiguous(memory_format=self._memory)
+
+
+def _numpy(tensor: torch.Tensor) -> Array:
+    """A copy, in the trial's precision."""
+    values: Array = tensor.detach().cpu().to(torch.get_default_dtype()).numpy().copy()
+    return values
+
+
+def _optimizer(trial: Trial, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+    how = trial.optimizer
+    name, rate = how["name"], how["learning_rate"]
+    if name == "sgd":
+        return torch.optim.SGD(parameters, lr=rate)
+    if name == "momentum":
+        return torch.optim.SGD(parameters, lr=rate, momentum=how["momentum"])
+    if name == "adam":
+        betas = how["beta1"], how["beta2"]
+        return torch.optim.Adam(parameters, lr=rate, betas=betas, eps=how["epsilon"])
+    if name == "rmsprop":
+        return RMSprop(parameters, rate, how["decay"], how["epsilon"])
+    raise NotImplementedError(f"PyTorch module has no optimizer {name!r}")
+
+
+class RMSprop(torch.optim.Optimizer):
+    """With epsilon inside the square root; torch.optim.RMSprop has it outside."""
+
+    def __init__(
+        self, parameters: Iterable[nn.Parameter], rate: float, decay: float, epsilon: float
+    ) -> None:
+        super().__init__(parameters, {"rate": rate, "decay": decay, "epsilon": epsilon})
+        for parameter in self.param_groups[0]["params"]:
+            self.state[parameter]["square"] = torch.zeros_like(parameter)
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def step(self) -> None:
+        group = self.param_groups[0]
+        parameters, decay = group["params"], group["decay"]
+        gradients = [parameter.grad for parameter in parameters]
+        squares = [self.state[parameter]["square"] for parameter in parameters]
+        torch._foreach_mul_(squares, decay)
+        torch._foreach_addcmul_(squares, gradients, gradients, 1 - decay)
+        roots = torch._foreach_add(squares, group["epsilon"])
+        torch._foreach_sqrt_(roots)
+        torch._foreach_addcdiv_(parameters, gradients, roots, -group["rate"])

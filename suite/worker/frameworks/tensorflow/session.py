@@ -1,0 +1,165 @@
+"""TensorFlow without Keras: tf.function with oneDNN, and the same compiled by XLA."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from ...layouts import to_canonical, to_channels_last
+from ...protocol import Array, State, Trial, Weights
+from . import device as tensorflow_device
+from .layers import Pass, series
+
+LAYOUT = "NHWC"
+
+
+def version() -> str:
+    return str(tf.__version__)
+
+
+device = tensorflow_device.describe
+memory = tensorflow_device.memory
+
+
+class Session:
+    def __init__(self, trial: Trial, weights: Weights) -> None:
+        tensorflow_device.prepare(trial)
+        self._trial = trial
+        self._variables = {
+            name: tf.Variable(values, dtype=trial.precision, name=name)
+            for name, values in to_channels_last(trial, weights).items()
+        }
+        self._statistics = {each["name"]: _statistic(each, trial) for each in trial.statistics}
+        known = {**self._variables, **self._statistics}
+        self._model = series(trial.layers, known, trial.batch_size)
+        self._optimizer = Optimizer(trial, list(self._variables.values()))
+        compiled = tf.function(jit_compile=trial.variant == "xla", reduce_retracing=False)
+        self._train_step = compiled(self._step)
+        self._logits = compiled(lambda inputs: self._model(inputs, Pass(training=False)))
+        self._gradients = compiled(lambda x, y: self._backward(x, y, Pass(training=True))[1:])
+
+    def put(self, inputs: Any, labels: Any) -> tuple[Any, Any]:
+        return tf.constant(inputs), tf.constant(labels)
+
+    def train_step(self, batch: tuple[Any, Any]) -> Any:
+        return self._train_step(*batch)
+
+    def synchronize(self) -> None:
+        """Wait for the device; on the CPU every step is done when it returns."""
+        tf.test.experimental.sync_devices()
+
+    def read(self, loss: Any) -> float:
+        return float(loss)
+
+    def logits(self, inputs: Array) -> Array:
+        logits: Array = self._logits(tf.constant(inputs)).numpy()
+        return logits
+
+    def gradients(self, inputs: Array, labels: Array) -> tuple[Array, Weights]:
+        logits, gradients = self._gradients(*self.put(inputs, labels))
+        named = {name: g.numpy() for name, g in zip(self._variables, gradients)}
+        return logits.numpy(), to_canonical(self._trial, named)
+
+    def weights(self) -> Weights:
+        return to_canonical(self._trial, {name: v.numpy() for name, v in self._variables.items()})
+
+    def statistics(self) -> Weights:
+        return {name: variable.numpy() for name, variable in self._statistics.items()}
+
+    def optimizer_state(self) -> dict[str, Weights]:
+        return {
+            name: to_canonical(self._trial, dict(zip(self._variables, values)))
+            for name, values in self._optimizer.state().items()
+        }
+
+    def step_count(self) -> int:
+        return int(self._optimizer.steps)
+
+    def restore(self, state: State) -> None:
+        raise NotImplementedError("TensorFlow is no reference")
+
+    def _backward(self, inputs: Any, labels: Any, through: Pass) -> tuple[Any, Any, list[Any]]:
+        with tf.GradientTape() as tape:
+            logits = self._model(inputs, through)
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+            loss = tf.reduce_mean(losses)
+        return loss, logits, tape.gradient(loss, list(self._variables.values()))
+
+    def _step(self, inputs: Any, labels: Any) -> Any:
+        through = Pass(training=True)
+        loss, _, gradients = self._backward(inputs, labels, through)
+        self._optimizer.apply(gradients)
+        for variable, change in through.updates:
+            variable.assign_add(change)
+        return loss
+
+
+def _statistic(named: dict[str, Any], trial: Trial) -> Any:
+    initial = tf.ones if named["name"].endswith(".variance") else tf.zeros
+    return tf.Variable(initial(named["shape"], trial.precision), trainable=False)
+
+
+# The protocol's names for the slots.
+SLOTS = {"accum": "velocity", "m": "first_moment", "v": "second_moment", "ms": "second_moment"}
+# The fused kernels under TensorFlow's own optimizers; the slots and numbers that each takes.
+KERNELS: dict[str, tuple[Any, tuple[str, ...], dict[str, str]]] = {
+    "sgd": (tf.raw_ops.ResourceApplyGradientDescent, (), {"alpha": "learning_rate"}),
+    "momentum": (
+        tf.raw_ops.ResourceApplyMomentum,
+        ("accum",),
+        {"lr": "learning_rate", "momentum": "momentum"},
+    ),
+    "adam": (
+        tf.raw_ops.ResourceApplyAdam,
+        ("m", "v"),
+        {"lr": "learning_rate", "beta1": "beta1", "beta2": "beta2"},
+    ),
+    "rmsprop": (
+        tf.raw_ops.ResourceApplyRMSProp,
+        ("ms", "mom"),
+        {"lr": "learning_rate", "rho": "decay", "epsilon": "epsilon"},
+    ),
+}
+
+
+class Optimizer:
+    def __init__(self, trial: Trial, variables: list[Any]) -> None:
+        how, dtype = trial.optimizer, trial.precision
+        self._name = how["name"]
+        if self._name not in KERNELS:
+            raise NotImplementedError(f"TensorFlow module has no optimizer {self._name!r}")
+        self._kernel, slots, numbers = KERNELS[self._name]
+        self._variables = variables
+        self._slots = [{s: tf.Variable(tf.zeros_like(v)) for s in slots} for v in variables]
+        self._numbers = {key: tf.constant(how[number], dtype) for key, number in numbers.items()}
+        self._gradient = "delta" if self._name == "sgd" else "grad"
+        # Counted in the graph, by the function that updates the variables.
+        self.steps = tf.Variable(0, dtype=tf.int64, trainable=False)
+        if self._name == "rmsprop":
+            self._numbers["momentum"] = tf.constant(0, dtype)
+        if self._name == "adam":
+            self._epsilon = tf.constant(how["epsilon"], dtype)
+            # beta to the power of the step's number
+            self._powers = {key: tf.Variable(self._numbers[key]) for key in ("beta1", "beta2")}
+
+    def state(self) -> dict[str, list[Array]]:
+        """Each slot by the protocol's name: its value for each variable, in their order."""
+        names = [name for name in KERNELS[self._name][1] if name in SLOTS]
+        return {SLOTS[name]: [each[name].numpy() for each in self._slots] for name in names}
+
+    def apply(self, gradients: list[Any]) -> None:
+        self.steps.assign_add(1)
+        numbers = {**self._numbers, **(self._adam_numbers() if self._name == "adam" else {})}
+        for variable, slots, gradient in zip(self._variables, self._slots, gradients):
+            handles = {name: slot.handle for name, slot in slots.items()}
+            self._kernel(var=variable.handle, **handles, **numbers, **{self._gradient: gradient})
+        if self._name == "adam":
+            for key, power in self._powers.items():
+                power.assign(power * self._numbers[key])
+
+    def _adam_numbers(self) -> dict[str, Any]:
+        # The kernel adds epsilon before it corrects the second moment's bias; an epsilon that this
+        # correction makes right gives Kingma and Ba's first algorithm.
+        powers = {f"{key}_power": power for key, power in self._powers.items()}
+        return {**powers, "epsilon": self._epsilon * tf.sqrt(1 - self._powers["beta2"])}

@@ -1,0 +1,170 @@
+"""The main job in containers, as a user meets it: the real engine, images and frameworks."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from suite.engines.docker.client import Daemon
+from suite.manifests.files import names
+from tests.cli.test_cli import DLSUITE, dlsuite, refused, short_suite
+
+pytestmark = pytest.mark.docker
+CONTAINERS = {"DLSUITE_ENGINE": "docker"}
+
+
+@pytest.fixture(scope="module")
+def quick_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One short run of each framework, in turns; else what `make bench` does in containers."""
+    folder = tmp_path_factory.mktemp("quick-docker")
+    short = short_suite(folder)
+    reply = dlsuite("run", short, "--repeats", "1", "--turns", folder=folder, **CONTAINERS)
+    assert reply.returncode == 0, reply.stderr
+    return folder
+
+
+def test_the_quick_suite_proves_and_measures_every_framework_in_its_image(quick_run: Path) -> None:
+    records = [
+        json.loads(path.read_text()) for path in (quick_run / "results/latest").glob("*.json")
+    ]
+    assert {each["framework"] for each in records} == {"pytorch", "tensorflow", "jax", "mxnet"}
+    for record in records:
+        assert (record["status"], record["engine"]) == ("ok", "docker")
+        assert record["parity"]["proven"] and record["image_id"].startswith("sha256:")
+        assert record["environment"]["limits"]["pids"] == 4096
+        assert record["times"]["engine_s"] > 0
+        assert record["samples_per_s"] > 0 and record["turns"] == 4
+        assert record["times"]["measured_s"] >= 2  # of those in turns each uses its time up
+    assert len({record["image_id"] for record in records}) == 4
+
+
+def test_torch_compile_finds_its_compiler_in_the_image(tmp_path: Path, quick_run: Path) -> None:
+    """In a container like a trial's; `make parity-small` proves the compiled models."""
+    code = "import torch; print(torch.compile(lambda x: 2 * x + 1)(torch.ones(3)).tolist())"
+    reply = dlsuite("shell", "pytorch", "--", "python", "-c", code, folder=tmp_path)
+    assert reply.returncode == 0, reply.stderr
+    assert reply.stdout.strip() == "[3.0, 3.0, 3.0]"
+
+
+def test_a_killed_orchestrator_is_resumed_and_its_container_adopted(
+    tmp_path: Path, quick_run: Path
+) -> None:
+    """Killed in its first run, whose worker goes on alone; nothing is done twice."""
+    suite = short_suite(tmp_path)
+    with subprocess.Popen(
+        [DLSUITE, "run", suite, "-f", "mxnet", "--repeats", "2", "--engine", "docker"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+    ) as process:
+        latest, end = tmp_path / "results" / "latest", time.monotonic() + 200
+        while not list(latest.glob("logs/*-r0.log")):
+            assert process.poll() is None and time.monotonic() < end
+            time.sleep(0.1)
+        with closing(Daemon()) as daemon:
+            container = next(
+                each
+                for each in daemon.containers({"dlsuite": "trial"})
+                if latest.resolve().name in each.name
+            )
+            while b"started" not in container.output()[0]:
+                time.sleep(0.1)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            state = container.state()
+            assert state is not None and state.status == "running"
+            killed_ns = time.monotonic_ns()
+            assert "1 planned runs" not in dlsuite("report", folder=tmp_path).stdout
+            reply = dlsuite("resume", folder=tmp_path, **CONTAINERS)
+            assert reply.returncode == 0, reply.stderr
+            assert container.state() is None
+    assert len(list(latest.glob("*.json"))) == 2
+    events = next(latest.glob("logs/*-r0.events.jsonl")).read_text().splitlines()
+    assert json.loads(events[0])["monotonic_ns"] < killed_ns
+    clean = dlsuite("clean", folder=tmp_path)
+    assert clean.returncode == 0, clean.stderr
+
+
+def test_clean_removes_what_a_kept_run_left_and_nothing_that_is_owned(
+    tmp_path: Path, quick_run: Path
+) -> None:
+    suite = short_suite(tmp_path)
+    reply = dlsuite(
+        *("run", suite, "-f", "mxnet", "--repeats", "1", "--keep"), folder=tmp_path, **CONTAINERS
+    )
+    assert reply.returncode == 0, reply.stderr
+    name = (tmp_path / "results" / "latest").resolve().name
+    with closing(Daemon()) as daemon:
+
+        def kept() -> list[str]:
+            return [
+                each.name for each in daemon.containers({"dlsuite": "trial"}) if name in each.name
+            ]
+
+        assert len(kept()) == 1
+        reply = dlsuite("clean", folder=tmp_path)
+        assert reply.returncode == 0 and reply.stdout.startswith("removed ")
+        assert kept() == []
+        assert daemon.volumes({"dlsuite": "data"})  # a cache, not a leftover
+
+
+def test_gpus_that_are_not_there_are_refused_before_anything_starts(
+    tmp_path: Path, quick_run: Path
+) -> None:
+    with closing(Daemon()) as daemon:
+        if "nvidia" in daemon.info.get("Runtimes", {}):
+            pytest.skip("this engine has GPUs")
+    refused(
+        5,
+        "GPUs were asked for and the engine has none to give",
+        *("run", "quick", "--gpus", "all"),
+        folder=tmp_path,
+        **CONTAINERS,
+    )
+    assert list((tmp_path / "results").iterdir()) == []
+
+
+def test_a_shell_has_the_data_and_the_worker(tmp_path: Path, quick_run: Path) -> None:
+    code = "import os, suite.worker.frameworks.mxnet as m; print(m.version(), os.listdir('/data'))"
+    reply = dlsuite("shell", "mxnet", "--", "python", "-c", code, folder=tmp_path)
+    assert reply.returncode == 0, reply.stderr
+    assert reply.stdout.startswith("1.9.1") and "train_inputs.npy" in reply.stdout
+    assert dlsuite("shell", "mxnet", "--", "sh", "-c", "exit 3", folder=tmp_path).returncode == 3
+
+
+def test_a_shell_on_a_terminal_is_interactive(tmp_path: Path, quick_run: Path) -> None:
+    master, slave = os.openpty()
+    with subprocess.Popen(
+        [DLSUITE, "shell", "mxnet"], cwd=tmp_path, stdin=slave, stdout=slave, stderr=slave
+    ) as process:
+        os.close(slave)
+        os.write(master, b"test -t 0 && echo a-$((40 + 2))-terminal; exit\n")
+        said = b""
+        while process.poll() is None or b"terminal\r" not in said:
+            try:
+                said += os.read(master, 4096)
+            except OSError:
+                break
+    os.close(master)
+    assert b"a-42-terminal" in said and process.returncode == 0
+
+
+def test_images_can_be_listed_and_verified(tmp_path: Path, quick_run: Path) -> None:
+    listed = dlsuite("images", "list", folder=tmp_path)
+    assert listed.returncode == 0 and listed.stdout.count("MB") >= 4
+    verified = dlsuite("images", "verify", folder=tmp_path)
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    assert verified.stdout.count(": ok") == len(names("framework"))
+
+
+def test_doctor_knows_the_engine_and_the_images(tmp_path: Path, quick_run: Path) -> None:
+    reply = dlsuite("doctor", folder=tmp_path)
+    assert reply.returncode == 0
+    assert "ok      Docker engine" in reply.stdout
+    assert "ok      image dlsuite/mxnet:cpu: current" in reply.stdout

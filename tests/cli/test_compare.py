@@ -1,0 +1,140 @@
+"""`dlsuite compare` on records, its exit codes, and every way to name a side."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from suite.cli import compare
+from suite.errors import ResultsError, Slower, UsageError
+from suite.results.store import RunFolder
+from tests.test_compare import STEADY, slowed
+from tests.test_records import record
+
+Compare = Callable[..., None]
+
+
+def new_run(results: Path, name: str) -> RunFolder:
+    folder = RunFolder(results / name)
+    folder.logs.mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def compare(tmp_path: Path) -> Compare:
+    """`dlsuite compare` in a folder with two runs, `before`, and ten per cent slower `after`."""
+    for run, rates in {"before": STEADY, "after": slowed(0.1)}.items():
+        folder = new_run(tmp_path, run)
+        for framework, variant in (("pytorch", "eager"), ("jax", "jit")):
+            for repeat, rate in enumerate(rates):
+                folder.append(
+                    record(
+                        run_id=run,
+                        framework=framework,
+                        variant=variant,
+                        trial_id=framework,
+                        repeat=repeat,
+                        samples_per_s=rate,
+                    )
+                )
+
+    def call(a: str, b: str, fail_if_slower: str | None = None, as_json: bool = False) -> None:
+        app_compare.compare(a, b, fail_if_slower=fail_if_slower, as_json=as_json, results=tmp_path)
+
+    return call
+
+
+def test_two_runs_row_by_row(compare: Compare, capsys: pytest.CaptureFixture[str]) -> None:
+    compare("before", "after")
+    shown = capsys.readouterr().out
+    assert shown.count("slower\n") + shown.count("slower ") >= 2
+    assert "jax:jit" in shown and "pytorch:eager" in shown
+
+
+def test_what_is_slower_than_allowed_has_its_exit_code(compare: Compare) -> None:
+    with pytest.raises(Slower, match=r"more than 3.0%: .*10.0% slower") as caught:
+        compare("before", "after", "3%")
+    assert caught.value.exit_code == 11
+    compare("before", "after", "12.5%")
+    compare("after", "before", "3%")
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [("pytorch", "jax"), ("after@pytorch", "after@jax:jit"), ("after@pytorch:eager", "jax")],
+)
+def test_two_rows_of_a_run(
+    compare: Compare, capsys: pytest.CaptureFixture[str], a: str, b: str
+) -> None:
+    compare(a, b)  # latest is `after`
+    shown = capsys.readouterr().out
+    assert "pytorch:eager | jax:jit" in shown and "no difference shown" in shown
+
+
+def test_one_row_named_on_one_side_is_meant_on_both(
+    compare: Compare, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compare("before@jax", "after")
+    shown = capsys.readouterr().out
+    assert "jax:jit" in shown and "pytorch" not in shown
+
+
+def test_mistakes_are_refused_in_one_line(compare: Compare, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no run and no framework 'befor'; nearest: 'before'"):
+        compare("befor", "after")
+    with pytest.raises(UsageError, match="'3' is no share"):
+        compare("before", "after", "3")
+    with pytest.raises(ResultsError, match="has no pytorch:compiled; it has jax:jit, pytorch:eag"):
+        compare("before@pytorch:compiled", "after")
+
+
+def test_where_nothing_or_not_all_can_be_compared_it_fails(
+    compare: Compare, tmp_path: Path
+) -> None:
+    other = new_run(tmp_path, "other")
+    other.append(record(run_id="other", batch_size=128, samples_per_s=1.0))
+    with pytest.raises(ResultsError, match=r"nothing can be compared: .*batch_size \(64, 128\)"):
+        compare("before", "other")
+    other.append(
+        record(run_id="other", framework="jax", variant="jit", trial_id="jax", samples_per_s=100.0)
+    )
+    compare("before", "other")
+    with pytest.raises(ResultsError, match="not all could be compared"):
+        compare("before", "other", "3%")
+
+
+def test_too_few_runs_to_tell_do_not_pass_for_fast_enough(compare: Compare, tmp_path: Path) -> None:
+    folder = new_run(tmp_path, "few")
+    for framework, variant in (("pytorch", "eager"), ("jax", "jit")):
+        folder.append(
+            record(
+                run_id="few",
+                framework=framework,
+                variant=variant,
+                trial_id=framework,
+                samples_per_s=100.0,
+            )
+        )
+    compare("few", "few")
+    with pytest.raises(ResultsError, match="pytorch: too few runs"):
+        compare("few", "few", "3%")
+
+
+def test_rows_of_two_tracks(
+    compare: Compare, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = new_run(tmp_path, "tracks")
+    for track, rates in {"equal": slowed(0.1), "tuned": STEADY}.items():
+        for repeat, rate in enumerate(rates):
+            folder.append(
+                record(
+                    run_id="tracks",
+                    track=track,
+                    trial_id=f"pytorch-{track}",
+                    repeat=repeat,
+                    samples_per_s=rate,
+                )
+            )
+    compare("tracks@pytorch", "tracks@pytorch/tuned")
+    shown = capsys.readouterr().out
+    assert "pytorch:eager | pytorch:eager/tuned" in shown and "faster" in shown

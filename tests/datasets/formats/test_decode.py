@@ -1,0 +1,56 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from suite.datasets.formats.decode import Chunk, decode, pixels
+
+
+def test_the_middle_of_the_shorter_side_is_taken(tmp_path: Path) -> None:
+    """256 columns of red, then green, then blue: 32 x 96 when scaled, of which 28 x 28 remain."""
+    wide = np.zeros((256, 768, 3), np.uint8)
+    for colour in range(3):
+        wide[:, 256 * colour : 256 * (colour + 1), colour] = 200
+    for name, values in (("wide.png", wide), ("tall.png", wide.transpose(1, 0, 2))):
+        Image.fromarray(values).save(tmp_path / name)
+        found = pixels(tmp_path / name, 28)
+        assert found.shape == (3, 28, 28)
+        assert (found[1] == 200).all() and (found[[0, 2]] == 0).all()
+
+
+def test_scaling_down_averages(tmp_path: Path) -> None:
+    """A fine chequerboard becomes grey, as with antialiasing; without, it would stay coloured."""
+    board = np.indices((512, 512)).sum(0) % 2 * 255
+    Image.fromarray(board.astype(np.uint8)).save(tmp_path / "board.png")
+    found = pixels(tmp_path / "board.png", 28)
+    assert np.abs(found.astype(int) - 127).max() < 8
+
+
+@pytest.mark.parametrize("mode", ["L", "P", "1", "CMYK", "RGBA", "LA"])
+def test_every_kind_of_colour_becomes_rgb(tmp_path: Path, mode: str) -> None:
+    path = tmp_path / ("image.jpeg" if mode == "CMYK" else "image.png")
+    Image.new("RGB", (1, 90), (255, 255, 255)).convert(mode).save(path)
+    assert (pixels(path, 28) == 255).all()
+
+
+def test_rows_go_to_their_place_and_no_other(tmp_path: Path) -> None:
+    target = tmp_path / "rows"
+    row = 3 * 28 * 28
+    target.write_bytes(bytes([9]) * (10 + 5 * row))
+    for shade in (50, 100):
+        Image.new("L", (28, 28), shade).save(tmp_path / f"{shade}.png")
+    chunk = Chunk(split="train", first=1, names=["50.png", "none.png", "100.png"])
+    unreadable = decode(chunk, tmp_path, target, 10, 28)
+    assert list(unreadable) == ["none.png"] and "No such file" in unreadable["none.png"]
+    content = np.frombuffer(target.read_bytes(), np.uint8)
+    assert (content[: 10 + row] == 9).all() and (content[10 + 4 * row :] == 9).all()
+    rows = content[10 + row : 10 + 4 * row].reshape(3, -1)
+    assert [np.unique(each).tolist() for each in rows] == [[50], [0], [100]]
+
+
+def test_a_folder_that_has_gone_is_no_fault_of_its_files(tmp_path: Path) -> None:
+    chunk = Chunk(split="train", first=0, names=["a.png"])
+    (tmp_path / "rows").touch()
+    with pytest.raises(FileNotFoundError, match="gone"):
+        decode(chunk, tmp_path / "gone", tmp_path / "rows", 0, 28)

@@ -1,0 +1,41 @@
+from pathlib import Path
+
+import pytest
+
+from suite.datasets.formats.journal import Journal
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A journal of the work "mine" with two chunks done."""
+    place = tmp_path / "journal"
+    with Journal(place, "mine") as journal:
+        journal.add("train", 0, {"a.JPEG": "cut \udcff short"})
+        journal.add("test", 2, {})
+    return place
+
+
+def test_what_was_noted_is_known_again(path: Path) -> None:
+    with Journal(path, "mine") as journal:
+        assert journal.done == {("train", 0): {"a.JPEG": "cut \udcff short"}, ("test", 2): {}}
+
+
+@pytest.mark.parametrize("cut", range(1, 12))
+def test_a_line_cut_short_is_not_done_and_harms_no_other(path: Path, cut: int) -> None:
+    path.write_bytes(path.read_bytes()[:-cut])
+    with Journal(path, "mine") as journal:
+        assert list(journal.done) == [("train", 0)]
+        journal.add("test", 4, {})
+    with Journal(path, "mine") as journal:
+        assert list(journal.done) == [("train", 0), ("test", 4)]
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 50 + b"\n", b"no journal\n", None])
+def test_other_work_or_none_begins_empty(path: Path, content: bytes | None) -> None:
+    if content is not None:
+        path.write_bytes(content)
+    with Journal(path, "yours" if content is None else "mine") as journal:
+        assert journal.done == {}
+        journal.add("train", 0, {})
+    with Journal(path, "yours" if content is None else "mine") as journal:
+        assert list(journal.done) == [("train", 0)]

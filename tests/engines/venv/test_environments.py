@@ -1,0 +1,195 @@
+"""Real pip and venv, with two small wheels in a local folder in place of an index."""
+
+import hashlib
+import os
+import shutil
+import socket
+import threading
+import zipfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from suite.engines.base import FrameworkUnavailable
+from suite.engines.venv import environments, interpreters
+from suite.errors import EngineError
+from suite.manifests import catalog
+from suite.manifests.frameworks import FrameworkManifest
+from tests.conftest import serving
+
+
+def wheel(folder: Path, version: str) -> str:
+    """A wheel of the package `tiny`; returns its line in a lock."""
+    path = folder / f"tiny-{version}-py3-none-any.whl"
+    info = f"tiny-{version}.dist-info"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("tiny.py", f"VERSION = {version!r}\n")
+        archive.writestr(
+            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: tiny\nVersion: {version}\n"
+        )
+        archive.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr(f"{info}/RECORD", "")
+    return f"tiny=={version} --hash=sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}\n"
+
+
+@pytest.fixture
+def tiny(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FrameworkManifest:
+    """A framework with one lock, cpu.txt, that a folder of wheels can satisfy."""
+    wheels, locks = tmp_path / "wheels", tmp_path / "locks" / "tiny"
+    wheels.mkdir()
+    locks.mkdir(parents=True)
+    (locks / "cpu.txt").write_text(wheel(wheels, "1.0"))
+    (locks / "cuda.txt").write_text(wheel(wheels, "2.0"))
+    monkeypatch.setattr(environments, "LOCKS", tmp_path / "locks")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
+    return FrameworkManifest(
+        name="tiny",
+        title="Tiny",
+        python=">=3.11",
+        locks=("cpu.txt", "cuda.txt"),
+        variants={"plain": "plain"},
+    )
+
+
+def installed(python: Path) -> str:
+    found = next(python.parent.parent.glob("lib/*/site-packages/tiny.py"))
+    return found.read_text()
+
+
+def test_it_is_built_once_from_its_lock_and_used_again(tiny: FrameworkManifest) -> None:
+    said: list[str] = []
+    prepared = environments.ready(tiny, said.append)
+    assert interpreters.packages(prepared.python)[1:] == ["tiny==1.0"]  # the lock's alone
+    assert said[0].startswith("Tiny: making its environment")
+    again: list[str] = []
+    assert environments.ready(tiny, again.append) == prepared
+    assert again == []
+
+
+def test_a_half_built_one_is_never_used(tiny: FrameworkManifest) -> None:
+    prepared = environments.ready(tiny, lambda text: None)
+    place = prepared.python.parent.parent
+    (place / "ready").unlink()
+    (place / "leftover").touch()
+    environments.ready(tiny, lambda text: None)
+    assert (place / "ready").exists() and not (place / "leftover").exists()
+
+
+def test_one_whose_interpreter_is_gone_is_built_again(tiny: FrameworkManifest) -> None:
+    prepared = environments.ready(tiny, lambda text: None)
+    for name in ("python", "python3"):
+        link = prepared.python.with_name(name)
+        link.unlink(missing_ok=True)
+        link.symlink_to("/nowhere/python3")
+    assert environments.ready(tiny, lambda text: None) == prepared
+    assert prepared.python.exists()
+
+
+def test_another_lock_is_another_environment(tiny: FrameworkManifest) -> None:
+    first = environments.ready(tiny, lambda text: None)
+    lock = environments.LOCKS / "tiny" / "cpu.txt"
+    lock.write_text(lock.read_text() + "# refreshed\n")
+    second = environments.ready(tiny, lambda text: None)
+    assert second.python != first.python and second.lock_sha256 != first.lock_sha256
+
+
+def test_where_the_first_lock_cannot_be_had_the_next_serves(
+    tiny: FrameworkManifest, tmp_path: Path
+) -> None:
+    next((tmp_path / "wheels").glob("tiny-1.0*")).unlink()
+    prepared = environments.ready(tiny, lambda text: None)
+    assert "2.0" in installed(prepared.python)
+    said: list[str] = []
+    environments.ready(tiny, said.append)
+    assert said == []  # the missing lock is not tried again
+
+
+def test_a_lock_that_cannot_be_installed_is_one_clear_error(
+    tiny: FrameworkManifest, tmp_path: Path, home: Path
+) -> None:
+    for path in (tmp_path / "wheels").iterdir():
+        path.unlink()
+    with pytest.raises(
+        EngineError, match=r"Tiny cannot be installed: cpu.txt: No matching"
+    ) as caught:
+        environments.ready(tiny, lambda text: None)
+    assert "tiny.log" in caught.value.hint
+    assert "No matching distribution" in environments.log_path(tiny).read_text()
+    left = [path for path in (home / "environments").iterdir() if path.is_dir()]
+    assert left == []
+
+
+def test_a_wheel_with_another_hash_is_refused(tiny: FrameworkManifest, tmp_path: Path) -> None:
+    for version in ("1.0", "2.0"):
+        path = tmp_path / "wheels" / f"tiny-{version}-py3-none-any.whl"
+        with zipfile.ZipFile(path, "a") as archive:
+            archive.writestr("evil.py", "")
+    with pytest.raises(EngineError, match="DO NOT MATCH THE HASHES"):
+        environments.ready(tiny, lambda text: None)
+
+
+def test_no_fitting_python_means_skipped_with_the_remedy(home: Path) -> None:
+    mxnet = catalog.framework("mxnet").model_copy(update={"python": ">=2.6,<2.7"})
+    with pytest.raises(FrameworkUnavailable, match=r"MXNet needs Python >=2.6,<2.7") as caught:
+        environments.ready(mxnet, lambda text: None)
+    assert "uv python install" in caught.value.hint
+
+
+def test_a_build_that_is_stopped_ends_at_once_and_no_other_lock_is_tried(
+    tiny: FrameworkManifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pip waits for an index that takes the connection and never answers."""
+    monkeypatch.setattr(environments, "_stopping", threading.Event())
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.delenv("PIP_FIND_LINKS")
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    said: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor() as pool:
+        monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        building = pool.submit(environments.ready, tiny, said.append)
+        connection, _ = silent.accept()
+        with connection:
+            environments.stop()
+            with pytest.raises(EngineError, match="cannot be installed"):
+                building.result(timeout=60)
+    assert said == ["Tiny: making its environment (tiny/cpu.txt)"]
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[str]:
+    """The address of a package index that has the wheels of `tiny`."""
+    pages = tmp_path / "index" / "tiny"
+    pages.mkdir(parents=True)
+    links = []
+    for path in (tmp_path / "wheels").iterdir():
+        shutil.copy(path, pages)
+        links.append(f'<a href="{path.name}">{path.name}</a>')
+    (pages / "index.html").write_text("".join(links))
+    with serving(tmp_path / "index") as url:
+        yield url
+
+
+def test_the_cpu_index_is_used_where_it_answers(
+    tiny: FrameworkManifest, index: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.delenv("PIP_FIND_LINKS")
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_INDEX_URL", f"{index}/empty")
+    with pytest.raises(EngineError, match="No matching distribution"):
+        environments.ready(tiny, lambda text: None)
+    prepared = environments.ready(tiny.model_copy(update={"cpu_index": index}), lambda text: None)
+    assert "1.0" in installed(prepared.python)
+
+
+def test_an_index_that_does_not_answer_is_left_out(tiny: FrameworkManifest, index: str) -> None:
+    assert environments.answers(index)
+    assert not environments.answers("http://127.0.0.1:9")
+    closed = tiny.model_copy(update={"cpu_index": "http://127.0.0.1:9"})
+    assert "1.0" in installed(environments.ready(closed, lambda text: None).python)
+    assert "127.0.0.1" not in environments.log_path(tiny).read_text()

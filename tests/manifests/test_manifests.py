@@ -1,0 +1,115 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from suite.errors import ManifestError, UsageError
+from suite.manifests import catalog
+from suite.manifests.datasets import DatasetManifest
+from suite.manifests.files import names
+from suite.manifests.frameworks import FrameworkManifest, Unsupported
+from suite.paths import LOCKS, MANIFESTS
+
+QUICK = (MANIFESTS / "suites" / "quick.yaml").read_text(encoding="utf-8")
+PYTORCH = (MANIFESTS / "frameworks" / "pytorch.yaml").read_text(encoding="utf-8")
+MNIST = (MANIFESTS / "datasets" / "mnist.yaml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("kind", ["framework", "dataset", "suite", "track"])
+def test_every_manifest_of_the_repository_loads(kind: str) -> None:
+    loader = {
+        "framework": manifest.framework,
+        "dataset": manifest.dataset,
+        "suite": manifest.suite,
+        "track": catalog.tracks().__getitem__,
+    }[kind]
+    names = names(kind)  # type: ignore[arg-type]
+    assert names
+    for name in names:
+        assert loader(name).name == name
+
+
+def test_every_lock_that_a_manifest_names_exists() -> None:
+    for name in names("framework"):
+        for lock in catalog.framework(name).locks:
+            assert (LOCKS / name / lock).is_file()
+
+
+def test_an_unknown_key_is_named_with_its_line_and_the_nearest(refused: Callable[..., str]) -> None:
+    text = QUICK.replace("repeats:", "repeets:")
+    line = [line[:8] for line in text.splitlines()].index("repeets:") + 1
+    assert refused(text) == f"bad.yaml:{line}: unknown key 'repeets'; nearest: 'repeats'"
+
+
+def test_an_unknown_key_deep_inside_is_compared_with_its_own_siblings(
+    refused: Callable[..., str],
+) -> None:
+    message = refused(QUICK.replace("learning_rate", "learning_rates"))
+    assert message.endswith("unknown key 'learning_rates'; nearest: 'learning_rate'")
+    message = refused(MNIST.replace("package:", "packages:"), DatasetManifest)
+    assert message.endswith("unknown key 'packages'; nearest: 'package'")
+
+
+def test_values_that_make_no_sense_are_refused(refused: Callable[..., str]) -> None:
+    assert "workloads.0.batch_size: Input should be greater than 0" in refused(
+        QUICK.replace("batch_size: 64", "batch_size: 0")
+    )
+    assert "unknown model 'lenett'; nearest: 'lenet'" in refused(
+        QUICK.replace("model: lenet", "model: lenett")
+    )
+    assert "repeats.at_most: 4 is less than at_least" in refused(
+        QUICK.replace("at_least: 4", "at_least: 5")
+    )
+    assert "tracks.0: unknown track 'equl'; nearest: 'equal'" in refused(
+        QUICK.replace("[equal]", "[equl]")
+    )
+    assert "not YAML" in refused("name: [")
+    assert "valid dictionary" in refused("")
+
+
+def test_a_missing_file_and_an_unknown_name_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ManifestError, match="No such file"):
+        catalog.suite(str(tmp_path / "none.yaml"))
+    with pytest.raises(UsageError, match="unknown suite 'quik'; nearest: 'quick'"):
+        catalog.suite("quik")
+    with pytest.raises(
+        UsageError, match="unknown dataset 'zzz'; known: cifar10, imagenet, mnist, tabular"
+    ):
+        catalog.dataset("zzz")
+
+
+def test_what_a_framework_does_in_a_track_must_be_possible(refused: Callable[..., str]) -> None:
+    def changed(old: str, new: str) -> str:
+        assert old in PYTORCH
+        return refused(PYTORCH.replace(old, new), FrameworkManifest)
+
+    unknown = changed("cuda: {variant: compiled", "cuda: {variant: compile")
+    assert "tracks: tuned: unknown variant 'compile'; nearest: 'compiled'" in unknown
+    assert "unknown track 'tund'; nearest: 'tuned'" in changed("tuned:", "tund:")
+    assert "tuned.tpu" in changed("    cpu: {variant", "    tpu: {variant")
+
+
+def test_where_a_track_says_nothing_of_a_device_the_first_variant_is_usual() -> None:
+    jax, pytorch = catalog.framework("jax"), catalog.framework("pytorch")
+    assert jax.default_variant("tuned", "cuda:1") == "jit"
+    assert pytorch.default_variant("default", "cpu") == "eager"
+    assert pytorch.default_variant("tuned", "cuda:1") == "compiled"
+    assert pytorch.in_track("tuned", "cuda:1").settings == {"cudnn_benchmark": True}
+
+
+def test_a_lack_holds_for_what_it_names_and_for_all_it_does_not() -> None:
+    keras = catalog.framework("keras")
+
+    def lacking(each: FrameworkManifest = keras, **changes: Any) -> str | None:
+        usual = {"variant": "jax", "device": "cpu", "layers": {"dense"}, "input": "host"}
+        return each.unsupported_reason(**{**usual, **changes})
+
+    assert "CUDA" in str(lacking(variant="tensorflow", device="cuda:0"))
+    assert lacking(variant="tensorflow") is None
+    assert lacking(device="cuda:0") is None
+    assert lacking(input="loader") is None
+    assert "photographs" in str(lacking(catalog.framework("jax"), variant="jit", input="loader"))
+    changed = keras.model_copy(update={"unsupported": (Unsupported(layer="lstm", reason="none"),)})
+    assert lacking(changed, layers={"lstm", "dense"}) == "none"
+    assert lacking(changed) is None

@@ -1,0 +1,196 @@
+"""The reference beside values worked out by hand in numpy: what two lowerings that are wrong alike
+cannot show each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from suite.datasets.inputs import Inputs
+from suite.engines.venv.engine import VenvEngine
+from suite.manifests import catalog
+from suite.manifests.tracks import EQUAL
+from suite.models.architecture import Architecture
+from suite.models.layers import Conv2d, Dense
+from suite.models.sequences import Lstm, Rows
+from suite.parity.reference import LOWERINGS, TOLERANCE, compare, largest
+from suite.parity.tensors import Prover, Tensors
+from suite.paths import WORKER
+from suite.protocol.plan import Plan, Trial
+from suite.runner.runner import Runner
+from suite.runner.selftest import Fault
+from tests.conftest import Silent, made_up
+
+Values = NDArray[np.float64]
+HIDDEN = 4  # so that no tensor has more than 256 values, and each is its own sketch
+# A convolution, an LSTM and a dense layer, one after the other.
+MODEL = Architecture(
+    name="oracle",
+    input_shape=(1, 28, 28),
+    classes=10,
+    layers=(
+        Conv2d(
+            name="conv", in_channels=1, out_channels=1, kernel=(3, 5), stride=(2, 2), padding=(1, 2)
+        ),
+        Rows(name="rows"),
+        Lstm(name="lstm", in_features=14, hidden=HIDDEN),
+        Dense(name="classes", in_features=HIDDEN, out_features=10),
+    ),
+)
+
+
+def sigmoid(values: Values) -> Values:
+    return 1 / (1 + np.exp(-values))
+
+
+def by_hand(weights: dict[str, Values], images: Values, labels: NDArray[np.int32]) -> Tensors:
+    """Logits, loss and gradients of MODEL, from the definitions in docs/protocol.md.
+
+    `images` (N, 28, 28), `labels` (N,).
+    """
+    count = len(labels)
+    kernel = weights["conv.weight"][0, 0]
+    padded = np.pad(images, ((0, 0), (1, 1), (2, 2)))
+    # Cross-correlation with stride 2: windows[n, y, x] is what the kernel lies on.
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 5), axis=(1, 2))[:, ::2, ::2]
+    rows = np.einsum("nyxij,ij->nyx", windows, kernel) + weights["conv.bias"]  # (N, 14, 14)
+
+    hidden, cell = np.zeros((count, HIDDEN)), np.zeros((count, HIDDEN))
+    steps = []
+    for row in rows.transpose(1, 0, 2):
+        gates = row @ weights["lstm.input_weight"].T + hidden @ weights["lstm.hidden_weight"].T
+        i, f, g, o = np.split(gates + weights["lstm.bias"], 4, axis=1)
+        i, f, g, o = sigmoid(i), sigmoid(f), np.tanh(g), sigmoid(o)
+        before = hidden, cell
+        cell = f * cell + i * g
+        hidden = o * np.tanh(cell)
+        steps.append((row, *before, i, f, g, o, cell))
+
+    logits = hidden @ weights["classes.weight"].T + weights["classes.bias"]
+    shares = np.exp(logits - logits.max(axis=1, keepdims=True))
+    shares /= shares.sum(axis=1, keepdims=True)
+    right = np.arange(count), labels
+    loss = -np.log(shares[right]).mean()
+
+    shares[right] -= 1
+    off = shares / count  # the loss's gradient for the logits
+    gradients = {"classes.weight": off.T @ hidden, "classes.bias": off.sum(axis=0)}
+    gradients |= {f"lstm.{n}": np.zeros_like(weights[f"lstm.{n}"]) for n in LSTM}
+    to_hidden, to_cell = off @ weights["classes.weight"], np.zeros((count, HIDDEN))
+    to_rows = np.empty_like(rows)
+    for number in reversed(range(len(steps))):
+        row, hidden, cell, i, f, g, o, after = steps[number]
+        to_cell = to_cell + to_hidden * o * (1 - np.tanh(after) ** 2)
+        to_gates = np.concatenate(
+            [
+                to_cell * g * i * (1 - i),
+                to_cell * cell * f * (1 - f),
+                to_cell * i * (1 - g**2),
+                to_hidden * np.tanh(after) * o * (1 - o),
+            ],
+            axis=1,
+        )
+        gradients["lstm.input_weight"] += to_gates.T @ row
+        gradients["lstm.hidden_weight"] += to_gates.T @ hidden
+        gradients["lstm.bias"] += to_gates.sum(axis=0)
+        to_rows[:, number] = to_gates @ weights["lstm.input_weight"]
+        to_hidden, to_cell = to_gates @ weights["lstm.hidden_weight"], to_cell * f
+    gradients["conv.weight"] = np.einsum("nyx,nyxij->ij", to_rows, windows)[None, None]
+    gradients["conv.bias"] = to_rows.sum(keepdims=True)[0, 0]
+    named = {f"gradients {name}": values.ravel() for name, values in gradients.items()}
+    return {"logits": logits, "loss": np.asarray(loss), **named}
+
+
+LSTM = ("input_weight", "hidden_weight", "bias")
+
+
+@pytest.fixture
+def given(quick: Callable[..., Plan], tmp_path: Path) -> Inputs:
+    """Made-up images for MODEL, and weights of which none is zero."""
+    made = made_up(quick("pytorch").trials[0].workload, tmp_path)
+    path = tmp_path / "weights.npy"
+    generator = np.random.default_rng(5)
+    np.save(path, generator.normal(0, 0.4, MODEL.parameter_count).astype(np.float32))
+    return replace(made, architecture=MODEL, weights=path)
+
+
+def expected(given: Inputs, batch_size: int) -> Tensors:
+    """By hand, of the first batch."""
+    order = np.load(inputs.order)[0, :batch_size]
+    pixels = np.load(inputs.data / "train_inputs.npy")[order, 0] / 255
+    mean, std = inputs.dataset.normalize.mean[0], inputs.dataset.normalize.std[0]
+    labels = np.load(inputs.data / "train_labels.npy")[order]
+    stops = np.cumsum([parameter.size for parameter in MODEL.parameters()])
+    parts = np.split(np.load(inputs.weights).astype(np.float64), stops[:-1])
+    weights = {
+        parameter.name: part.reshape(parameter.shape)
+        for parameter, part in zip(MODEL.parameters(), parts, strict=True)
+    }
+    return by_hand(weights, (pixels - mean) / std, labels)
+
+
+def computed(given: Inputs, trial: Trial, worker: Path, work: Path) -> list[Tensors]:
+    """By the two lowerings, in float64."""
+    engine = VenvEngine(worker)
+    found = []
+    for framework, variant in LOWERINGS:
+        place = work / framework
+        place.mkdir(parents=True)
+        prover = Prover(
+            engine=engine,
+            prepared=Runner(engine, Silent(), place).prepared(()),
+            inputs=given,
+            steps=1,
+            work=place,
+            notify=print,
+        )
+        conditions = catalog.runtime_settings(framework, EQUAL, "cpu")
+        lowered = replace(trial, framework=framework, variant=variant, runtime=conditions)
+        found += prover.tensors(lowered, "float64", role="oracle")
+    return found
+
+
+def error(found: Tensors, wanted: Tensors) -> float:
+    return largest(compare([found], [wanted])[0])[1]
+
+
+def test_both_lowerings_compute_what_the_definitions_say(
+    given: Inputs, quick: Callable[..., Plan], tmp_path: Path
+) -> None:
+    trial = quick("pytorch").trials[0]
+    wanted = expected(given, trial.workload.batch_size)
+    for found in computed(given, trial, WORKER, tmp_path):
+        assert error(found, wanted) < TOLERANCE
+
+
+def test_a_fault_in_both_lowerings_shows_by_hand_alone(
+    given: Inputs, quick: Callable[..., Plan], tmp_path: Path
+) -> None:
+    """An image read by columns instead of by rows."""
+    faults = (
+        ("pytorch_layers.py", "images.squeeze(1))", "images.squeeze(1).transpose(1, 2))"),
+        (
+            "jax_layers.py",
+            "lambda images: images[..., 0],",
+            "lambda images: images[..., 0].swapaxes(1, 2),",
+        ),
+    )
+    worker = Fault(name="none", framework="", file="__init__.py", right="", wrong="").plant(
+        tmp_path / "worker"
+    )
+    for file, right, wrong in faults:
+        path = worker / "frameworks" / file
+        text = path.read_text(encoding="utf-8")
+        assert text.count(right) == 1
+        path.write_text(text.replace(right, wrong), encoding="utf-8")
+    trial = quick("pytorch").trials[0]
+    first, second = computed(given, trial, worker, tmp_path / "work")
+    assert error(first, second) < TOLERANCE
+    wanted = expected(given, trial.workload.batch_size)
+    assert error(first, wanted) > 0.01 and error(second, wanted) > 0.01

@@ -1,0 +1,62 @@
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from suite.engines.venv.engine import VenvEngine
+from suite.models import MODELS
+from suite.parity.reference import Reference, relative_error
+from suite.parity.tensors import Prover, Tensors
+from suite.protocol.plan import Plan
+from tests.conftest import made_up
+
+
+def test_the_error_is_relative_and_bad_values_are_infinite() -> None:
+    expected = np.array([3.0, 4.0])
+    assert relative_error(np.array([3.0, 4.5]), expected) == pytest.approx(0.1)
+    assert relative_error(np.array([3.0, math.nan]), expected) == math.inf
+    assert relative_error(np.array([3.0]), expected) == math.inf
+    assert relative_error(np.array([0.5]), np.array([0.0])) == 0.5
+
+
+def test_tolerances_come_from_float32_and_from_moved_weights(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each run is off by so much in its one tensor, which is 1 in float64."""
+    off = {("pytorch", "float32", 0): 1e-6, ("jax", "float32", 0): 3e-6}
+    off |= {("pytorch", "float64", 1): 2e-6, ("pytorch", "float64", 2): 1e-3}
+
+    def cached(
+        self: Reference, which: tuple[str, str], precision: str, draw: int = 0
+    ) -> list[Tensors]:
+        return [{"logits": np.array([1 + off.get((which[0], precision, draw), 0.0)])}]
+
+    monkeypatch.setattr(Reference, "_cached", cached)
+    reference = Reference(prover=None, trial=None, key="")  # type: ignore[arg-type]
+    assert reference.float32_tolerances(1) == [{"logits": pytest.approx(10 * 1e-6)}]
+    assert reference.float32_tolerances(2) == [{"logits": pytest.approx(2 * 1e-3)}]
+
+
+def test_weights_are_moved_further_where_a_batch_norm_sums_many_values(
+    quick: Callable[..., Plan], tmp_path: Path
+) -> None:
+    """By 20 units in the last place, or the root of how many values there are."""
+    trial = quick("pytorch").trials[0]
+    given = made_up(trial.workload, tmp_path / "made")
+    for model, ulps in (("lenet", 20), ("resnet50", math.sqrt(64) * 112)):
+        inputs = replace(given, architecture=MODELS[model]())
+        prover = Prover(
+            engine=VenvEngine(),
+            prepared={},
+            inputs=inputs,
+            steps=1,
+            work_dir=tmp_path,
+            notify=print,
+        )
+        perturbed = np.load(Reference(prover=prover, trial=trial, key="").perturbed(1).weights)
+        weights = np.load(inputs.weights)
+        shares = np.abs(perturbed / np.where(weights, weights, 1) - 1)[weights != 0]
+        assert 0.99 * ulps < shares.max() / np.finfo(np.float32).eps < ulps + 1

@@ -1,0 +1,136 @@
+"""What may be compared, and that everything else is refused by the name of what differs."""
+
+from suite.report.comparison import Comparisons, compare
+from suite.report.summary import TrialSummary, summarise
+from suite.results.record import Error, Parity
+from tests.test_records import record
+
+STEADY = (100.0, 101.0, 99.0, 100.5)
+
+
+def trials(rates: tuple[float, ...] = STEADY, **changes: object) -> list[TrialSummary]:
+    return summarise(
+        record(repeat=repeat, samples_per_s=rate, **changes) for repeat, rate in enumerate(rates)
+    )
+
+
+def slowed(share: float) -> tuple[float, ...]:
+    return tuple(rate * (1 - share) for rate in STEADY)
+
+
+def refused(found: Comparisons) -> str:
+    (pair,) = found.pairs
+    assert pair.difference is None and pair.refused is not None
+    return pair.refused
+
+
+def test_equal_work_is_compared_and_the_slower_named() -> None:
+    (pair,) = compare(trials(), trials(slowed(0.1), run_id="s")).pairs
+    assert pair.refused is None and pair.difference is not None
+    assert pair.difference.verdict == "slower"
+    assert abs(pair.difference.ratio - 0.9) < 1e-9
+
+
+def test_unequal_work_has_no_partner_and_the_differing_fields_are_named() -> None:
+    found = compare(trials(), trials(batch_size=128, device="cuda:0"))
+    assert not found.pairs
+    assert found.unmatched == (
+        "pytorch:eager of r, lenet: nothing to compare with: the nearest differs in "
+        "batch_size (64, 128), device (cpu, cuda:0)",
+        "pytorch:eager of r, lenet: nothing to compare with: the nearest differs in "
+        "batch_size (128, 64), device (cuda:0, cpu)",
+    )
+    assert "there is none" in compare(trials(), []).unmatched[0]
+
+
+def test_the_optimizer_is_part_of_the_work() -> None:
+    other = {"name": "sgd", "learning_rate": 0.1}
+    alone = compare(trials(), trials(optimizer=other)).unmatched[0]
+    assert alone.endswith("optimizer (sgd 0.01, sgd 0.1)")
+
+
+def test_frameworks_are_paired_with_their_like_unless_it_is_they_that_are_compared() -> None:
+    jax = trials(framework="jax", variant="jit", trial_id="jax-jit")
+    assert not compare(trials(), jax).pairs
+    (pair,) = compare(trials(), jax, across=True).pairs
+    assert pair.difference is not None and pair.difference.verdict == "no difference shown"
+    both = compare([*trials(), *jax], [*jax, *trials()])
+    assert [pair.a.record.framework for pair in both.pairs] == ["pytorch", "jax"]
+    assert [pair.b.record.framework for pair in both.pairs] == ["pytorch", "jax"]
+
+
+def test_what_is_not_proven_or_has_no_figure_is_not_compared() -> None:
+    unproven = Parity(proven=False, reason="step 3: loss is off")
+    assert refused(compare(trials(), trials(parity=unproven, run_id="s"))) == (
+        "pytorch:eager of s is not proven to be the same work: step 3: loss is off"
+    )
+    error = Error(error_class="OutOfMemory", message="killed")
+    failed = summarise([record(status="oom", error=error)])
+    assert refused(compare(failed, trials())) == "pytorch:eager of r has no figure: killed"
+
+
+def test_other_versions_and_machines_are_compared_and_told() -> None:
+    here = {"cpus": [0, 1], "cpu": "EPYC", "gpus": [{"name": "H200", "uuid": "1"}]}
+    there = {"cpus": [0, 1, 2], "cpu": "Xeon", "gpus": [{"name": "H200", "uuid": "2"}]}
+    (pair,) = compare(
+        trials(environment=here, framework_version="2.0"),
+        trials(environment=there, framework_version="2.1"),
+    ).pairs
+    assert pair.difference is not None
+    assert pair.other_differences == (
+        "framework version (2.0, 2.1)",
+        "cpu (EPYC, Xeon)",
+        "cpus ([0, 1], [0, 1, 2])",
+    )
+
+
+def blocks(rate: float, first_ns: int) -> list[dict[str, object]]:
+    """One before and five after warm-up, a tenth of a second each."""
+    return [
+        {
+            "warmup": number == 0,
+            "monotonic_ns": first_ns + number * 200_000_000,
+            "steps": 1,
+            "duration_s": 0.1,
+            "samples_per_s": rate,
+        }
+        for number in range(6)
+    ]
+
+
+def test_in_a_round_each_block_is_set_beside_the_others() -> None:
+    """Their whole rates are alike: something else must have disturbed a while b had no block."""
+    both = (
+        summarise(
+            record(turns=2, repeat=n, samples_per_s=100.0, blocks=blocks(100.0, 0))
+            for n in range(6)
+        ),
+        summarise(
+            record(
+                turns=2,
+                repeat=n,
+                samples_per_s=100.0,
+                blocks=blocks(90.0 + n / 10, 10**8),
+                trial_id="x",
+                variant="x",
+            )
+            for n in range(6)
+        ),
+    )
+    (pair,) = compare(*both, across=True).pairs
+    assert pair.difference is not None and pair.difference.verdict == "slower"
+    assert abs(pair.difference.ratio - 0.9025) < 1e-9
+
+
+def test_rows_that_took_turns_are_compared_round_by_round() -> None:
+    rates = (100.0, 400.0, 80.0, 250.0, 310.0, 150.0)
+    slower = tuple(rate * (0.97 + number / 1000) for number, rate in enumerate(rates))
+    jax = {"framework": "jax", "variant": "jit", "trial_id": "jax-jit"}
+    both = (trials(rates, turns=2), trials(slower, turns=2, **jax))
+    (pair,) = compare(*both, across=True).pairs
+    assert pair.difference is not None
+    assert (pair.difference.test, pair.difference.verdict) == ("Wilcoxon", "slower")
+    of_another_run = trials(slower, turns=2, run_id="s", **jax)
+    (pair,) = compare(both[0], of_another_run, across=True).pairs
+    assert pair.difference is not None and pair.difference.test == "Mann-Whitney"
+    assert "turns (2, 1)" in compare(both[0], trials(), across=True).unmatched[0]

@@ -1,0 +1,79 @@
+"""What samples say of the timed blocks, in figures that can be worked out by hand."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from suite.results import telemetry
+from suite.results.telemetry import Sample, Telemetry
+
+S = 1_000_000_000
+STARTED = {"event": "started", "monotonic_ns": 3 * S, "import_s": 1.0}
+
+
+def block(start_s: float, end_s: float) -> dict[str, Any]:
+    return {"event": "block", "monotonic_ns": round(end_s * S), "duration_s": end_s - start_s}
+
+
+def samples(**series: list[float | None]) -> list[Sample]:
+    """One sample a second, from second 0 on."""
+    count = len(next(iter(series.values())))
+    return [
+        {"monotonic_ns": second * S, **{name: values[second] for name, values in series.items()}}
+        for second in range(count)
+    ]
+
+
+def summary(found: list[Sample], *blocks: dict[str, Any]) -> Telemetry:
+    summarised = telemetry.summarise(found, [STARTED, *blocks], trained=10)
+    assert summarised is not None
+    return summarised
+
+
+def test_energy_is_that_of_the_blocks_alone_and_net_of_the_idle_machines() -> None:
+    """10 W idle for 2 s, then 50 W; the blocks last 1.5 s and 1 s, with a pause between."""
+    rapl_j: list[float | None] = [0, 10, 20, 70, 120, 170, 220, 270]
+    found = summary(samples(rapl_j=rapl_j), block(3.5, 5), block(5.5, 6.5)).cpu_energy
+    assert found is not None and found.source == "counter"
+    assert found.gross_j == pytest.approx(2.5 * 50)
+    assert found.idle_power_w == pytest.approx(10)
+    assert found.net_j == pytest.approx(2.5 * 40)
+    assert found.net_j_per_sample == pytest.approx(10)
+
+
+def test_processor_time_is_told_in_cores() -> None:
+    found = summary(
+        samples(
+            cpu_s=[0, 0, 0, 1.5, 3, 4.5],
+            busy_s=[0, 0, 0, 1.75, 3.5, 5.25],
+            steal_s=[0, 0, 0, 0.1, 0.2, 0.3],
+            sampler_s=[0, 0, 0, 0.05, 0.1, 0.15],
+            rss_bytes=[1, 1, 1, 7, 9, 8],
+        ),
+        block(3, 5),
+    )
+    assert (found.cores, found.other_cores) == (pytest.approx(1.5), pytest.approx(0.2))
+    assert found.sampler_cores == pytest.approx(0.05)
+    assert found.steal_cores == pytest.approx(0.1)
+    assert (found.rss_peak_bytes, found.samples) == (9, 3)
+
+
+def test_what_was_not_sampled_all_through_the_blocks_is_null() -> None:
+    late = summary(samples(cpu_s=[0, 1, 2, 3]), block(2, 4))  # the last sample is at second 3
+    assert late.cores is None
+    torn = summary(samples(cpu_s=[0, 1, 2, None, 4, 5]), block(2.5, 4.5))
+    assert torn.cores is None
+    assert (torn.rss_peak_bytes, torn.gpu, torn.cpu_energy) == (None, None, None)
+
+
+def test_without_samples_or_blocks_there_is_nothing_to_tell() -> None:
+    assert telemetry.summarise([], [STARTED, block(1, 2)], trained=1) is None
+    assert telemetry.summarise(samples(cpu_s=[0, 1]), [STARTED], trained=1) is None
+
+
+def test_a_torn_line_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "telemetry.jsonl"
+    assert telemetry.read(path) == []
+    path.write_text('{"monotonic_ns": 1}\n{"monoto')
+    assert telemetry.read(path) == [{"monotonic_ns": 1}]

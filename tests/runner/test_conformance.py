@@ -1,0 +1,87 @@
+"""Each framework's worker goes through the protocol's test; workers that break it do not pass."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from suite.engines.attempt import attempt
+from suite.engines.venv.engine import VenvEngine
+from suite.manifests import catalog
+from suite.manifests.files import names
+from suite.runner import conformance
+from suite.worker import host
+
+
+@pytest.mark.parametrize("framework", names("framework"))
+def test_our_workers_conform(framework: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = VenvEngine()
+    known = catalog.framework(framework)
+    prepared = engine.prepare(known, print)
+    monkeypatch.setenv("PYTHONPATH", str(engine.staged()))
+    command = [str(prepared.python), "-m", "suite.worker"]
+    variant = next(iter(known.variants))
+    assert conformance.check(command, framework=framework, variant=variant) == []
+
+
+@pytest.mark.parametrize("framework", names("framework"))
+def test_a_gpu_that_is_not_there_is_a_failure_in_words(framework: str, trial_folder: Path) -> None:
+    """Never a silent computation on the CPU under a GPU's name."""
+    if host.gpus():
+        pytest.skip("there is a GPU")
+    engine = VenvEngine()
+    values = json.loads((trial_folder / "trial.json").read_text())
+    variant = next(iter(catalog.framework(framework).variants))
+    values |= {"framework": framework, "variant": variant, "device": "cuda:0"}
+    (trial_folder / "trial.json").write_text(json.dumps(values))
+    done = attempt(
+        engine,
+        engine.prepare(catalog.framework(framework), print),
+        trial_folder,
+        name="gpu",
+        log=trial_folder / "log",
+        deadline_s=120,
+        on_event=lambda event: None,
+    )
+    assert done.status == "failed" and done.error is not None
+    assert re.search("(?i)cuda|gpu", done.error.message)
+
+
+def worker(tmp_path: Path, text: str) -> list[str]:
+    path = tmp_path / "worker.py"
+    path.write_text(text, encoding="utf-8")
+    return [sys.executable, str(path)]
+
+
+def test_a_silent_worker_does_not_conform(tmp_path: Path) -> None:
+    problems = conformance.check(worker(tmp_path, ""))
+    assert any("no event started" in problem for problem in problems)
+    assert any("weights are cut short" in problem for problem in problems)
+
+
+def test_a_worker_that_talks_beside_its_events_does_not_conform(tmp_path: Path) -> None:
+    text = """
+import json, pathlib, sys
+trial = json.loads((pathlib.Path(sys.argv[1]) / "trial.json").read_text())
+line = json.dumps({"event": "finished", "monotonic_ns": 1})
+(pathlib.Path(trial["paths"]["results"]) / "events.jsonl").write_text(line + "\\n")
+print("loading ...")
+print(line)
+"""
+    problems = conformance.check(worker(tmp_path, text))
+    assert any("standard output is not the same" in problem for problem in problems)
+
+
+def test_an_event_out_of_its_schema_is_named(tmp_path: Path) -> None:
+    text = """
+import json, pathlib, sys
+trial = json.loads((pathlib.Path(sys.argv[1]) / "trial.json").read_text())
+line = json.dumps({"event": "built", "monotonic_ns": 1, "build_s": "long", "parameters": 1,
+                   "device": {}})
+(pathlib.Path(trial["paths"]["results"]) / "events.jsonl").write_text(line + "\\n")
+print(line)
+"""
+    problems = conformance.check(worker(tmp_path, text))
+    assert any("'long' is not of type 'number'" in problem for problem in problems)

@@ -1,0 +1,209 @@
+"""Plans run to the end whatever the workers do: each planned run has its record."""
+
+import textwrap
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from suite.datasets import library
+from suite.engines.base import FrameworkUnavailable, Prepared
+from suite.errors import EngineError
+from suite.manifests.datasets import DatasetManifest
+from suite.manifests.frameworks import FrameworkManifest, Unsupported
+from suite.messages import Notify
+from suite.protocol.events import Event
+from suite.protocol.plan import Plan, Run
+from suite.results import store
+from suite.results.record import Record
+from suite.runner.runner import Runner
+from tests.conftest import ScriptEngine, Silent
+
+WORKS = """
+started()
+emit("built", build_s=0.1, parameters=431080, device={"threads": 2})
+emit("compiled", first_step_s=0.5, synchronize_s=0.001, loss=2.3)
+emit("warmup", step=2, steps=1, duration_s=0.5, samples_per_s=128.0, left_s=1)
+emit("warm", blocks=1, steady=False)
+emit("block", step=12, steps=10, duration_s=1.0, samples_per_s=640.0, left_s=1)
+emit("block", step=22, steps=10, duration_s=3.0, samples_per_s=213.3, left_s=0)
+emit("epoch", epoch=1, duration_s=4.5, train_loss=0.3, train_accuracy=0.9, test_loss=0.3,
+     test_accuracy=0.91, test_samples=40, test_loss_error=0.01)
+emit("trained", steps=22, optimizer_steps=22)
+emit("memory", host_rss_peak_bytes=1000)
+emit("finished")
+"""
+
+
+@pytest.fixture
+def run(
+    digits: tuple[DatasetManifest, Path],
+    home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[[Plan, ScriptEngine], list[Record]]:
+    dataset, raw = digits
+    library.prepare(dataset, notify=lambda text: None, source=raw)
+    monkeypatch.setattr(manifest, "dataset", lambda name: dataset)
+
+    (tmp_path / "work").mkdir()
+
+    def done(plan: Plan, engine: ScriptEngine) -> list[Record]:
+        with store.run_folder(tmp_path / "results", plan.suite) as folder:
+            returned = Runner(engine, Silent(), tmp_path / "work").run(plan, folder)
+        by_id = {(each.trial_id, each.repeat): each for each in store.read(folder.path)}
+        assert by_id == {(each.trial_id, each.repeat): each for each in returned}
+        assert len(by_id) == len(plan.runs)
+        return returned
+
+    return done
+
+
+def test_what_the_worker_measured_is_in_the_record(
+    run: Callable[..., list[Record]],
+    script_engine: Callable[[str], ScriptEngine],
+    quick: Callable[..., Plan],
+    tmp_path: Path,
+) -> None:
+    record = run(quick("pytorch"), script_engine(WORKS))[0]
+    assert (record.status, record.parameters, record.framework_version) == ("ok", 431_080, "1")
+    times = record.times.model_dump()
+    assert times.pop("total_s") > 0
+    assert times == {
+        "import_s": 0.1,
+        "build_s": 0.1,
+        "first_step_s": 0.5,
+        "synchronize_s": 0.001,
+        "warmup_s": 0.5,
+        "measured_s": 4.0,
+        "engine_s": None,
+    }
+    assert (record.steady, record.turns) == (False, 1)
+    assert [block.warmup for block in record.blocks] == [True, False, False]
+    assert record.samples_per_s == pytest.approx(20 * 64 / 4, rel=1e-3)
+    assert record.epochs[0].test_accuracy == 0.91
+    assert record.memory.host_rss_peak_bytes == 1000 and record.telemetry is None
+    assert record.environment["worker"] == {"versions": {}, "device": {"threads": 2}}
+    folder = tmp_path / "results" / "latest"
+    assert record.log is not None and (folder / record.log).is_file()
+    assert (folder / record.log.replace(".log", ".events.jsonl")).is_file()
+
+
+def test_a_framework_that_proves_nothing_is_run_and_marked(
+    home: Path,
+    run: Callable[..., list[Record]],
+    script_engine: Callable[[str], ScriptEngine],
+    quick: Callable[..., Plan],
+) -> None:
+    record = run(quick("pytorch"), script_engine(WORKS))[0]
+    assert not record.parity.proven
+    assert record.parity.reason is not None and "step00_logits.npy" in record.parity.reason
+    assert not (home / "certificates").exists()
+
+
+def test_a_crash_of_one_framework_loses_nothing_of_the_others(
+    run: Callable[..., list[Record]],
+    script_engine: Callable[[str], ScriptEngine],
+    quick: Callable[..., Plan],
+) -> None:
+    text = "if trial['framework'] == 'jax': sys.exit(9)\n" + WORKS
+    done = run(quick("jax", "mxnet", repeats=2), script_engine(text))
+    assert {(each.framework, each.status) for each in done} == {("jax", "failed"), ("mxnet", "ok")}
+
+
+def test_frameworks_that_cannot_be_had_are_skipped_or_failed_with_the_reason(
+    run: Callable[..., list[Record]],
+    script_engine: Callable[[str], ScriptEngine],
+    quick: Callable[..., Plan],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = script_engine(WORKS)
+    prepare = engine.prepare
+
+    def picky(manifest: FrameworkManifest, notify: Notify) -> Prepared:
+        if manifest.name == "mxnet":
+            raise FrameworkUnavailable("no Python 3.11", hint="install one")
+        if manifest.name == "tensorflow":
+            raise EngineError("no network", hint="check it")
+        return prepare(manifest, notify)
+
+    monkeypatch.setattr(engine, "prepare", picky)
+    done = {each.framework: each for each in run(quick(), engine)}
+    assert {name: each.status for name, each in done.items()} == {
+        "pytorch": "ok",
+        "jax": "ok",
+        "mxnet": "skipped",
+        "tensorflow": "failed",
+    }
+    error = done["mxnet"].error
+    assert error is not None and (error.message, error.hint) == ("no Python 3.11", "install one")
+
+
+def test_what_a_framework_lacks_is_skipped_for_its_declared_reason(
+    run: Callable[..., list[Record]],
+    script_engine: Callable[[str], ScriptEngine],
+    quick: Callable[..., Plan],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lack = Unsupported(layer="max_pool2d", reason="it has no pools")
+    real = manifest.framework
+
+    def framework(name: str) -> FrameworkManifest:
+        return real(name).model_copy(update={"unsupported": (lack,) if name == "mxnet" else ()})
+
+    monkeypatch.setattr(manifest, "framework", framework)
+    done = {each.framework: each for each in run(quick("pytorch", "mxnet"), script_engine(WORKS))}
+    assert done["pytorch"].status == "ok"
+    skipped = done["mxnet"]
+    assert skipped.status == "skipped" and skipped.blocks == ()
+    assert skipped.error is not None and skipped.error.message == "it has no pools"
+
+
+MEETS = """
+turns = pathlib.Path(trial["paths"]["turns"])
+mine = turns.parent / trial["framework"]
+mine.touch()
+other = turns.parent / {"jax": "mxnet", "mxnet": "jax"}[trial["framework"]]
+while not other.exists():
+    time.sleep(0.01)
+"""
+
+
+def test_in_turns_the_frameworks_of_a_workload_run_at_once(
+    run: Callable[..., list[Record]],
+    script_engine: Callable[[str], ScriptEngine],
+    quick: Callable[..., Plan],
+) -> None:
+    """Each worker waits until the other one is there too; alone it would wait for ever."""
+    text = f"if trial['mode'] == 'train':\n{textwrap.indent(MEETS, '    ')}\n{WORKS}"
+    plan = replace(quick("jax", "mxnet", repeats=2), turns=True)
+    done = run(plan, script_engine(text))
+    assert [(each.status, each.turns, each.repeat) for each in done] == [
+        *[("ok", 2, 0)] * 2,
+        *[("ok", 2, 1)] * 2,
+    ]
+
+
+def test_an_interruption_ends_all_that_run_at_once(
+    run: Callable[..., list[Record]],
+    script_engine: Callable[[str], ScriptEngine],
+    quick: Callable[..., Plan],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """One worker sleeps; what the other one says interrupts, as Ctrl-C would."""
+    text = """
+if trial["mode"] == "train" and trial["framework"] == "jax":
+    time.sleep(600)
+started()
+"""
+
+    def interrupt(self: Silent, run: Run, event: Event) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Silent, "event", interrupt)
+    plan = replace(quick("jax", "mxnet"), turns=True)
+    with pytest.raises(KeyboardInterrupt):
+        run(plan, script_engine(text))
+    assert not list((tmp_path / "results").glob("*/*.json"))
