@@ -1,63 +1,79 @@
-# What there is: make bench, bench-all, bench-<framework>, images, shell-<framework>, parity,
-# parity-small, parity-large, selftest, report, test, lint, format, clean.
-# With GPUs: make images DEVICE=cuda, make bench-all GPUS=all
+# `make help` lists the targets. With GPUs: make images DEVICE=cuda, make bench-all GPUS=all
 PYTHON ?= python3
 GPUS ?= 0
 DEVICE ?= cpu
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: bench bench-all images parity parity-small parity-large selftest report test lint format clean
+.PHONY: help bench bench-all images parity parity-small parity-large selftest report test verify \
+  lint format docs clean large-models
 
-bench: $(READY)
+help: ## list the targets
+	@sed -n 's/^\([a-z%-]*\):.*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
+
+bench: $(READY) ## set everything up, then run the suite `quick`
 	$(BIN)/dlsuite run quick --gpus $(GPUS)
 
-bench-all: $(READY)
+bench-all: $(READY) ## every variant of every framework; GPUS=all on a GPU host
 	$(BIN)/dlsuite run all --gpus $(GPUS)
 
-bench-%: $(READY)
+bench-%: $(READY) ## one framework, for example bench-pytorch
 	$(BIN)/dlsuite run quick --framework $* --gpus $(GPUS)
 
-images: $(READY)
+images: $(READY) ## build the images; DEVICE=cuda for GPUs
 	$(BIN)/dlsuite images build --device $(DEVICE)
 
-shell-%: $(READY)
+shell-%: $(READY) ## open the container of a framework, for example shell-pytorch
 	$(BIN)/dlsuite shell $* --gpus $(GPUS)
 
-parity: $(READY)
+parity: $(READY) ## prove the suite `quick`
 	$(BIN)/dlsuite parity --gpus $(GPUS)
 
-# Of the small models all, in every variant; of the large ones one step of each usual form.
 SMALL := lenet kent_small kent_medium kent_big adnn_cnn db_mlp lstm every_layer every_sequence
 LARGE := alexnet_cifar10 googlenet_cifar10 resnet50_cifar10 vgg16_cifar10 vit_tiny_cifar10 \
   vit_tiny alexnet googlenet resnet50 vgg16
-USUAL := pytorch tensorflow jax mxnet keras
+FRAMEWORKS := $(notdir $(basename $(wildcard manifests/frameworks/*.yaml)))
 
-parity-small: $(READY)
+parity-small: $(READY) ## prove every small model in every variant: twenty minutes on two cores
 	$(BIN)/dlsuite parity --suite zoo $(SMALL:%=--model %) --gpus $(GPUS)
 
-parity-large: $(LARGE:%=parity-large-%)
+parity-small-%: $(READY) ## prove every small model in the usual variant of one framework
+	$(BIN)/dlsuite parity --suite zoo $(SMALL:%=--model %) --framework $* --gpus $(GPUS)
 
-parity-large-%: $(READY)
-	$(BIN)/dlsuite parity --model $* --steps 1 $(USUAL:%=--framework %) --gpus $(GPUS)
+large-models:
+	@echo $(LARGE)
 
-selftest: $(READY)
+parity-large: $(LARGE:%=parity-large-%) ## prove one step of every large model: forty minutes
+
+parity-large-%: $(READY) ## prove one step of one large model
+	$(BIN)/dlsuite parity --model $* --steps 1 $(FRAMEWORKS:%=--framework %) --gpus $(GPUS)
+
+selftest: $(READY) ## plant eighteen faults in copies of the worker; each must be found
 	$(BIN)/dlsuite selftest
 
-report: $(READY)
+report: $(READY) ## show the newest run
 	$(BIN)/dlsuite report
 
-test: lint
-	$(BIN)/python -m pytest
+test: lint ## lint, types, unit tests, and a short trial of each framework
+	$(BIN)/python -m pytest -m "not verify"
 
-lint: $(READY)
+verify: $(READY) ## the long tests, the self-test and all proofs: more than an hour on two cores
+	$(BIN)/python -m pytest -m verify
+	$(MAKE) selftest parity-small parity-large
+
+lint: $(READY) ## format, lint, types, and the import contract
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo >/dev/null || $(BIN)/lint-imports
 
-format: $(READY)
+format: $(READY) ## format the source
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(READY) ## write the generated pages: docs/*.schema.json and docs/frameworks.md
+	$(BIN)/python -m suite.protocol.schema
+	$(BIN)/python scripts/docs_tables.py
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -69,5 +85,5 @@ $(READY): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $(READY)
 
-clean:
-	rm -rf .venv build *.egg-info .mypy_cache .pytest_cache .ruff_cache
+clean: ## remove the host's environment and caches of tools
+	rm -rf .venv build *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

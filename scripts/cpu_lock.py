@@ -1,7 +1,8 @@
-"""Maintainers: from a cuda.txt with PyTorch in it make cpu.txt (called by scripts/lock).
+"""Maintainers: make cpu.txt from a cuda.txt that contains PyTorch (called by scripts/lock).
 
-On Linux torch becomes torch+cpu, by the digests in a file as sha256sum writes it, and the
-packages that only the CUDA build needs go. Elsewhere the default wheel has no CUDA: it stays.
+On Linux torch becomes torch+cpu, with the digests in a file in the format of sha256sum, and the
+packages that only the CUDA build needs are omitted. On other systems the default wheel has no CUDA
+and is kept.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """How often `dlsuite compare` finds a difference where there is none, or misses a planted one.
 
-Each comparison has rounds of three fresh processes of LeNet that take turns: the worker, the worker
-again, and a copy of it whose blocks take SHARE longer.
-Each round is a JSON line in RATIOS: the first worker's samples per second, and each other's rate
-over the first's, as `dlsuite compare` has it. The same command goes on where it ended.
+Each comparison has rounds of three fresh interleaved processes of LeNet: the worker, the worker
+again, and a copy of it whose blocks take longer by SHARE. Each round is a JSON line in RATIOS: the
+samples per second of the first worker, and the rate of each other over the first, as `dlsuite
+compare` computes it. After an interruption the same command continues.
 
 Usage: .venv/bin/python scripts/false_alarms.py RATIOS.jsonl [FRAMEWORK [COMPARISONS [ROUNDS
     [SHARE]]]]
+With a complete file, such as docs/measurements/false_alarms_pytorch.jsonl, it only evaluates.
 """
 
 from __future__ import annotations
@@ -24,30 +25,33 @@ from typing import Any
 from suite.datasets import inputs
 from suite.datasets.inputs import Inputs
 from suite.engines import sessions
-from suite.engines.attempt import attempt
+from suite.engines.attempt import run_task
 from suite.engines.venv.engine import VenvEngine
 from suite.manifests import catalog
 from suite.manifests.workloads import Measure
+from suite.parity.faults import Fault
 from suite.paths import WORKER
 from suite.protocol import trial_file
 from suite.protocol.plan import Trial, expand
-from suite.protocol.trial_file import Turns
+from suite.protocol.trial_file import Interleaving, Task
 from suite.results.record import series
-from suite.results.stats import compare_rounds, ratio_in_turns
+from suite.results.stats import compare_rounds, interleaved_ratio
 from suite.runner import recording
-from suite.runner.selftest import Fault
 
 SIDES = ("first", "same", "slowed")
-LEAST = 6  # rounds: fewer show nothing
-# Short turns: the machine has changed less when the other side has its own. Both sides are of one
-# framework; of different ones it would tell what it costs each to stop after every step. The runs
-# are short: two hundred rounds of three processes take three hours.
-MEASURE = Measure(block_s=0.1, turn_s=0.1, min_measure_s=8, max_measure_s=8)
+LEAST = 6  # rounds: with fewer the test shows no difference
+# Short blocks, so that the machine changes little between the blocks of the two sides. Both sides
+# are of one framework: between two frameworks the cost of stopping after each block would count.
+# The runs are short: two hundred rounds of three processes take three hours.
+MEASURE = Measure(block_s=0.1, interleaved_block_s=0.1, min_measure_s=8, max_measure_s=8)
 
 
 def slowed(share: float) -> Fault:
-    """The worker's block, `share` longer: it waits, which costs what it takes in a framework that
-    has nothing left to do at the end of a block (MXNet still tidies up then)."""
+    """A worker whose blocks end later by `share`.
+
+    It waits at the end of a block, where most frameworks have no work left (MXNet still frees
+    memory then).
+    """
     return Fault(
         name=f"{share:.1%} slower",
         framework="any",
@@ -65,68 +69,72 @@ def slowed(share: float) -> Fault:
 def collect(ratios: Path, framework: str, comparisons: int, rounds: int, share: float) -> None:
     """Do the rounds that have no line in `ratios` yet."""
     done = {(each["comparison"], each["round"]) for each in read(ratios)}
-    wanted = itertools.product(range(comparisons), range(rounds))
-    lacking = [each for each in wanted if each not in done]
-    if not lacking:
+    planned = itertools.product(range(comparisons), range(rounds))
+    missing = [each for each in planned if each not in done]
+    if not missing:
         return
     (trial,) = expand(
         catalog.suite("quick"), catalog.frameworks(), catalog.tracks(), only=[framework]
     ).trials
-    with sessions.turn("wait", print), sessions.owning(sessions.new_id()) as work:
-        given = inputs.obtain(trial.workload, seed=1, place=work / "inputs", notify=print)
-        turns = trial_file.make_turns(work / "turns", len(SIDES))
-        workers = dict.fromkeys(SIDES, WORKER) | {"slowed": slowed(share).plant(work / "slowed")}
+    with sessions.exclusive("wait", print), sessions.session(sessions.new_id()) as work_dir:
+        its_inputs = inputs.obtain(trial.workload, seed=1, folder=work_dir / "inputs", notify=print)
+        interleaving = trial_file.make_interleaving(work_dir / "interleaving", len(SIDES))
+        workers = dict.fromkeys(SIDES, WORKER)
+        workers["slowed"] = slowed(share).plant(work_dir / "slowed")
         engines = {side: VenvEngine(worker) for side, worker in workers.items()}
-        for comparison, number in lacking:
+        for comparison, number in missing:
             order = random.Random(f"{comparison} {number}").sample(SIDES, len(SIDES))
             with ThreadPoolExecutor(len(SIDES)) as pool:
                 runs = {
-                    side: pool.submit(one_run, engines[side], trial, given, turns, work)
+                    side: pool.submit(
+                        one_run, engines[side], trial, its_inputs, interleaving, work_dir
+                    )
                     for side in order
                 }
             line: dict[str, Any] = {"comparison": comparison, "round": number}
-            line |= beside_the_first({side: run.result() for side, run in runs.items()})
+            line |= relative_to_first({side: run.result() for side, run in runs.items()})
             with ratios.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
 
 
 def one_run(
-    engine: VenvEngine, trial: Trial, given: Inputs, turns: Turns, work: Path
+    engine: VenvEngine,
+    trial: Trial,
+    its_inputs: Inputs,
+    interleaving: Interleaving,
+    work_dir: Path,
 ) -> dict[str, Any]:
-    """The figures of one fresh process; RuntimeError where it ends otherwise than well."""
+    """The figures of one fresh process; RuntimeError where it fails."""
     prepared = engine.prepare(catalog.framework(trial.framework), print)
-    with tempfile.TemporaryDirectory(dir=work) as place:
-        folder = Path(place) / "run"
-        trial_file.write(
-            folder,
-            trial,
-            given,
-            mode="train",
-            measure=MEASURE,
-            cpus=engine.host["cpus"],
-            turns=turns,
-        )
-        done = attempt(
+    task = Task(
+        trial=trial,
+        inputs=its_inputs,
+        mode="train",
+        measure=MEASURE,
+        interleaving=interleaving,
+    )
+    with tempfile.TemporaryDirectory(dir=work_dir) as folder:
+        attempt = run_task(
             engine,
             prepared,
-            folder,
+            task,
+            Path(folder) / "run",
             name="run",
-            log=Path(place) / "log",
+            log=Path(folder) / "log",
             deadline_s=600,
-            on_event=lambda event: None,
         )
-    figures = recording.measured(done, trial.workload.batch_size)
-    if done.error or not figures["samples_per_s"]:
-        raise RuntimeError(f"the run did not end well: {done.error}")
+    figures = recording.measured(attempt, trial.workload.batch_size)
+    if attempt.error or not figures["samples_per_s"]:
+        raise RuntimeError(f"the run failed: {attempt.error}")
     return figures
 
 
-def beside_the_first(runs: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Samples per second of the first side, and what each other is of it."""
+def relative_to_first(runs: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The samples per second of the first side, and the ratio of each other side to it."""
     blocks = {side: series(run["blocks"]) for side, run in runs.items()}
     others = [side for side in runs if side != "first"]
-    beside = {side: ratio_in_turns(blocks["first"], blocks[side]) for side in others}
-    return {"first": runs["first"]["samples_per_s"], **beside}
+    ratios = {side: interleaved_ratio(blocks["first"], blocks[side]) for side in others}
+    return {"first": runs["first"]["samples_per_s"], **ratios}
 
 
 def report(ratios: Path, rounds: int) -> None:
@@ -134,16 +142,16 @@ def report(ratios: Path, rounds: int) -> None:
     found: dict[int, list[dict[str, float]]] = {}
     for line in read(ratios):
         found.setdefault(line["comparison"], []).append(line)
-    whole = [each for each in found.values() if len(each) >= rounds]
+    complete = [each for each in found.values() if len(each) >= rounds]
     for used in range(LEAST, rounds + 1):
-        alike = [compare_rounds(column(each[:used], "same")) for each in whole]
-        slow = [compare_rounds(column(each[:used], "slowed")) for each in whole]
-        false = sum(each.verdict in ("faster", "slower") for each in alike)
-        caught = sum(each.verdict == "slower" for each in slow)
-        ratio = statistics.median(each.ratio for each in slow)
+        same = [compare_rounds(column(each[:used], "same")) for each in complete]
+        slower = [compare_rounds(column(each[:used], "slowed")) for each in complete]
+        false = sum(each.verdict in ("faster", "slower") for each in same)
+        caught = sum(each.verdict == "slower" for each in slower)
+        ratio = statistics.median(each.ratio for each in slower)
         print(
-            f"{used:2} rounds: different from itself {false} of {len(whole)};"
-            f" slowed: found {caught} of {len(whole)}, median ratio {ratio:.3f}"
+            f"{used:2} rounds: different from itself {false} of {len(complete)};"
+            f" slowed: found {caught} of {len(complete)}, median ratio {ratio:.3f}"
         )
     rounds_done = [line for each in found.values() for line in each]
     if len(rounds_done) < 2:

@@ -1,3 +1,8 @@
-"""dlsuite: the same deep-learning work in every framework, proven to be the same, and measured."""
+"""dlsuite: the same deep-learning work in several frameworks, proven and measured."""
 
-__version__ = "0.1.0"
+from importlib.metadata import PackageNotFoundError, version
+
+try:
+    __version__ = version("dlsuite")
+except PackageNotFoundError:  # a source tree that is not installed
+    __version__ = "unknown"

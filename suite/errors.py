@@ -1,4 +1,4 @@
-"""One class for each kind of failure: what happened, what to do next, and the exit code."""
+"""One class for each kind of failure, with its exit code."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 class DlsuiteError(Exception):
-    """A failure with a cause the user can act on; `hint` is the next command or step."""
+    """A failure that the user can act on; `hint` is the next command or step."""
 
     exit_code = 1
 
@@ -17,25 +17,25 @@ class DlsuiteError(Exception):
 
 
 class UsageError(DlsuiteError):
-    """A name or an option that cannot be meant."""
+    """An unknown name, or an invalid option."""
 
     exit_code = 2
 
 
 class ManifestError(DlsuiteError):
-    """A manifest that cannot be read or does not fit its schema."""
+    """A manifest that is unreadable or violates its schema."""
 
     exit_code = 3
 
 
 class DataError(DlsuiteError):
-    """A dataset that cannot be had, or is not what its checksum says."""
+    """A dataset that is unavailable, or differs from its checksum."""
 
     exit_code = 4
 
 
 class EngineError(DlsuiteError):
-    """A framework whose environment or image cannot be made here, or an engine out of reach."""
+    """An environment or image that cannot be built, or an engine that does not answer."""
 
     exit_code = 5
 
@@ -47,37 +47,37 @@ class ResultsError(DlsuiteError):
 
 
 class RunsFailed(DlsuiteError):
-    """Every run has its record, but some did not end well."""
+    """Every run has its record, but some runs failed."""
 
     exit_code = 7
 
 
 class ParityFailed(DlsuiteError):
-    """A framework did other work than the reference."""
+    """A framework's results differ from the reference."""
 
     exit_code = 8
 
 
 class ConformanceFailed(DlsuiteError):
-    """A worker that does not speak the protocol."""
+    """A worker violates the protocol."""
 
     exit_code = 9
 
 
 class BusyError(DlsuiteError):
-    """Another dlsuite is at work where this one wants to be."""
+    """Another dlsuite process holds the resource that this one needs."""
 
     exit_code = 10
 
 
 class Slower(DlsuiteError):
-    """A comparison found what it was told not to let pass."""
+    """A comparison found a larger slowdown than the user allows."""
 
     exit_code = 11
 
 
 class Interrupted(DlsuiteError):
-    """The user pressed Ctrl-C, or something ended the orchestrator."""
+    """The user pressed Ctrl-C, or the orchestrator received a signal to stop."""
 
     exit_code = 130
 
@@ -90,4 +90,5 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
+    """The error for an unknown name, with the nearest known one."""
     return UsageError(f"unknown {kind} {name!r}; {nearest(name, known)}", hint="dlsuite list")

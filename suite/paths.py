@@ -1,4 +1,4 @@
-"""Where things lie: the checkout, and what is made once and used again."""
+"""The folders of the repository and of the cache; digests of files; atomic writes."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parent.parent
-MANIFESTS = REPOSITORY / "manifests"
-LOCKS = REPOSITORY / "docker"
-SCHEMAS = REPOSITORY / "docs"
-WORKER = REPOSITORY / "suite" / "worker"
+PACKAGE = Path(__file__).resolve().parent
+REPOSITORY = PACKAGE.parent  # of a checkout; an installed wheel has its data in suite/data
+DATA = PACKAGE / "data" if (PACKAGE / "data").is_dir() else REPOSITORY
+MANIFESTS = DATA / "manifests"
+LOCKS = DATA / "docker"
+WORKER = PACKAGE / "worker"
 
 
 def home() -> Path:
-    """Environments, datasets and certificates: $DLSUITE_HOME, by default in the user's cache."""
+    """The folder of environments, datasets and certificates.
+
+    It is $DLSUITE_HOME, by default `dlsuite` in the user's cache.
+    """
     chosen = os.environ.get("DLSUITE_HOME")
     if chosen:
         return Path(chosen).expanduser().resolve()
@@ -24,22 +28,24 @@ def home() -> Path:
 
 
 def sha256(path: Path) -> str:
+    """The SHA-256 of a file's content."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def tree_sha256(folder: Path) -> str:
-    """One digest of the Python files in `folder`, their names and contents."""
+    """One digest of the names and contents of all Python files in `folder`."""
     files = sorted(folder.rglob("*.py"))
     return digest(f"{file.relative_to(folder)} {sha256(file)}" for file in files)
 
 
 def digest(lines: Iterable[str]) -> str:
+    """The SHA-256 of the lines, joined by newlines."""
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write `text` to `path` so that a reader sees the old file or the whole new one."""
+    """Write `text` to `path`; a reader sees either the old file or the complete new one."""
     part = path.with_name(f".{path.name}.part")
     part.write_text(text, encoding="utf-8")
     part.replace(path)

@@ -1,6 +1,6 @@
-"""What the hand-written scripts share: the data, and a stopwatch that compare.py works by pipe.
+"""The data of the hand-written scripts, and the stopwatch that compare.py controls through a pipe.
 
-Each is started as `python SCRIPT DATA VARIANT BATCH_SIZE LEARNING_RATE`.
+A script is started as `python SCRIPT DATA VARIANT BATCH_SIZE LEARNING_RATE`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 VARIANT = sys.argv[2]
 BATCH = int(sys.argv[3])
 LEARNING_RATE = float(sys.argv[4])
-# Of ResNet-50: channels, blocks, stride of the first.
+# The stages of ResNet-50: channels, blocks, stride of the first block.
 STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))
 
 
 def data(*, channels_last: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Images (N, channels, height, width) float32, labels int32, a shuffled order."""
+    """Images (N, channels, height, width) in float32, labels in int32, and a shuffled order."""
     folder = Path(sys.argv[1])
     images = np.load(folder / "train_inputs.npy").astype(np.float32)
     images = (images - images.mean()) / images.std()
@@ -33,23 +33,23 @@ def data(*, channels_last: bool = False) -> tuple[np.ndarray, np.ndarray, np.nda
 def serve(
     step: Callable[[np.ndarray], object], wait: Callable[[], object], order: np.ndarray
 ) -> None:
-    """`serve_turns` with a step for each batch and, at the end of a turn, a wait for them all."""
+    """`serve_slices` with a step for each batch; at the end of a slice, wait for all of them."""
     batches = order[: len(order) // BATCH * BATCH].reshape(-1, BATCH)
     done = 0
 
-    def turn(steps: int) -> None:
+    def run_slice(steps: int) -> None:
         nonlocal done
         for number in range(done, done + steps):
             step(batches[number % len(batches)])
         wait()
         done += steps
 
-    serve_turns(turn)
+    serve_slices(run_slice)
 
 
-def serve_turns(turn: Callable[[int], object]) -> None:
-    """For each number of steps on standard input, do them and print how long they took."""
+def serve_slices(run_slice: Callable[[int], object]) -> None:
+    """For each number of steps on standard input, do the steps and print their duration."""
     for line in sys.stdin:
         started = time.perf_counter()
-        turn(int(line))
+        run_slice(int(line))
         print(time.perf_counter() - started, flush=True)

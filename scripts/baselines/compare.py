@@ -1,12 +1,13 @@
-"""Time the suite's modules beside hand-written scripts, in turns, and print the ratios.
+"""Compare the speed of the suite's modules with that of hand-written scripts.
 
-Both run as processes of their own that take turns of about a second each, so that whatever slows
-the machine slows both. The suite's turn is cut into blocks as short as the suite's own. One process
-differs from the next, so there are several pairs of them; of each the median over its turns counts.
+Both run as processes of their own and alternate in slices of about a second, so that a slow phase
+of the machine slows both. The suite's slice consists of blocks as short as those of a timed run.
+One process differs from the next, so there are several pairs of them; the median over its slices
+counts for each pair.
 
-Usage: .venv/bin/python scripts/baselines/compare.py [PAIRS [TURNS [SCRIPT
+Usage: .venv/bin/python scripts/baselines/compare.py [PAIRS [SLICES [SCRIPT
     [FRAMEWORK[:VARIANT] ...]]]]
-SCRIPT is lenet, resnet50, or resnet50_zoo: the framework's own published code of that model.
+SCRIPT is lenet, resnet50, or resnet50_zoo, the published code of that model for the framework.
 """
 
 from __future__ import annotations
@@ -15,33 +16,33 @@ import statistics
 import sys
 from pathlib import Path
 
-from contenders import BLOCK_S, HERE, Contender, Start, in_turns, report, starts
+from contenders import BLOCK_S, HERE, Contender, Start, alternate, report, starts
 
-TURN_S = 1.0
+SLICE_S = 1.0
 
 
-def main(pairs: int, turns: int, script: str, only: list[str]) -> None:
+def main(pairs: int, slices: int, script: str, only: list[str]) -> None:
     for start in starts(script.removesuffix("_zoo"), only):
-        found = [statistics.median(ratios(start, script, turns)) for _ in range(pairs)]
+        found = [statistics.median(ratios(start, script, slices)) for _ in range(pairs)]
         report(f"{start.trial.configuration}, suite / {script}", found)
 
 
-def ratios(start: Start, script: str, turns: int) -> list[float]:
-    """The suite's speed over the script's in one pair of processes, for each pair of turns."""
-    trial, work = start.trial, start.trial.workload
+def ratios(start: Start, script: str, slices: int) -> list[float]:
+    """The suite's speed over the script's in one pair of processes, for each pair of slices."""
+    trial, workload = start.trial, start.trial.workload
     path = HERE / f"{script}_{trial.framework}.py"
-    numbers = [str(work.batch_size), str(work.optimizer.learning_rate)]
+    numbers = [str(workload.batch_size), str(workload.optimizer.learning_rate)]
     command: list[str | Path] = [start.python, path, start.data, trial.variant, *numbers]
     ours, theirs = start.suite(), Contender(command, start.environment)
     for contender in (ours, theirs):
         contender.steps(1)
     step_s = theirs.step_s()
     block = max(1, round(BLOCK_S / step_s))
-    found = in_turns(
+    found = alternate(
         lambda blocks: sum(ours.steps(block) for _ in range(blocks)),
         lambda blocks: theirs.steps(blocks * block),
-        max(1, round(TURN_S / (block * step_s))),
-        turns,
+        max(1, round(SLICE_S / (block * step_s))),
+        slices,
     )
     ours.end()
     theirs.end()
@@ -49,6 +50,6 @@ def ratios(start: Start, script: str, turns: int) -> list[float]:
 
 
 if __name__ == "__main__":
-    given = sys.argv[1:4]
-    pairs, turns, script = (*given, *("5", "10", "lenet")[len(given) :])
-    main(int(pairs), int(turns), script, sys.argv[4:])
+    arguments = sys.argv[1:4]
+    pairs, slices, script = (*arguments, *("5", "10", "lenet")[len(arguments) :])
+    main(int(pairs), int(slices), script, sys.argv[4:])

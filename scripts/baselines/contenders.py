@@ -1,4 +1,4 @@
-"""Processes that do steps when told to, started for a trial of the suite, and timed in turns."""
+"""Processes that do steps on request, started for a trial of the suite, and timed alternately."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from suite.manifests import catalog
 from suite.manifests.workloads import Measure
 from suite.protocol import trial_file
 from suite.protocol.plan import Trial, expand
+from suite.protocol.trial_file import Task
 from suite.worker.loop import JITTER
 
 BLOCK_S = Measure().block_s
 CALIBRATION_S = 1.0
-WARMUP_TURNS = 3
+WARMUP_PAIRS = 3  # of slices, before those that count
 FRAMEWORKS = ("pytorch", "tensorflow", "jax", "mxnet")
 HERE = Path(__file__).parent
 
 
 class Contender:
-    """A process that does steps when told to and says how long they took."""
+    """A process that does steps on request and reports their duration."""
 
     def __init__(
         self, command: list[str | Path], environment: dict[str, str], path: Path | None = None
@@ -47,7 +48,7 @@ class Contender:
         self.pid = self._process.pid
 
     def steps(self, count: int) -> float:
-        """Do `count` steps; return seconds. SystemExit with its last words where it died."""
+        """Do `count` steps; return seconds. Raise SystemExit with its last output where it died."""
         assert self._process.stdin and self._process.stdout
         with suppress(BrokenPipeError):
             self._process.stdin.write(f"{count}\n")
@@ -55,13 +56,13 @@ class Contender:
         reply = self._process.stdout.readline()
         if not reply:
             self._stderr.seek(0)
-            said = self._stderr.read().decode(errors="replace").splitlines()[-3:]
+            lines = self._stderr.read().decode(errors="replace").splitlines()[-3:]
             died = f"died: {' '.join(map(str, self._process.args))}"
-            raise SystemExit("\n".join([died, *said]))
+            raise SystemExit("\n".join([died, *lines]))
         return float(reply)
 
     def step_s(self) -> float:
-        """How long a step takes, once the first are done."""
+        """The duration of a step after the first ones."""
         count = max(2, round(2 * CALIBRATION_S / self.steps(2)))
         return self.steps(count) / count
 
@@ -71,17 +72,17 @@ class Contender:
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """A trial of the suite, and all that a process needs to do its work."""
+    """A trial of the suite with everything that a process needs for it."""
 
     trial: Trial
     python: Path
     environment: dict[str, str]
     folder: Path  # with its trial.json
     data: Path
-    staged: Path  # the worker's code
+    staged: Path  # a folder with the worker's code
 
     def suite(self) -> Contender:
-        """The suite's own step."""
+        """A process that does the suite's own steps."""
         command: list[str | Path] = [self.python, HERE / "suite_step.py", self.folder]
         return Contender(command, self.environment, self.staged)
 
@@ -89,56 +90,53 @@ class Start:
 def starts(model: str, only: list[str]) -> Iterator[Start]:
     """The zoo's workload of `model` in each framework."""
     suite, known = catalog.suite("zoo"), catalog.frameworks()
-    work = tuple(workload for workload in suite.workloads if workload.model == model)
-    chosen = suite.model_copy(update={"workloads": work})
+    workloads = tuple(workload for workload in suite.workloads if workload.model == model)
+    chosen = suite.model_copy(update={"workloads": workloads})
     engine = VenvEngine()
     plan = expand(chosen, known, catalog.tracks(), only=only or FRAMEWORKS)
-    with tempfile.TemporaryDirectory() as place:
-        given = inputs.obtain(work[0], seed=1, place=Path(place) / "inputs", notify=print)
+    with tempfile.TemporaryDirectory() as work_dir:
+        its_inputs = inputs.obtain(
+            workloads[0], seed=1, folder=Path(work_dir) / "inputs", notify=print
+        )
         for trial in plan.trials:
-            folder = Path(place) / trial.trial_id
+            folder = Path(work_dir) / trial.trial_id
             prepared = engine.prepare(known[trial.framework], print)
             assert prepared.python
-            trial_file.write(
-                folder,
-                trial,
-                given,
-                mode="train",
-                measure=suite.measure,
-                cpus=engine.host["cpus"],
-            )
+            task = Task(trial=trial, inputs=its_inputs, mode="train", measure=suite.measure)
+            trial_file.write(folder, task, cpus=engine.host["cpus"])
             yield Start(
                 trial=trial,
                 python=prepared.python,
                 environment=trial_file.read(folder)["environment"],
                 folder=folder,
-                data=given.data,
+                data=its_inputs.data,
                 staged=engine.staged(),
             )
 
 
-def in_turns(
-    ours: Callable[[int], float], theirs: Callable[[int], float], length: int, turns: int
+def alternate(
+    ours: Callable[[int], float], theirs: Callable[[int], float], length: int, pairs: int
 ) -> list[float]:
-    """How many times as fast as theirs ours was, in each pair of turns, in changing order.
+    """The speed of `ours` over that of `theirs` in each pair of slices, in alternating order.
 
-    Both turns of a pair have the same length, which varies from pair to pair: turns that are all
-    alike may always meet what disturbs the machine at regular times.
+    Both slices of a pair have the same length, which varies from pair to pair: with equal lengths
+    a periodic disturbance could always hit the same side.
     """
     found = []
-    for turn in range(WARMUP_TURNS + turns):
-        pair = (ours, theirs) if turn % 2 else (theirs, ours)
-        this = max(1, round(length * random.uniform(1 - JITTER, 1 + JITTER)))
-        durations = [run(this) for run in pair]
-        ours_s, theirs_s = durations if turn % 2 else reversed(durations)
+    for number in range(WARMUP_PAIRS + pairs):
+        pair = (ours, theirs) if number % 2 else (theirs, ours)
+        this_length = max(1, round(length * random.uniform(1 - JITTER, 1 + JITTER)))
+        durations = [run(this_length) for run in pair]
+        ours_s, theirs_s = durations if number % 2 else reversed(durations)
         found.append(theirs_s / ours_s)
-    return found[WARMUP_TURNS:]
+    return found[WARMUP_PAIRS:]
 
 
-def report(what: str, found: list[float]) -> None:
+def report(title: str, found: list[float]) -> None:
+    """Print the median, the quartiles and the range of the ratios."""
     low, middle, high = statistics.quantiles(found, n=4) if len(found) > 1 else found * 3
     print(
-        f"{what}: median {middle:.3f} of {len(found)}, "
+        f"{title}: median {middle:.3f} of {len(found)}, "
         f"half of them within {low:.3f} to {high:.3f}, "
         f"range {min(found):.3f} to {max(found):.3f}",
         flush=True,

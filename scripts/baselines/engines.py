@@ -1,6 +1,6 @@
-"""Run the quick suite's trials in virtual environments and in containers, in turns; print ratios.
+"""Run the quick suite's trials in virtual environments and in containers, and print the ratios.
 
-A pair is one run by each engine, in changing order; no run goes through an epoch.
+A pair is one run by each engine, in alternating order; no run trains a whole epoch.
 
 Usage: .venv/bin/python scripts/baselines/engines.py [PAIRS [FRAMEWORK ...]]
 """
@@ -14,14 +14,16 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
+from suite.datasets.inputs import Inputs
 from suite.engines import sessions
 from suite.engines.base import Engine
 from suite.engines.docker.engine import DockerEngine
 from suite.engines.venv.engine import VenvEngine
 from suite.manifests import catalog
+from suite.manifests.workloads import Workload
 from suite.protocol.plan import Plan, expand
 from suite.report.live import Live
-from suite.results import record, store
+from suite.results import store
 from suite.results.record import Record
 from suite.runner.runner import Runner
 
@@ -29,29 +31,36 @@ from suite.runner.runner import Runner
 def main(pairs: int, only: list[str]) -> None:
     suite = catalog.suite("quick")
     plan = expand(suite, catalog.frameworks(), catalog.tracks(), only=only)
-    owner = sessions.new_id()
+    session_id = sessions.new_id()
     with ExitStack() as stack:
-        work = stack.enter_context(sessions.owning(owner))
+        work_dir = stack.enter_context(sessions.session(session_id))
         results = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        docker: Engine = stack.enter_context(DockerEngine(owner))
-        runners = {}
+        docker: Engine = stack.enter_context(DockerEngine(session_id))
+        runners: dict[str, Runner] = {}
         for engine in (VenvEngine(), docker):
-            place = work / engine.name
-            place.mkdir()
-            runners[engine.name] = Runner(engine, Live(), place)
+            folder = work_dir / engine.name
+            folder.mkdir()
+            runners[engine.name] = Runner(engine, Live(), folder)
+        inputs = {name: runner.prepare(plan) for name, runner in runners.items()}
         for trial in plan.trials:
             short = [run for run in plan.runs if run.trial == trial and run.repeat == 1]
             one = replace(plan, trials=(trial,), runs=tuple(short))
-            found = [pair(runners, one, results, turn) for turn in range(pairs)]
+            found = [pair(runners, inputs, one, results, number) for number in range(pairs)]
             report(trial.framework, found)
 
 
-def pair(runners: dict[str, Runner], plan: Plan, results: Path, turn: int) -> dict[str, Record]:
-    """One record by each engine."""
+def pair(
+    runners: dict[str, Runner],
+    inputs: dict[str, dict[Workload, Inputs]],
+    plan: Plan,
+    results: Path,
+    number: int,
+) -> dict[str, Record]:
+    """One record by each engine; the pair's number decides their order."""
     found = {}
-    for name in sorted(runners, reverse=bool(turn % 2)):
+    for name in sorted(runners, reverse=bool(number % 2)):
         with store.run_folder(results, plan.suite) as folder:
-            (found[name],) = runners[name].run(plan, folder)
+            (found[name],) = runners[name].run(plan, inputs[name], folder)
     return found
 
 

@@ -1,14 +1,15 @@
-"""keras.applications' ResNet-50 with its strides where ours has them.
+"""ResNet-50 of keras.applications, with the strides moved to where the suite has them.
 
-Theirs (v1) has them in the first convolution of a block, which then does less work. Theirs also
-adds a bias in each convolution, and pads "same".
+In the original (v1) they are in the first convolution of a block, which then does less work. It
+also adds a bias in each convolution, and pads "same".
 """
 
 import re
 
 from train_keras import keras, train
 
-FIRST = re.compile(r"conv[345]_block1_([12])_conv")  # a bottleneck's first two, where size halves
+# The first two convolutions of a bottleneck that halves the size.
+FIRST = re.compile(r"conv[345]_block1_([12])_conv")
 
 
 def clone(layer):

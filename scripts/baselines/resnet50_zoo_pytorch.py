@@ -1,7 +1,7 @@
-"""torchvision's ResNet-50, which our definition follows.
+"""ResNet-50 of torchvision, which the suite's definition follows.
 
-torchvision is in no environment of ours: install it beside (pip install --no-deps --target FOLDER
-torchvision==0.28.0 pillow) and run compare.py with PYTHONPATH=FOLDER.
+The suite's environments do not contain torchvision. Install it in a folder (pip install --no-deps
+--target FOLDER torchvision==0.28.0 pillow) and run compare.py with PYTHONPATH=FOLDER.
 """
 
 from contextlib import suppress
@@ -9,7 +9,7 @@ from contextlib import suppress
 import torch
 from train_pytorch import train
 
-# torchvision's compiled part is for PyTorch with CUDA; without, it misses these when imported.
+# torchvision's compiled part is for PyTorch with CUDA; without CUDA these operators are missing.
 for missing in ("nms", "qnms"):
     with suppress(RuntimeError):
         torch.library.define(f"torchvision::{missing}", "(Tensor boxes) -> Tensor")

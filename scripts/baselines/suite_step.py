@@ -1,4 +1,4 @@
-"""The suite's own step behind the same pipe as the hand-written scripts (see common.py)."""
+"""The suite's own step, controlled like the hand-written scripts (see common.py)."""
 
 import sys
 from pathlib import Path

@@ -1,9 +1,9 @@
-"""What the telemetry costs: the suite's step with a sampler beside it, and without, in turns.
+"""The cost of the telemetry: the speed of the suite's step with a running and a halted sampler.
 
-It is one process that does the steps, and one sampler, which is halted in every other turn: two
-processes would differ by more than the sampler costs.
+One process does all steps, and one sampler is halted in every other slice: two processes would
+differ by more than the cost of the sampler.
 
-Usage: .venv/bin/python scripts/baselines/telemetry.py [TURNS [FRAMEWORK ...]]
+Usage: .venv/bin/python scripts/baselines/telemetry.py [SLICES [FRAMEWORK ...]]
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ import subprocess
 import sys
 from pathlib import Path
 
-from contenders import Start, in_turns, report, starts
+from contenders import Start, alternate, report, starts
 
 from suite.manifests.workloads import Measure
 from suite.results import telemetry
 from suite.worker.telemetry import FILE
 
-TURN_S = 2 * Measure().sample_s
+SLICE_S = 2 * Measure().sample_s
 
 
-def main(turns: int, only: list[str]) -> None:
+def main(slices: int, only: list[str]) -> None:
     for start in starts("lenet", only):
-        report(f"{start.trial.configuration}, with telemetry / without", ratios(start, turns))
+        report(f"{start.trial.configuration}, with telemetry / without", ratios(start, slices))
         print(f"  the sampler itself took {own_share(start.folder / FILE):.2%} of the cores")
 
 
-def ratios(start: Start, turns: int) -> list[float]:
-    """The speed with a sampler over that without, for each pair of turns."""
+def ratios(start: Start, slices: int) -> list[float]:
+    """The speed with a sampler over the speed without one, for each pair of slices."""
     worker = start.suite()
     worker.steps(1)
-    steps = max(1, round(TURN_S / worker.step_s()))
+    steps = max(1, round(SLICE_S / worker.step_s()))
     module = [start.python, "-m", "suite.worker.telemetry", start.folder / FILE]
     numbers = [str(worker.pid), str(Measure().sample_s), "0"]
     sampler = subprocess.Popen(
@@ -49,7 +49,7 @@ def ratios(start: Start, turns: int) -> list[float]:
         os.kill(sampler.pid, signal.SIGSTOP)
         return duration_s
 
-    found = in_turns(with_sampler, worker.steps, steps, turns)
+    found = alternate(with_sampler, worker.steps, steps, slices)
     os.kill(sampler.pid, signal.SIGCONT)
     worker.end()
     sampler.communicate()
@@ -57,7 +57,7 @@ def ratios(start: Start, turns: int) -> list[float]:
 
 
 def own_share(file: Path) -> float:
-    """The sampler's processor time for each sample, over all cores' time between two."""
+    """The sampler's share of the processor time of all cores."""
     samples = telemetry.read(file)
     each_s = (samples[-1]["sampler_s"] - samples[0]["sampler_s"]) / (len(samples) - 1)
     return float(each_s / Measure().sample_s / (os.cpu_count() or 1))

@@ -1,12 +1,12 @@
-"""What the Keras scripts do with their models: a turn is one call of fit."""
+"""Trains the models of the Keras scripts: a slice is one call of fit."""
 
 import os
 
 import numpy as np
-from common import BATCH, LEARNING_RATE, VARIANT, data, serve_turns
+from common import BATCH, LEARNING_RATE, VARIANT, data, serve_slices
 
 BACKENDS = {"pytorch": "torch", "jax": "jax"}
-# Keras takes its backend once and for all when it is imported.
+# Keras reads its backend when it is imported.
 os.environ["KERAS_BACKEND"] = BACKENDS.get(VARIANT, "tensorflow")
 import keras  # noqa: E402
 
@@ -18,8 +18,8 @@ def train(model):
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
     )
 
-    def turn(steps):
+    def run_slice(steps):
         chosen = np.resize(order, steps * BATCH)
         model.fit(images[chosen], labels[chosen], batch_size=BATCH, shuffle=False, verbose=0)
 
-    serve_turns(turn)
+    serve_slices(run_slice)

@@ -1,4 +1,4 @@
-"""What the MXNet scripts do with their models."""
+"""Trains the models of the MXNet scripts."""
 
 import mxnet as mx
 from common import BATCH, LEARNING_RATE, data, serve

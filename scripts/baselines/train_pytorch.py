@@ -1,4 +1,4 @@
-"""What the PyTorch scripts do with their models."""
+"""Trains the models of the PyTorch scripts."""
 
 import torch
 from common import LEARNING_RATE, VARIANT, data, serve

@@ -1,4 +1,4 @@
-"""What the TensorFlow scripts do with their models: a tape, and tf.function."""
+"""Trains the models of the TensorFlow scripts, with a tape and tf.function."""
 
 import tensorflow as tf
 from common import LEARNING_RATE, VARIANT, data, serve

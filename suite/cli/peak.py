@@ -49,7 +49,7 @@ def peak(
     ):
         inputs = runner.prepare(plan)
         live.stage("peak")
-        found = runner.measure_peak(plan, inputs)
+        found = runner.measure_peak(plan, inputs, everything=True)
     if not found.best:
         raise RunsFailed("no framework measured a peak", hint=f"see the logs in {home() / 'logs'}")
     if format is Format.json:

@@ -1,4 +1,4 @@
-"""The inputs of a workload, equal for all frameworks: initial weights, sample order, data."""
+"""The inputs of a workload, identical for all frameworks: initial weights, sample order, data."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ FLOAT32_BYTES = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """The files of one workload; `sha256` is a digest of all of them."""
+    """The files of one workload; `sha256` is a digest of their contents."""
 
     architecture: Architecture
     dataset: DatasetManifest
     data: Path
-    images: Path | None = None  # the user's folder from which the data was prepared
+    images: Path | None = None  # the user's folder that the data was prepared from
     weights: Path
     order: Path
     sha256: str
-    origin: str  # of the data
+    origin: str  # where the data came from
 
     def must_fit(self, workload: Workload, memory_bytes: int | None, workers: int) -> None:
-        """Raise DataError where `workers` simultaneous workers need more memory than there is."""
+        """Raise DataError where `workers` simultaneous workers need more memory than available."""
         needed = (
             workers
             * sum(self.dataset.samples.values())
@@ -52,7 +52,10 @@ class Inputs:
 
 
 def obtain(workload: Workload, *, seed: int, folder: Path, notify: Notify) -> Inputs:
-    """Prepare or generate the dataset, and write the inputs; DataError where that fails."""
+    """Prepare or generate the dataset, and write the inputs into `folder`.
+
+    Raise DataError where the dataset is unavailable or damaged.
+    """
     dataset = library.of(workload)
     if dataset.format == "synthetic":
         data = folder / "data"
@@ -65,10 +68,10 @@ def obtain(workload: Workload, *, seed: int, folder: Path, notify: Notify) -> In
 
 
 def _need_images(dataset: DatasetManifest, data: Path) -> None:
-    """Raise DataError where there are no photographs for a loader."""
+    """Raise DataError where the dataset has no photographs for a loader."""
     if dataset.format != "image_folder":
         raise DataError(
-            f"{dataset.name} is no folder of photographs, which `input: loader` reads",
+            f"`input: loader` needs a folder of photographs, {dataset.name} is not one",
             hint="give the workload `input: disk` or `host`",
         )
     described = prepared.read(data)
@@ -85,7 +88,7 @@ def make(
 ) -> Inputs:
     """Write weights.npy and order.npy (docs/protocol.md) into `folder`.
 
-    `data` is a prepared dataset's folder.
+    `data` is the folder of a prepared dataset.
     """
     architecture = MODELS[workload.model]()
     folder.mkdir(parents=True, exist_ok=True)
@@ -96,7 +99,7 @@ def make(
     permutations = [generator.permutation(samples) for _ in range(max(1, workload.epochs))]
     np.save(order, np.stack(permutations).astype(np.int32))
     described = prepared.read(data)
-    assert described is not None  # the folder is a prepared one
+    assert described is not None  # `data` is the folder of a prepared dataset
     hashes = [sha256(weights), sha256(order), described.fingerprint]
     return Inputs(
         architecture=architecture,

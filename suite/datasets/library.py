@@ -1,4 +1,7 @@
-"""Datasets: obtain, verify, convert once to the shared memory-mapped format (formats/prepared)."""
+"""The library of datasets, each obtained, verified and converted once to the shared format.
+
+The shared format is in formats/prepared.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,7 @@ ARRAYS: dict[str, Arrays] = {
 
 
 def folder(manifest: DatasetManifest) -> Path:
+    """The folder of the prepared dataset, whether it exists or not."""
     return home() / "datasets" / manifest.name
 
 
@@ -40,23 +44,24 @@ def command(manifest: DatasetManifest) -> str:
 
 
 def ready(manifest: DatasetManifest, notify: Notify) -> Path:
-    """The prepared dataset's folder, prepared now if it is not there yet.
+    """The prepared dataset's folder; the dataset is prepared first where that is missing.
 
     Raise DataError where a prepared file is damaged or no source has the data.
     """
-    place = folder(manifest)
+    target = folder(manifest)
     damaged = verify(manifest)
     if damaged is None:
-        return place
+        return target
     if not is_prepared(manifest):
         return prepare(manifest, notify=notify)
     raise DataError(
-        f"{place / damaged}: cut short or changed since it was prepared", hint=command(manifest)
+        f"{target / damaged}: missing, truncated or changed since it was prepared",
+        hint=command(manifest),
     )
 
 
 def is_prepared(manifest: DatasetManifest) -> bool:
-    """Whether it is there, in this version of the format, be it damaged or not."""
+    """Whether the dataset is prepared in this version of the format, even if it is damaged."""
     try:
         return prepared.read(folder(manifest)) is not None
     except ValueError:
@@ -64,30 +69,30 @@ def is_prepared(manifest: DatasetManifest) -> bool:
 
 
 def verify(manifest: DatasetManifest, *, full: bool = False) -> str | None:
-    """The name of the first prepared file that is missing or not what its checksum says.
+    """The name of the first prepared file that is missing or does not match its checksum.
 
-    Small datasets are always read whole. The files of an image folder are only when `full`, or
-    when their size or time is another than when they were last seen to be right.
+    Small datasets are always read completely. The files of an image folder are read only when
+    `full`, or when their size or time has changed since they last matched.
     """
-    place = folder(manifest)
+    target = folder(manifest)
     try:
-        description = prepared.read(place)
+        description = prepared.read(target)
     except ValueError:
         description = None
     if description is None:
         return prepared.DESCRIPTION
-    for name, wanted in manifest.prepared.items():
-        if description.files.get(name) != wanted:  # the manifest has changed since
+    for name, expected in manifest.prepared.items():
+        if description.files.get(name) != expected:  # the manifest has changed since
             return name
     large = manifest.format == "image_folder"
-    damaged = prepared.damaged(place, description, full=full or not large)
+    damaged = prepared.damaged(target, description, full=full or not large)
     if large and full and damaged is None:
-        prepared.stamp(place, description)
+        prepared.stamp(target, description)
     return damaged
 
 
 def read(manifest: DatasetManifest) -> prepared.Description:
-    """What is prepared: files, digests, the user's image folder; DataError where nothing is."""
+    """The description of the prepared dataset; DataError where it is not prepared."""
     try:
         description = prepared.read(folder(manifest))
     except ValueError:
@@ -98,42 +103,42 @@ def read(manifest: DatasetManifest) -> prepared.Description:
 
 
 def of(workload: Workload) -> DatasetManifest:
-    """The dataset that the workload names; the synthetic one as its model and batch want it."""
+    """The dataset of a workload; the synthetic one fits the workload's model and batch size."""
     if workload.dataset == synthetic.NAME:
         return synthetic.fitted(workload)
     return catalog.dataset(workload.dataset)
 
 
 def describe(manifest: DatasetManifest) -> DatasetManifest:
-    """The manifest with the samples and classes that the dataset really has.
+    """The manifest with the actual numbers of samples and classes.
 
-    Only of an image folder are they not in the manifest itself; DataError where none is prepared.
+    They differ from the manifest's only for an image folder; DataError where none is prepared.
     """
     if manifest.format != "image_folder":
         return manifest
-    held = read(manifest).images
-    assert held is not None  # nothing else is prepared from that format
-    return manifest.model_copy(update={"samples": held.samples, "classes": len(held.classes)})
+    images = read(manifest).images
+    assert images is not None  # an image folder's description always has them
+    return manifest.model_copy(update={"samples": images.samples, "classes": len(images.classes)})
 
 
 def prepare(manifest: DatasetManifest, *, notify: Notify, source: Path | None = None) -> Path:
-    """Obtain, verify and convert; return the folder.
+    """Obtain, verify and convert the dataset; return its folder.
 
-    With `source`, only that local folder is tried. Nothing is left behind on failure, but of an
-    image folder what is decoded stays, and the next time goes on from there.
+    With `source`, only that local folder is tried. A failure leaves no files, except the decoded
+    images of an image folder: the next call continues with the remaining images.
     """
-    place = folder(manifest)
+    target = folder(manifest)
     if source is None and verify(manifest) is None:
-        return place
+        return target
     if manifest.format == "image_folder":
         if source is None:
             raise DataError(
-                f"{manifest.title}: it may not be passed on, so you must have it already",
+                f"{manifest.title}: its license forbids redistribution; use your own copy",
                 hint=f"{command(manifest)}, where FOLDER holds train/CLASS/* and val/CLASS/*",
             )
-        return image_folder.prepare(manifest, place, source, notify)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{manifest.name}-", dir=place.parent) as staging:
+        return image_folder.prepare(manifest, target, source, notify)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{manifest.name}-", dir=target.parent) as staging:
         raw, done = Path(staging) / "raw", Path(staging) / "done"
         raw.mkdir()
         done.mkdir()
@@ -141,33 +146,35 @@ def prepare(manifest: DatasetManifest, *, notify: Notify, source: Path | None = 
         notify(f"converting {manifest.name}")
         _convert(manifest, raw, done)
         prepared.write(done, manifest.name, origin)
-        shutil.rmtree(place, ignore_errors=True)
-        done.rename(place)
-    return place
+        shutil.rmtree(target, ignore_errors=True)
+        done.rename(target)
+    return target
 
 
 def _obtain(manifest: DatasetManifest, raw: Path, source: Path | None, notify: Notify) -> str:
+    """Put the raw files of the dataset, if it has any, into `raw`; return their origin."""
     if manifest.format != "generated":
         return sources.obtain(manifest, raw, source, notify)
     if source is not None:
         hint = f"{command(manifest)}, without --from"
-        raise DataError(f"{manifest.name} is made here, not taken from a folder", hint=hint)
-    return "made here"
+        raise DataError(f"{manifest.name} is generated, not read from a folder", hint=hint)
+    return prepared.GENERATED
 
 
 def _convert(manifest: DatasetManifest, raw: Path, done: Path) -> None:
+    """Write the prepared arrays into `done`; DataError where they differ from the manifest."""
     for name, values in ARRAYS[manifest.format](manifest, raw):
         samples = manifest.samples["test" if name.startswith("test_") else "train"]
         if len(values) != samples:
             raise DataError(
-                f"{name} of {manifest.name} are {len(values)}, its manifest says {samples}",
+                f"{name} of {manifest.name} has {len(values)} samples, its manifest says {samples}",
                 hint=f"edit manifests/datasets/{manifest.name}.yaml",
             )
         target = done / f"{name}.npy"
         np.save(target, values)
-        wanted = manifest.prepared.get(target.name)
-        if wanted and sha256(target) != wanted:
+        expected = manifest.prepared.get(target.name)
+        if expected and sha256(target) != expected:
             raise DataError(
-                f"{target.name} of {manifest.name} came out otherwise than its checksum says",
+                f"the generated {target.name} of {manifest.name} does not match its checksum",
                 hint="report it, with the versions of Python and numpy",
             )

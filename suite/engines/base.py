@@ -22,15 +22,15 @@ class Prepared:
     """A framework that is ready to run, and the digests that identify it."""
 
     framework: str
-    lock_sha256: str  # with --python: of the list of its packages
-    python: Path | None = None  # of its virtual environment
-    own_python: bool = False  # the interpreter given with --python
-    image_id: str | None = None
+    lock_sha256: str  # with --python: the digest of the interpreter's package list
+    python: Path | None = None  # venv engine: the interpreter that runs the worker
+    own_python: bool = False  # whether that interpreter is the user's (--python)
+    image_id: str | None = None  # docker engine: the image
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """How a worker ended; its events are in the folder's results."""
+    """How a worker ended. Its events are in the trial's results folder."""
 
     exit_code: int  # negative: the signal that killed it
     end: End = "exited"
@@ -39,7 +39,7 @@ class Outcome:
 
 
 class FrameworkUnavailable(Exception):
-    """The framework cannot run on this machine, which is not an error: its runs are skipped."""
+    """The framework cannot run on this machine. This is not an error: its runs are skipped."""
 
     def __init__(self, reason: str, *, hint: str) -> None:
         super().__init__(reason)
@@ -51,7 +51,7 @@ class EngineLost(EngineError):
 
 
 class Engine(Protocol):
-    """Runs workers. A context manager: nothing that it started outlives it."""
+    """Runs workers. A context manager: no process or container outlives the block."""
 
     @property
     def name(self) -> EngineName: ...
@@ -72,8 +72,7 @@ class Engine(Protocol):
     def prepare(self, manifest: FrameworkManifest, notify: Notify) -> Prepared:
         """Build the framework's environment or image, or reuse a current one.
 
-        Raise FrameworkUnavailable where this machine cannot run it, EngineError where the build
-        failed.
+        Raise FrameworkUnavailable if this machine cannot run it, EngineError if the build fails.
         """
 
     def stop(self) -> None:
@@ -92,8 +91,8 @@ class Engine(Protocol):
         """Run one worker on the trial in `folder`; its standard error goes to the file `log`.
 
         Each line of its standard output is passed to `on_line` at once. After `deadline_s` seconds,
-        or when this call is interrupted, the worker is killed with all its processes. `name` is
-        unique. Raise EngineLost where the engine stops answering and does not return.
+        or when this call is interrupted, the worker and its child processes are killed. `name` is
+        unique. Raise EngineLost if the engine stops answering and does not return.
         """
 
     @property

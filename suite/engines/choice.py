@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from suite.engines.docker.engine import DockerEngine
 
 EngineChoice = Literal["auto", "docker", "venv"]
+MIN_MEMORY_BYTES = 2**26
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +35,7 @@ class EngineOptions:
     gpus: str = "0"
     memory: str | None = None
     keep: bool = False
-    pythons: tuple[str, ...] = ()  # FRAMEWORK=PATH, as given
+    pythons: tuple[str, ...] = ()  # each FRAMEWORK=PATH
 
     @property
     def device(self) -> str:
@@ -42,8 +43,8 @@ class EngineOptions:
         return "cuda:0" if parse(self.gpus) else "cpu"
 
     def interpreters(self) -> dict[str, Path]:
-        """The user's own Python of each framework; UsageError where a name or a path is wrong."""
-        found = {}
+        """The user's Python of each framework; UsageError if a name or a path is invalid."""
+        interpreters = {}
         for text in self.pythons:
             framework, _, path = text.partition("=")
             if framework not in names("framework"):
@@ -53,11 +54,11 @@ class EngineOptions:
                     f"--python {text!r}: there is no file {path!r}",
                     hint=f"--python {framework}=/path/to/python",
                 )
-            found[framework] = Path(path).absolute()
-        return found
+            interpreters[framework] = Path(path).absolute()
+        return interpreters
 
     def settings(self) -> Settings:
-        """The resources of a worker; UsageError where an option's value is invalid."""
+        """The resources of a worker; UsageError if an option's value is invalid."""
         return Settings(gpus=parse(self.gpus), memory_bytes=_bytes(self.memory), keep=self.keep)
 
 
@@ -70,15 +71,28 @@ def engine(
     *,
     if_busy: IfBusy = "wait",
 ) -> Iterator[Engine]:
-    """The engine, entered; a message names it, with the reason.
+    """Choose and enter an engine; a message names it, and the reason if it is the second choice.
 
-    Raise EngineError where it is unavailable, BusyError where others use it.
+    Raise EngineError if the engine is unavailable, BusyError if another session uses it.
     """
     with ExitStack() as stack:
-        yield _entered(options, frameworks, session_id, notify, stack, if_busy)
+        if options.engine == "venv" or options.pythons:
+            yield _venv(options, notify)
+        else:
+            yield _docker_or_venv(options, frameworks, session_id, notify, stack, if_busy)
 
 
-def _entered(
+def _venv(options: EngineOptions, notify: Notify) -> Engine:
+    settings, pythons = options.settings(), options.interpreters()
+    if options.engine == "docker":
+        raise UsageError("--python works only with the venv engine", hint="--engine venv")
+    if settings.memory_bytes:
+        raise UsageError("the venv engine has no memory limit", hint="--engine docker")
+    notify("engine: venv")
+    return VenvEngine(gpus=settings.gpus, pythons=pythons)
+
+
+def _docker_or_venv(
     options: EngineOptions,
     frameworks: Iterable[str],
     session_id: str,
@@ -86,44 +100,38 @@ def _entered(
     stack: ExitStack,
     if_busy: IfBusy,
 ) -> Engine:
-    settings, pythons = options.settings(), options.interpreters()
-    if pythons and options.engine == "docker":
-        raise UsageError("--python works only with the venv engine", hint="--engine venv")
-    if options.engine == "venv" or pythons:
-        if settings.memory_bytes:
-            raise UsageError("the venv engine has no memory limit", hint="--engine docker")
-        notify("engine: venv")
-        return VenvEngine(gpus=settings.gpus, pythons=pythons)
-    # Imported where it is used: the SDK takes a quarter of the start of a command.
+    # Imported here: the import takes a quarter of the start of a command.
     from suite.engines.docker.engine import DockerEngine
 
+    settings = options.settings()
+    docker_only = options.engine == "docker" or settings.gpus or settings.memory_bytes
     docker = DockerEngine(session_id, settings)
     try:
         stack.enter_context(docker)
-        reason = _missing_image(docker, frameworks) if options.engine == "auto" else None
+        obstacle = None if docker_only else _image_obstacle(docker, frameworks)
     except EngineError as error:
-        if options.engine == "docker" or settings.gpus or settings.memory_bytes:
+        if docker_only:
             raise
-        reason = str(error)
-    if reason is None:
+        obstacle = str(error)
+    if obstacle is None:
         info = docker.daemon.info
         notify(f"engine: docker {info.get('ServerVersion')} on {info.get('Name')}")
         docker.wait_for_others(if_busy, notify)
         return docker
     stack.close()
-    notify(f"engine: venv (Docker unavailable: {reason})")
+    notify(f"engine: venv (Docker unavailable: {obstacle})")
     return VenvEngine()
 
 
-def _missing_image(docker: DockerEngine, frameworks: Iterable[str]) -> str | None:
-    """Why a framework has no image and none can be built; None where all have or can."""
+def _image_obstacle(docker: DockerEngine, frameworks: Iterable[str]) -> str | None:
+    """Why a framework has no image and none can be built; None if all have one or can get one."""
     for name in frameworks:
         try:
             recipe = docker.images.recipe(catalog.framework(name), docker.kind)
         except FrameworkUnavailable:
-            continue  # its runs are skipped, whatever the engine
+            continue  # its runs are skipped on either engine
         if docker.images.current(recipe) is None:
-            obstacle = docker.images.can_build()
+            obstacle = docker.images.build_obstacle()
             return f"{recipe.manifest.title} has no image, and {obstacle}" if obstacle else None
     return None
 
@@ -135,7 +143,7 @@ def _bytes(text: str | None) -> int | None:
         size = int(TypeAdapter(ByteSize).validate_python(text))
     except ValidationError:
         size = 0
-    if size < 2**26:
+    if size < MIN_MEMORY_BYTES:
         raise UsageError(
             f"--memory {text!r} is not a valid size, or too small for a worker",
             hint="--memory 8GiB",

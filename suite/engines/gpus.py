@@ -39,45 +39,46 @@ def parse(text: str) -> Gpus | None:
 
 
 def request(gpus: Gpus, info: dict[str, Any]) -> dict[str, Any]:
-    """The device request for `gpus`: by CDI where the engine supports it, else by driver."""
-    cdi = _cdi(info)
-    if not cdi:
-        chosen = {"device_ids": list(gpus.ids)} if gpus.ids else {"count": gpus.count}
-        return {"driver": "", "capabilities": CAPABILITIES, **chosen}
+    """The device request for `gpus`: by CDI if the engine lists CDI devices, else by driver."""
+    devices = _cdi_devices(info)
+    if not devices:
+        selection = {"device_ids": list(gpus.ids)} if gpus.ids else {"count": gpus.count}
+        return {"driver": "", "capabilities": CAPABILITIES, **selection}
     if gpus.ids:
-        names = [f"{CDI_KIND}={each}" for each in gpus.ids]
+        names = [f"{CDI_KIND}={gpu_id}" for gpu_id in gpus.ids]
     elif gpus.count == -1:
         names = [f"{CDI_KIND}=all"]
     else:
-        numbered = [each for each in cdi if each.rpartition("=")[2].isdigit()]
+        numbered = [device for device in devices if device.rpartition("=")[2].isdigit()]
         names = numbered[: gpus.count]
     return {"driver": "cdi", "device_ids": names}
 
 
 def visible(gpus: Gpus | None, present: list[dict[str, str]]) -> list[dict[str, str]]:
-    """The GPUs (worker/host.py) that a process may use; EngineError where one is missing."""
+    """The GPUs (worker/host.py) that a process may use; EngineError if one is missing."""
     if gpus is None:
         return []
     if gpus.ids:
-        found = {wanted: _named(wanted, present) for wanted in gpus.ids}
-        chosen = [gpu for each in found.values() for gpu in each]
-        missing = [wanted for wanted, each in found.items() if not each]
+        matches = {gpu_id: _matching(gpu_id, present) for gpu_id in gpus.ids}
+        selected = [gpu for found in matches.values() for gpu in found]
+        missing = [gpu_id for gpu_id, found in matches.items() if not found]
     else:
-        chosen = present if gpus.count == -1 else present[: gpus.count]
-        missing = [str(gpus.count)] if len(chosen) < max(1, gpus.count or 0) else []
+        selected = present if gpus.count == -1 else present[: gpus.count]
+        missing = [str(gpus.count)] if len(selected) < max(1, gpus.count or 0) else []
     if missing:
         names = ", ".join(f"{n} {gpu['name']}" for n, gpu in enumerate(present)) or "none"
         raise EngineError(
             f"--gpus {','.join(missing)}: the GPUs that nvidia-smi shows here are: {names}",
             hint="nvidia-smi -L lists them; --gpus 0 uses none",
         )
-    return chosen
+    return selected
 
 
-def _named(wanted: str, present: list[dict[str, str]]) -> list[dict[str, str]]:
-    if wanted.isdigit():
-        return present[int(wanted) : int(wanted) + 1]
-    return [gpu for gpu in present if gpu["uuid"].startswith(wanted)]
+def _matching(gpu_id: str, present: list[dict[str, str]]) -> list[dict[str, str]]:
+    """The GPUs with this index, or whose UUID starts with this text."""
+    if gpu_id.isdigit():
+        return present[int(gpu_id) : int(gpu_id) + 1]
+    return [gpu for gpu in present if gpu["uuid"].startswith(gpu_id)]
 
 
 def gives_gpus(info: dict[str, Any]) -> bool:
@@ -85,9 +86,9 @@ def gives_gpus(info: dict[str, Any]) -> bool:
 
     An engine may have GPUs without reporting them; only a container with a GPU shows it.
     """
-    return bool(_cdi(info)) or "nvidia" in (info.get("Runtimes") or {})
+    return bool(_cdi_devices(info)) or "nvidia" in (info.get("Runtimes") or {})
 
 
-def _cdi(info: dict[str, Any]) -> list[str]:
-    devices = [str(each.get("ID", "")) for each in info.get("DiscoveredDevices") or []]
-    return sorted(each for each in devices if each.startswith(f"{CDI_KIND}="))
+def _cdi_devices(info: dict[str, Any]) -> list[str]:
+    devices = [str(device.get("ID", "")) for device in info.get("DiscoveredDevices") or []]
+    return sorted(device for device in devices if device.startswith(f"{CDI_KIND}="))

@@ -8,7 +8,7 @@ import urllib.request
 from suite.messages import Notify
 
 PROBE_TIMEOUT_S = 2.0
-COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # Docker's builder paints what a step says on stderr
+ANSI_COLOR = re.compile(r"\x1b\[[0-9;]*m")  # Docker's builder colors standard error
 
 
 class PipOutput:
@@ -20,7 +20,8 @@ class PipOutput:
         self.error: str | None = None
 
     def line(self, line: str) -> None:
-        line = COLOUR.sub("", line)
+        """Read one line."""
+        line = ANSI_COLOR.sub("", line)
         verb, _, rest = line.strip().partition(" ")
         if verb in ("Collecting", "Downloading") and rest:
             self._notify(f"{self._title}: {verb.lower()} {rest.split()[0].rsplit('/', 1)[-1]}")

@@ -2,7 +2,8 @@
 
 Containers, volumes and work folders carry the id of the session that made them. The session's file
 is locked while the process lives, and the kernel releases the lock even when the process is
-killed. So whatever carries the id of an unlocked file is stale and may be removed.
+killed. Containers, volumes and folders that carry the id of an unlocked file are therefore stale
+and may be removed.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ def new_id() -> str:
 def session(session_id: str, *, keep: bool = False) -> Iterator[Path]:
     """Hold the session during the block; yield its work folder, which is removed afterwards.
 
-    Where the block fails, or `keep` is set, the session counts as stale afterwards: `dlsuite clean`
-    removes what it left. Raise BusyError where another process holds the same session.
+    If the block fails, or `keep` is set, the session is stale afterwards, and `dlsuite clean`
+    removes its leftovers. Raise BusyError if another process holds the same session.
     """
     folder = _work_folder(session_id)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -58,7 +59,7 @@ def session(session_id: str, *, keep: bool = False) -> Iterator[Path]:
 
 
 def state(session_id: str) -> State:
-    """Whether a session is active; unknown where it belongs to another machine or cache."""
+    """Whether a session is active; unknown if it belongs to another machine or cache."""
     try:
         with _file(session_id).open(encoding="utf-8") as file:
             return "stale" if _try_lock(file.fileno()) else "active"
@@ -79,7 +80,8 @@ def remove_stale() -> int:
 def exclusive(if_busy: IfBusy, notify: Notify) -> Iterator[None]:
     """Be the only dlsuite that measures on this machine during the block.
 
-    Two at once would slow each other. Where another measures, wait for it, or raise BusyError.
+    Two measurements at once would slow each other. If another dlsuite measures, wait until it
+    ends, or raise BusyError.
     """
     descriptor = _open_shared(Path(tempfile.gettempdir()) / "dlsuite-measuring.lock")
     try:
@@ -95,7 +97,10 @@ def exclusive(if_busy: IfBusy, notify: Notify) -> Iterator[None]:
 
 
 def _open_shared(path: Path) -> int:
-    """A file that every user may lock. In a sticky /tmp only its owner may open it to create."""
+    """Open a file that every user may lock; create it if it is missing.
+
+    In a sticky /tmp, O_CREAT fails on a file of another user.
+    """
     try:
         return os.open(path, os.O_RDONLY)
     except FileNotFoundError:

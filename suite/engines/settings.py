@@ -1,4 +1,4 @@
-"""The resources that the user gives a worker."""
+"""The resources of a worker that the user chooses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from suite.engines.gpus import Gpus
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The user's choices for a worker's container or process."""
+    """The user's choices for the container or process of a worker."""
 
     gpus: Gpus | None = None
     memory_bytes: int | None = None

@@ -46,7 +46,7 @@ def runtime_settings(framework_name: str, track: str, device: str) -> RuntimeSet
 
 
 def suite(name: str) -> SuiteManifest:
-    """The suite called `name`, or the one in the file `name` where that ends in .yaml."""
+    """The suite `name`, or the suite in the file `name` where that ends in .yaml."""
     if name.endswith((".yaml", ".yml")):
         return load(Path(name), SuiteManifest)
     return _named("suite", name, SuiteManifest)

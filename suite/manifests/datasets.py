@@ -1,4 +1,4 @@
-"""What is said of a dataset: its shape, its files with their digests, and where they come from."""
+"""The manifest of a dataset: its shape, its files with their SHA-256, and their sources."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class HttpsSource(Strict):
     kind: Literal["https"]
     url: str
     suffix: Literal["", ".gz"] = ""
-    archive: str | None = None  # a tar archive that holds all files; else each is fetched by itself
-    folder: str = ""  # where in the archive they are
+    archive: str | None = None  # a tar archive of all files; None: each file has its own URL
+    folder: str = ""  # the files' folder in the archive
 
 
 class NpmSource(Strict):
@@ -38,14 +38,14 @@ class NpmSource(Strict):
 class Normalize(Strict):
     """(value - mean) / std, where a pixel's value is scaled to 0..1.
 
-    Of images one mean and one deviation for each channel; of a table one for all features.
+    Images have one mean and one standard deviation for each channel, tables one for all features.
     """
 
     mean: tuple[float, ...]
     std: tuple[PositiveFloat, ...]
 
 
-# What a dataset's manifest must have by its format; what another format has, it must not have.
+# The fields that a format requires. Fields of other formats are errors.
 FORMAT_FIELDS = {
     "idx": ("samples", "files"),
     "cifar": ("samples", "files"),
@@ -59,9 +59,9 @@ IDX_ROLES = {"train_images", "train_labels", "test_images", "test_labels"}
 class DatasetManifest(Strict):
     """manifests/datasets/<name>.yaml
 
-    `idx` and `cifar` are files that a source has, `generated` is made here from a fixed seed,
-    `image_folder` is the user's own folder of images: how many samples and classes it has is known
-    once it is prepared (`datasets.describe`).
+    `idx` and `cifar` are files of a source. `generated` is computed here from a fixed seed.
+    `image_folder` is a folder of the user; its numbers of samples and classes are known once it is
+    prepared (`library.describe`).
     """
 
     name: Name
@@ -77,13 +77,13 @@ class DatasetManifest(Strict):
 
     @field_validator("shape")
     @classmethod
-    def _shaped(cls, value: tuple[int, ...], others: ValidationInfo) -> tuple[int, ...]:
+    def _fits_the_format(cls, value: tuple[int, ...], others: ValidationInfo) -> tuple[int, ...]:
         form = others.data.get("format")
         if form == "synthetic":
             return value
         if len(value) != (1 if form == "generated" else 3):
-            wanted = "1 number (features)" if form == "generated" else "channels, height, width"
-            raise ValueError(f"format {form} takes {wanted}")
+            expected = "1 number (features)" if form == "generated" else "channels, height, width"
+            raise ValueError(f"format {form} takes {expected}")
         if form == "image_folder" and (value[0], value[1]) != (3, value[2]):
             raise ValueError("format image_folder takes 3 channels and a square")
         return value
@@ -92,18 +92,18 @@ class DatasetManifest(Strict):
     @classmethod
     def _one_for_each_channel(cls, value: Normalize, others: ValidationInfo) -> Normalize:
         shape = others.data.get("shape", ())
-        wanted = shape[0] if len(shape) == 3 else 1
-        if shape and {len(value.mean), len(value.std)} != {wanted}:
-            raise ValueError(f"shape {shape} takes {wanted} mean and std")
+        expected = shape[0] if len(shape) == 3 else 1
+        if shape and {len(value.mean), len(value.std)} != {expected}:
+            raise ValueError(f"shape {shape} takes {expected} mean and std")
         return value
 
     @field_validator("samples", "files", "prepared", "sources")
     @classmethod
-    def _of_the_format(cls, value: T, others: ValidationInfo) -> T:
+    def _required_or_absent(cls, value: T, others: ValidationInfo) -> T:
         name, form = str(others.field_name), others.data.get("format")
         fields = FORMAT_FIELDS.get(str(form))
         if fields is None:
-            return value  # the format itself is refused
+            return value  # the format itself is invalid
         if name in fields and not value:
             raise ValueError(f"format {form} needs {name}")
         if value and name not in fields and not (name == "sources" and "files" in fields):
@@ -112,11 +112,11 @@ class DatasetManifest(Strict):
 
     @field_validator("samples", "files", "prepared")
     @classmethod
-    def _whole(cls, value: dict[str, T], others: ValidationInfo) -> dict[str, T]:
-        wanted = set[str](SPLITS)
+    def _complete(cls, value: dict[str, T], others: ValidationInfo) -> dict[str, T]:
+        required = set[str](SPLITS)
         found = {key.partition("_")[0] for key in value}
         if others.field_name == "files" and others.data.get("format") == "idx":
-            wanted, found = IDX_ROLES, set(value)
-        if value and found != wanted:
-            raise ValueError(f"{', '.join(sorted(wanted))} are needed, and nothing else")
+            required, found = IDX_ROLES, set(value)
+        if value and found != required:
+            raise ValueError(f"{', '.join(sorted(required))} are needed, and nothing else")
         return value

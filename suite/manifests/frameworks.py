@@ -36,7 +36,7 @@ class Unsupported(Strict):
 
 
 class FrameworkManifest(Strict):
-    """One framework: its Python, its locks, its variants, and its limits."""
+    """One framework: its Python, its locks, its variants, and what it does not support."""
 
     name: Name
     title: str

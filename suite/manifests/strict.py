@@ -36,7 +36,7 @@ def load(path: Path, schema: type[M]) -> M:
     try:
         return schema.model_validate(values)
     except ValidationError as error:
-        # A misspelt key is also a missing one: its misspelling says more.
+        # A misspelt key also causes an error for the missing key; the misspelling explains more.
         first = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
         line = _line(node, first["loc"])
         reason = _reason(schema, first)
@@ -53,7 +53,7 @@ def _reason(schema: type[BaseModel], error: Any) -> str:
 
 
 def _keys(schema: type[BaseModel], location: tuple[int | str, ...]) -> set[str]:
-    """The keys that may stand at `location`, found by following the schema's own references."""
+    """The valid keys at `location`, found by following the references in the schema."""
     root = schema.model_json_schema()
     found: list[Mapping[str, Any]] = [root]
     for part in location:
@@ -81,7 +81,7 @@ def _step(node: Mapping[str, Any], part: int | str) -> list[Mapping[str, Any]]:
         return [node["items"]] if "items" in node else []
     if part in node.get("properties", {}):
         return [node["properties"][part]]
-    # A union's tag stands in the location too, and changes nothing of where we are.
+    # The location of an error also holds the tag of a union, which is not a level of the file.
     if isinstance(node.get("additionalProperties"), dict):
         return [node["additionalProperties"]]
     tagged = any(each.get("const") == part for each in node.get("properties", {}).values())

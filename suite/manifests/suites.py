@@ -1,4 +1,4 @@
-"""The manifest of a suite: manifests/suites/<name>.yaml, or a file of the user's."""
+"""The manifest of a suite: manifests/suites/<name>.yaml, or a file of the user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tracks: the settings under which all frameworks compute, and each framework's own in them."""
+"""Tracks: the settings that all frameworks share, and each framework's own settings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def configuration(framework: str, variant: str, track: str) -> str:
 class FrameworkTrack(Strict):
     """The settings of one framework in a track on one kind of device."""
 
-    variant: Name | None = None  # where the suite names none; else the framework's first
+    variant: Name | None = None  # used where the user names none; None: the framework's first
     # For the framework's module in the worker, which refuses unknown settings.
     settings: FrameworkSettings = Field(default={})
 

@@ -56,12 +56,12 @@ class RmsProp(Strict):
     epsilon: PositiveFloat = 1e-7
 
 
-# The formulas: docs/method.md.
+# The formulas: docs/optimizers.md.
 Optimizer = Annotated[Sgd | Momentum | Adam | RmsProp, Field(discriminator="name")]
 
 
 class Measure(Strict):
-    """When warm-up ends, and when a run has measured enough."""
+    """When warm-up ends, and when the timed blocks end."""
 
     block_s: PositiveFloat = 0.25
     interleaved_block_s: PositiveFloat = 0.25  # of blocks after warm-up, in interleaved runs
@@ -74,7 +74,7 @@ class Measure(Strict):
 
 
 class Workload(Strict):
-    """The training work that all frameworks do alike."""
+    """The training work, identical for all frameworks."""
 
     model: Annotated[Name, After(_model)]
     dataset: Name
@@ -85,7 +85,7 @@ class Workload(Strict):
     optimizer: Optimizer
     # For the certificate's steps, where rounding errors explode at the optimizer's own rate.
     proof_learning_rate: PositiveFloat | None = None
-    # Of the first run of each trial; the other runs, and with 0 all, stop when steady.
+    # Whole epochs of the first run of each trial. The other runs end when their rate is certain.
     epochs: NonNegativeInt = 1
 
     @property
@@ -100,7 +100,7 @@ class Repeats(Strict):
 
     at_least: PositiveInt
     at_most: PositiveInt
-    spread: PositiveFloat = 0.02  # half the interval as a share of the median; narrower: stop
+    spread: PositiveFloat = 0.02  # stop when half the interval is this share of the median or less
     budget_s: PositiveFloat | None = None  # of all runs; after it no trial exceeds at_least
 
     @field_validator("at_most")

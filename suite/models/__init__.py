@@ -1,4 +1,4 @@
-"""The models: one file for each architecture, and a line here."""
+"""The models: a module for each family of architectures, and the table of all."""
 
 from collections.abc import Callable
 

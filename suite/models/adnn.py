@@ -1,7 +1,7 @@
-"""A small convolutional network on MNIST, as adnn-2023 had one in TensorFlow, PyTorch and JAX.
+"""A small convolutional network on MNIST, after adnn-2023 (TensorFlow, PyTorch and JAX).
 
-That document does not print its layers; this is the network of Flax's MNIST example, whose code
-the JAX part of such comparisons follows. 824,458 parameters.
+That document does not print its layers. This is the network of Flax's MNIST example, which the JAX
+part of such comparisons follows. 824,458 parameters.
 """
 
 from typing import Any

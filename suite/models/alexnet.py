@@ -1,7 +1,7 @@
-"""AlexNet (Krizhevsky 2014, "One weird trick": one tower, no local response normalisation).
+"""AlexNet (Krizhevsky 2014, "One weird trick": one tower, no local response normalization).
 
-ImageNet form: torchvision's definition, 61,100,840 parameters. CIFAR-10 form: that of
-bearpaw/pytorch-classification (models/cifar/alexnet.py), one dense layer at the end, 2,472,266.
+ImageNet form: torchvision's definition, 61,100,840 parameters. CIFAR-10 form: the definition of
+bearpaw/pytorch-classification (models/cifar/alexnet.py) with one dense layer, 2,472,266 parameters.
 """
 
 from typing import Any
@@ -35,7 +35,7 @@ def alexnet_cifar10() -> Architecture:
 
 
 def _features(*, kernel: Pair, padding: Pair, pool: Pair) -> tuple[Layer, ...]:
-    """The five convolutions; the first one and the pools differ between the forms."""
+    """The five convolutions. The forms differ in the first one and in the pools."""
     window: dict[str, Any] = {"kernel": pool, "stride": (2, 2)}
     same: dict[str, Any] = {"kernel": (3, 3), "padding": (1, 1)}
     first: dict[str, Any] = {"kernel": kernel, "stride": (4, 4), "padding": padding}

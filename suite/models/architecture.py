@@ -1,4 +1,4 @@
-"""An architecture: an ordered list of layers, and what can be computed from it."""
+"""An architecture: an ordered list of layers, and the quantities computed from it."""
 
 from __future__ import annotations
 
@@ -16,24 +16,30 @@ from suite.models.layers import Layer, Parameter, Shape
 
 @dataclass(frozen=True, kw_only=True)
 class Architecture:
+    """A model as data."""
+
     name: str
     input_shape: Shape
     classes: int
     layers: tuple[Layer, ...]
 
     def leaves(self) -> Iterator[Layer]:
-        """All layers in order, those inside of branches too."""
+        """All layers in order, including those inside branches."""
         for layer in self.layers:
             yield from layer.leaves()
 
     def shapes(self) -> list[Shape]:
-        """The input's shape, then the shape after each layer; ValueError where two do not fit."""
+        """The input's shape, then the shape after each layer.
+
+        Raise ValueError where a layer cannot take its input.
+        """
         shapes = series_shapes(self.layers, self.input_shape)
         if shapes[-1] != (self.classes,):
             raise ValueError(f"{self.name} ends in shape {shapes[-1]}, not ({self.classes},)")
         return shapes
 
     def parameters(self) -> tuple[Parameter, ...]:
+        """The tensors that gradients change, in order."""
         return tuple(each for layer in self.layers for each in layer.parameters())
 
     def statistics(self) -> tuple[Parameter, ...]:
@@ -46,15 +52,17 @@ class Architecture:
 
     @property
     def batch_norm_positions(self) -> int:
-        """Over how many values of a sample a batch norm's mean is taken, at most; 0 without one."""
+        """The most values of a sample in the mean of one batch norm; 0 without batch norms."""
         if not self.statistics():
             return 0
         return max(math.prod(shape[1:]) for shape in self.shapes()[1:] if len(shape) == 3)
 
     def flops_per_sample(self, mode: str) -> int:
-        """Floating-point operations of convolutions, dense, attention and LSTM layers, two for each
-        multiply-accumulate. Training adds the gradients of weights and of inputs, as many again
-        each, save the gradient of the first such layer's input, which nobody needs.
+        """The floating-point operations of convolutions, dense, attention and LSTM layers.
+
+        A multiply-accumulate counts as two. Training adds as many operations for the gradients of
+        the weights, and as many for those of the inputs. The first such layer needs no gradient of
+        its input.
         """
         forward = 2 * series_macs(self.layers, self.input_shape)
         if mode == "infer":
@@ -64,11 +72,12 @@ class Architecture:
         return 3 * forward - 2 * first
 
     def bytes_per_sample(self, mode: str, batch_size: int) -> float:
-        """What must go to and from memory at least, in float32, were every operation joined to the
-        convolution or matrix product beside it and nothing kept in a cache.
+        """The least memory traffic in float32.
 
-        Training reads and writes as much again for the gradients of inputs and of weights; it
-        reads the weights three times a batch, writes and reads their gradients and writes them.
+        It assumes that every other operation is fused with a convolution or matrix product, and
+        that no value stays in a cache. Training moves as many values for the gradients of the
+        inputs, and as many for those of the weights. For each batch it reads the weights three
+        times and writes them once, and it writes and reads their gradients.
         """
         values = series_values(self.layers, self.input_shape)
         times, weights = (1, 1) if mode == "infer" else (3, 6)
@@ -84,6 +93,7 @@ class Architecture:
         return np.concatenate(parts)
 
     def to_json(self) -> dict[str, Any]:
+        """The form of trial.json."""
         return {
             "name": self.name,
             "input_shape": self.input_shape,

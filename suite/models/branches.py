@@ -1,4 +1,4 @@
-"""Series of layers, and layers that hold several series side by side."""
+"""Series of layers, and layers that hold several parallel series."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from suite.models.layers import Layer, Parameter, Shape, expect
 
 @dataclass(frozen=True, kw_only=True)
 class Branches(Layer):
-    """Several series of layers on one input; an empty one passes it on as it is.
+    """Several series of layers on one input; an empty series returns the input unchanged.
 
-    ValueError where there are fewer than two: what it gave could be its very input, which a layer
-    that computes in place would then spoil for others.
+    There must be at least two, else ValueError: the result of a single empty branch would be the
+    input itself, and a later layer that computes in place would change it for other layers too.
     """
 
     branches: tuple[tuple[Layer, ...], ...]
 
     def __post_init__(self) -> None:
         if len(self.branches) < 2:
-            raise ValueError(f"layer {self.name!r} wants two branches or more")
+            raise ValueError(f"layer {self.name!r} needs two branches or more")
 
     def parameters(self) -> tuple[Parameter, ...]:
         return tuple(each for leaf in self.leaves() for each in leaf.parameters())
@@ -59,7 +59,7 @@ class Add(Branches):
 
 @dataclass(frozen=True, kw_only=True)
 class Concat(Branches):
-    """Its branches' channels one after the other."""
+    """The concatenation of its branches along the channels."""
 
     kind = "concat"
 
@@ -70,7 +70,7 @@ class Concat(Branches):
 
 
 def series_shapes(layers: tuple[Layer, ...], shape: Shape) -> list[Shape]:
-    """`shape`, then the shape after each layer; ValueError where two do not fit."""
+    """`shape`, then the shape after each layer; ValueError where a layer cannot take its input."""
     shapes = [shape]
     for layer in layers:
         shapes.append(layer.output_shape(shapes[-1]))
@@ -78,15 +78,18 @@ def series_shapes(layers: tuple[Layer, ...], shape: Shape) -> list[Shape]:
 
 
 def series_to_json(layers: tuple[Layer, ...], shape: Shape) -> list[dict[str, Any]]:
+    """The layers in the form of trial.json, for an input of `shape`."""
     shapes = series_shapes(layers, shape)
     return [layer.to_json(before) for layer, before in zip(layers, shapes, strict=False)]
 
 
 def series_macs(layers: tuple[Layer, ...], shape: Shape) -> int:
+    """`Layer.macs` of all layers together."""
     shapes = series_shapes(layers, shape)
     return sum(layer.macs(before) for layer, before in zip(layers, shapes, strict=False))
 
 
 def series_values(layers: tuple[Layer, ...], shape: Shape) -> int:
+    """`Layer.values` of all layers together."""
     shapes = series_shapes(layers, shape)
     return sum(layer.values(before) for layer, before in zip(layers, shapes, strict=False))

@@ -1,7 +1,7 @@
 """The multi-layer perceptron of db-2016 (Keras over Theano and TensorFlow, tabular data).
 
-16 inputs, two hidden layers of 30 with tanh and dropout; the number of classes is not printed
-there, and is the generated dataset's. 1,750 parameters.
+16 inputs, two hidden layers of 30 with tanh and dropout. The document does not print the number of
+classes; here it is that of the generated dataset. 1,750 parameters.
 """
 
 from suite.models.architecture import Architecture

@@ -1,6 +1,6 @@
-"""One of each layer, small: what the self-test plants its faults in, and tests go through.
+"""Two small models that hold every kind of layer, for the self-test and for tests.
 
-It stands for no published network.
+They follow no published network.
 """
 
 from typing import Any
@@ -34,7 +34,7 @@ from suite.models.sequences import (
 
 
 def every_layer() -> Architecture:
-    """All that images go through, dropout and flatten included."""
+    """All layers of image models, including dropout and flatten."""
     same: dict[str, Any] = {"kernel": (3, 3), "padding": (1, 1)}
     first: dict[str, Any] = {"stride": (2, 2), "bias": False}
     layers: tuple[Layer, ...] = (
@@ -51,7 +51,7 @@ def every_layer() -> Architecture:
             name="concat",
             branches=(
                 (
-                    Relu(name="relu3"),  # must not be done in place: pool3 gets the same
+                    Relu(name="relu3"),  # must not compute in place: pool3 has the same input
                     Conv2d(name="conv3", in_channels=8, out_channels=8, kernel=(1, 1)),
                 ),
                 (MaxPool2d(name="pool3", kernel=(3, 3), stride=(1, 1), padding=(1, 1)),),
@@ -67,7 +67,7 @@ def every_layer() -> Architecture:
 
 
 def every_sequence() -> Architecture:
-    """All that sequences go through: one LSTM, and one transformer's block, side by side."""
+    """All layers of sequence models: an LSTM and a transformer's block as parallel branches."""
     attention = (
         LayerNorm(name="norm1", features=16),
         SelfAttention(name="attention", features=16, heads=2),

@@ -1,9 +1,9 @@
 """GoogLeNet (Szegedy et al. 2014) with batch norm and without auxiliary heads.
 
 ImageNet form: torchvision's definition, whose "5 x 5" branch has a 3 x 3 convolution; 6,624,904
-parameters. CIFAR-10 form: that of kuangliu/pytorch-cifar, whose "5 x 5" branch has two 3 x 3
-convolutions, with no biases before the batch norms, where they change nothing: 6,158,346 of its
-6,166,250.
+parameters. CIFAR-10 form: the definition of kuangliu/pytorch-cifar, whose "5 x 5" branch has two
+3 x 3 convolutions. It omits the biases before batch norms, which have no effect: 6,158,346
+parameters of the original's 6,166,250.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from suite.models.architecture import Architecture
 from suite.models.branches import Concat
 from suite.models.layers import Dense, Dropout, GlobalAvgPool2d, Layer, MaxPool2d, Relu, conv_norm
 
-# inputs; outputs of 1 x 1; 3 x 3 reduced and full; "5 x 5" reduced and full; after the pool
+# Channels: input; 1 x 1; 3 x 3 reduced and full; "5 x 5" reduced and full; after the pool
 Sizes = tuple[int, int, int, int, int, int, int]
 STAGE_3: dict[str, Sizes] = {
     "3a": (192, 64, 96, 128, 16, 32, 32),
@@ -74,7 +74,7 @@ def _stage(blocks: dict[str, Sizes], epsilon: float, *, fives: int) -> tuple[Lay
 
 
 def _inception(name: str, sizes: Sizes, epsilon: float, fives: int) -> Layer:
-    """`fives` 3 x 3 convolutions stand for the paper's 5 x 5."""
+    """An inception block. `fives` convolutions of 3 x 3 replace the paper's 5 x 5."""
     inputs, ones, threes_reduced, threes, fives_reduced, outputs, pooled = sizes
     chain = _conv(f"{name}_5x5_reduce", inputs, fives_reduced, 1, epsilon)
     channels = fives_reduced

@@ -1,4 +1,4 @@
-"""The three networks of kent-2023 (Keras beside Flux on MNIST), ReLU after each hidden layer."""
+"""The three networks of kent-2023 (Keras and Flux on MNIST), with ReLU after each hidden layer."""
 
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,7 @@
-"""Layers as data: each knows its output shape, its parameters and its floating-point operations.
+"""Layers as data: each has an output shape, parameters and a number of multiply-accumulates.
 
-Shapes leave the batch out: images are (channels, height, width), sequences (length, features),
-the rest (features,). What each layer computes is said here and in docs/protocol.md.
+Shapes omit the batch: images are (channels, height, width), sequences (length, features), all
+others (features,). The docstrings and docs/protocol.md define what each layer computes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Pair = tuple[int, int]
 class Parameter:
     """One tensor that training changes, in the canonical layout (docs/protocol.md).
 
-    Its initial values are normal with this mean and standard deviation.
+    Its initial values are normally distributed, with `mean` and the standard deviation `std`.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Parameter:
 
 @dataclass(frozen=True, kw_only=True)
 class Layer:
-    """A layer without parameters that keeps its input's shape; the others override what differs."""
+    """A layer, by default one without parameters that keeps its input's shape."""
 
     kind: ClassVar[str]
     name: str
@@ -44,28 +44,31 @@ class Layer:
         return shape
 
     def parameters(self) -> tuple[Parameter, ...]:
+        """The tensors that gradients change."""
         return ()
 
     def statistics(self) -> tuple[Parameter, ...]:
-        """What training changes too, but not by gradients."""
+        """The tensors that training changes without gradients."""
         return ()
 
     def macs(self, shape: Shape) -> int:
-        """Multiply-accumulates of one sample's forward pass, for an input of `shape`."""
+        """The multiply-accumulates of one sample's forward pass, for an input of `shape`."""
         return 0
 
     def values(self, shape: Shape) -> int:
-        """What a sample's forward pass must read and write at least, weights apart: the input and
-        output of a layer that multiplies; all others can be joined to one that does.
+        """The fewest values that one sample's forward pass reads and writes, without weights.
+
+        They are the input and output of a layer that multiplies. All other layers can be fused with
+        such a layer.
         """
         return math.prod(shape) + math.prod(self.output_shape(shape)) if self.macs(shape) else 0
 
     def leaves(self) -> Iterator[Layer]:
-        """Itself, or the layers inside it, in order."""
+        """The layer itself, or the layers inside it in order."""
         yield self
 
     def to_json(self, shape: Shape) -> dict[str, Any]:
-        """As trial.json holds it, for an input of `shape`."""
+        """The form of trial.json, for an input of `shape`."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         return {"kind": self.kind, **values, "input_shape": shape}
 
@@ -96,7 +99,7 @@ class Conv2d(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class MaxPool2d(Layer):
-    """Padding never wins. `ceil`: an incomplete last window counts too, as in Caffe."""
+    """Maximum of each window; padding is ignored. `ceil` keeps an incomplete last window."""
 
     kind = "max_pool2d"
     kernel: Pair
@@ -111,7 +114,7 @@ class MaxPool2d(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class AvgPool2d(Layer):
-    """Padding counts as zeros: the divisor is always the whole window."""
+    """Mean of each window. Padding counts as zeros: the divisor is always the whole window."""
 
     kind = "avg_pool2d"
     kernel: Pair
@@ -136,7 +139,7 @@ class GlobalAvgPool2d(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class BatchNorm(Layer):
-    """Over batch, height and width, for each channel (Ioffe and Szegedy 2015).
+    """Normalization over batch, height and width, for each channel (Ioffe and Szegedy 2015).
 
     running <- (1 - momentum) running + momentum batch, with the batch's biased variance.
     """
@@ -163,7 +166,7 @@ class BatchNorm(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class LayerNorm(Layer):
-    """Over the last axis, with the biased variance (Ba et al. 2016)."""
+    """Normalization over the last axis, with the biased variance (Ba et al. 2016)."""
 
     kind = "layer_norm"
     features: int
@@ -179,7 +182,7 @@ class LayerNorm(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class Dropout(Layer):
-    """In training each value is zero with probability `rate`, the others grow by 1 / (1 - rate)."""
+    """In training: zero with probability `rate`, otherwise the value times 1 / (1 - rate)."""
 
     kind = "dropout"
     rate: float
@@ -187,18 +190,23 @@ class Dropout(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class Relu(Layer):
+    """max(x, 0)"""
+
     kind = "relu"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tanh(Layer):
+    """tanh(x)"""
+
     kind = "tanh"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gelu(Layer):
-    """x times the normal distribution's cumulative function at x: exact, no approximation by tanh
-    (Hendrycks and Gimpel 2016).
+    """x times the standard normal distribution function at x (Hendrycks and Gimpel 2016).
+
+    It is exact, not the approximation by tanh.
     """
 
     kind = "gelu"
@@ -206,7 +214,7 @@ class Gelu(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class Flatten(Layer):
-    """(channels, height, width) to features, in that order."""
+    """(channels, height, width) to (features,), in that order."""
 
     kind = "flatten"
 
@@ -217,7 +225,7 @@ class Flatten(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class Dense(Layer):
-    """On the last axis; weight (out, in)."""
+    """Matrix product on the last axis; weight (out, in)."""
 
     kind = "dense"
     in_features: int
@@ -262,7 +270,7 @@ def conv_norm(
 
 
 def _affine(name: str, shape: Shape, *, bias: bool) -> tuple[Parameter, ...]:
-    """Weights with variance 2 / fan-in (He et al. 2015), a bias that starts at zero."""
+    """A weight of variance 2 / fan-in (He et al. 2015), and a bias that starts at zero."""
     std = math.sqrt(2 / math.prod(shape[1:]))
     weight = Parameter(name=f"{name}.weight", shape=shape, std=std)
     if not bias:
@@ -271,13 +279,13 @@ def _affine(name: str, shape: Shape, *, bias: bool) -> tuple[Parameter, ...]:
 
 
 def scale(name: str, size: int, initial: float = 1.0) -> tuple[Parameter, ...]:
-    """What a normalisation multiplies by, from `initial`, and adds, from 0."""
+    """The scale of a normalization, which starts at `initial`, and its bias, which starts at 0."""
     weight = Parameter(name=f"{name}.weight", shape=(size,), mean=initial)
     return (weight, Parameter(name=f"{name}.bias", shape=(size,)))
 
 
 def _window(shape: Shape, kernel: Pair, stride: Pair, padding: Pair, ceil: bool = False) -> Shape:
-    """Height and width after sliding a window, the incomplete last one dropped, or kept."""
+    """Height and width after sliding a window; `ceil` keeps an incomplete last window."""
     sizes = zip(shape[1:], kernel, stride, padding, strict=True)
     rounded = math.ceil if ceil else math.floor
     return tuple(rounded((size + 2 * pad - k) / step) + 1 for size, k, step, pad in sizes)

@@ -1,6 +1,6 @@
-"""LeNet as Caffe's MNIST example has it, which upv-2018 ran in five frameworks.
+"""The LeNet of Caffe's MNIST example, which upv-2018 ran in five frameworks.
 
-Its only activation is the ReLU between the dense layers; 431,080 parameters.
+Its only activation is the ReLU between the dense layers. 431,080 parameters.
 """
 
 from suite.models.architecture import Architecture

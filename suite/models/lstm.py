@@ -1,4 +1,4 @@
-"""An LSTM classifier that reads an MNIST digit row by row, as Keras's guide to RNNs has one.
+"""An LSTM classifier that reads an MNIST digit row by row, as in Keras's guide to RNNs.
 
 81,674 parameters.
 """

@@ -1,7 +1,8 @@
 """ResNet-50 (He et al. 2015) in its v1.5 form: the stride is in the 3 x 3 convolution.
 
-ImageNet form: torchvision's definition, 25,557,032 parameters. CIFAR-10 form: that of
-kuangliu/pytorch-cifar, a 3 x 3 convolution of stride 1 and no pool at the start, 23,520,842.
+ImageNet form: torchvision's definition, 25,557,032 parameters. CIFAR-10 form: the definition of
+kuangliu/pytorch-cifar, which starts with a 3 x 3 convolution of stride 1 and has no pool there,
+23,520,842 parameters.
 """
 
 from suite.models.architecture import Architecture

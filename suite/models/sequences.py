@@ -21,9 +21,7 @@ class Rows(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class Tokens(Layer):
-    """(channels, height, width) to the sequence of its pixels, row by row: (height x width,
-    channels).
-    """
+    """(channels, height, width) to the sequence (height x width, channels), row by row."""
 
     kind = "tokens"
 
@@ -34,7 +32,7 @@ class Tokens(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class ClassToken(Layer):
-    """Puts one learned vector before the sequence."""
+    """One learned vector, prepended to the sequence."""
 
     kind = "class_token"
     features: int
@@ -49,7 +47,7 @@ class ClassToken(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class PositionEmbedding(Layer):
-    """Adds one learned vector to each member of the sequence."""
+    """The sum of the sequence and one learned vector for each member."""
 
     kind = "position_embedding"
     length: int
@@ -66,7 +64,7 @@ class PositionEmbedding(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class FirstToken(Layer):
-    """(length, features) to (features,): the first of the sequence."""
+    """(length, features) to (features,): the first member of the sequence."""
 
     kind = "first_token"
 
@@ -79,7 +77,7 @@ class FirstToken(Layer):
 class SelfAttention(Layer):
     """softmax(q k' / sqrt(features / heads)) v for each head (Vaswani et al. 2017), no mask.
 
-    `in_weight` (3 x features, features) holds queries, keys and values one after the other.
+    `in_weight` (3 x features, features) holds queries, keys and values, in that order.
     """
 
     kind = "self_attention"
@@ -106,9 +104,9 @@ class SelfAttention(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class Lstm(Layer):
-    """(length, in_features) to the last hidden state (hidden,), from states of zero.
+    """(length, in_features) to the last hidden state (hidden,); the initial states are zero.
 
-    Hochreiter and Schmidhuber 1997 with forget gates (Gers et al. 2000) and one bias;
+    Hochreiter and Schmidhuber 1997 with forget gates (Gers et al. 2000) and one bias.
     `input_weight` (4 x hidden, in) and `hidden_weight` (4 x hidden, hidden) hold the gates in the
     order input, forget, cell, output.
     """

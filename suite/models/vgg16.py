@@ -1,7 +1,8 @@
 """VGG-16 (Simonyan and Zisserman 2014, configuration D), without batch norm.
 
-ImageNet form: torchvision's definition, 138,357,544 parameters. CIFAR-10 form: that of
-chengyangfu/pytorch-vgg-cifar10, the same convolutions with dense layers of 512, 15,245,130.
+ImageNet form: torchvision's definition, 138,357,544 parameters. CIFAR-10 form: the definition of
+chengyangfu/pytorch-vgg-cifar10, with the same convolutions and dense layers of 512, 15,245,130
+parameters.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
-"""ViT-Tiny (Dosovitskiy et al. 2020, in the size of DeiT-Ti by Touvron et al. 2020), no dropout.
+"""ViT-Tiny (Dosovitskiy et al. 2020) in the size of DeiT-Ti (Touvron et al. 2020), no dropout.
 
 ImageNet form: patches of 16, as in timm's vit_tiny_patch16_224, 5,717,416 parameters. CIFAR-10
-form: the same on 32 x 32 with patches of 4, 5,362,762.
+form: the same on 32 x 32 with patches of 4, 5,362,762 parameters.
 """
 
 from typing import Any

@@ -39,9 +39,9 @@ class Certificate:
     share: float  # the largest error as a share of its tolerance
     steps: int  # requested; `errors` has the judged ones
     errors: Errors
-    raised: Errors  # for each step: tensors with a wider tolerance, because float32 loses more
+    raised: Errors  # for each step: the tensors with a wider tolerance, that of float32
     reference_error: float  # largest error between the two float64 lowerings
-    of: dict[str, str]  # the hashed parts: model, inputs, workload, lock, worker, cpu
+    of: dict[str, str]  # the parts of the key: model, inputs, workload, lock, worker, cpu
 
     def status(self) -> Parity:
         """The parity status of runs that this certificate covers."""
@@ -66,8 +66,8 @@ def certify(
 ) -> dict[str, Certificate]:
     """A certificate for each trial (of one workload) by trial id, from the cache or made now.
 
-    `prepared` must contain the reference's frameworks too; `work_dir` is for the tensors. Raise
-    ProofFailed where the reference cannot be computed or its two lowerings disagree.
+    `prepared` must contain the reference's frameworks too; `work_dir` is the folder of the tensors.
+    Raise ProofFailed where the reference cannot be computed or its two lowerings disagree.
     """
     certificates = {}
     open_trials = []
@@ -92,7 +92,7 @@ def certify(
             reference = reference_of(prover, open_trials[0][0], fresh=fresh)
             for trial, described, path in open_trials:
                 certificate = _certify(prover, trial, described, path.stem, reference)
-                if certificate.errors:  # a worker that died proves nothing
+                if certificate.errors:  # none where the worker failed
                     path.parent.mkdir(parents=True, exist_ok=True)
                     write_atomically(path, json.dumps(asdict(certificate), indent=1))
                 certificates[trial.trial_id] = certificate
@@ -100,7 +100,7 @@ def certify(
 
 
 def tolerance_of(trial: Trial) -> float:
-    """The tolerance of float32 products, or of TF32 ones on a GPU whose track allows them."""
+    """The tolerance of products in float32, or in TF32 on a GPU whose track allows that."""
     in_tf32 = trial.device != "cpu" and trial.runtime.tf32 is not False
     return TOLERANCES["tf32" if in_tf32 else "float32"]
 
@@ -147,7 +147,7 @@ def reference_of(prover: Prover, trial: Trial, *, fresh: bool = False) -> Refere
 
 
 def _workload(trial: Trial, inputs: Inputs, steps: int) -> dict[str, Any]:
-    """The inputs of the computation."""
+    """The values that define the computation."""
     return {
         "model": json.dumps(inputs.architecture.to_json()),
         "inputs": inputs.sha256,
@@ -161,7 +161,7 @@ def _workload(trial: Trial, inputs: Inputs, steps: int) -> dict[str, Any]:
 def _described(
     engine: Engine, trial: Trial, prepared: Prepared, inputs: Inputs, steps: int
 ) -> dict[str, str]:
-    """Everything that a certificate depends on; a change of any part voids it."""
+    """Everything that a certificate depends on; a change of any part invalidates it."""
     described: dict[str, Any] = {
         "certificate": CERTIFICATE_VERSION,
         **_workload(trial, inputs, steps),

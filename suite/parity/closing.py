@@ -2,7 +2,7 @@
 
 After the last timed block the worker saves its state and does one or two more steps with the
 function that was timed. The reference's first lowering does the same steps in float64 from that
-state. The rules and their reasons are in docs/method.md.
+state. The rules and their reasons are in docs/proofs.md.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from suite.results.record import Closing
 from suite.worker.proof import CLOSING, perturbed_weights
 
 # Relative error (root mean square) of storing a value in float32: at most half a unit in the last
-# place, evenly distributed (2^-24 / sqrt(3)).
+# place, uniformly distributed (2^-24 / sqrt(3)).
 STORAGE_ERROR = 2.0**-24 / 3**0.5
 VISIBLE = 0.5  # an update whose tolerance exceeds this share of it is hidden by rounding
 DRAWS = 4  # of dropout masks
-DRAW_MARGIN = 3  # a run may be three times as far from the draws as the farthest of them
+DRAW_MARGIN = 3  # a run may be three times as far from the draws' mean as the farthest of them
 DRAW_LENGTH = 2  # and at most twice as long as the longest draw, or half as long as the shortest
 
 
@@ -78,7 +78,7 @@ class StateReference(Reference):
 
     @cached_property
     def _from_state(self) -> list[Tensors]:
-        """The float64 outcome from the state, then from its perturbed weights, if there are any."""
+        """The float64 outcome from the state, and from its perturbed weights if there are any."""
         return self.computed(LOWERINGS[0], "float64")
 
     def perturb(self) -> Path:
@@ -90,8 +90,8 @@ class StateReference(Reference):
     def float32_tolerances(self, draws: int) -> Errors:
         """As for a certificate, but with one draw the perturbed weights alone decide.
 
-        Float32 in both lowerings would take two more workers, one of which compiles. Less is added
-        than for a certificate, so this tolerance is never the wider one.
+        Float32 in both lowerings would take two more workers, one of which compiles. This tolerance
+        has fewer parts than that of a certificate, so it is never wider.
         """
         if draws > 1:
             return super().float32_tolerances(draws)
@@ -101,8 +101,8 @@ class StateReference(Reference):
     def _cached(self, which: tuple[str, str], precision: str, draw: int = 0) -> list[Tensors]:
         path = Path(f"{which[0]}-{precision}-{draw}")
         if path not in self._known:
-            alone = replace(self._replay, start=replace(self._replay.start, draws=1))
-            self._known[path] = replace(self, prover=alone).computed(which, precision, draw)
+            single = replace(self._replay, start=replace(self._replay.start, draws=1))
+            self._known[path] = replace(self, prover=single).computed(which, precision, draw)
         return self._known[path]
 
     @property
@@ -130,7 +130,7 @@ def prove(
     state = results / CLOSING
     kinds = {layer.kind for layer in inputs.architecture.leaves()}
     dropout = "dropout" in kinds
-    # The updates of a batch norm's layers nearly always need the float32 tolerance.
+    # With batch norms, updates nearly always need the tolerance of float32.
     perturbs = "batch_norm" in kinds and not dropout
     start = Start(
         state=state,
@@ -185,20 +185,20 @@ def _with_reference(found: Tensors, reference: StateReference, tolerance: float)
 
 
 def _stored(reference: StateReference, expected: Tensors) -> dict[str, float]:
-    """The tolerance of each update: weights are stored in float32 after each step."""
-    losses = {}
+    """The tolerance of each update, because weights are stored in float32 after each step."""
+    tolerances = {}
     for name, before in initial(reference.prover.inputs).items():
         update = np.linalg.norm(expected[f"updates {name}"])
-        lost = STORAGE_ERROR * np.linalg.norm(before) * reference.prover.steps**0.5
-        losses[f"updates {name}"] = float(MARGIN * lost / update) if update else float("inf")
-    return losses
+        error = STORAGE_ERROR * np.linalg.norm(before) * reference.prover.steps**0.5
+        tolerances[f"updates {name}"] = float(MARGIN * error / update) if update else float("inf")
+    return tolerances
 
 
 def _with_draws(found: Tensors, reference: StateReference, tolerance: float) -> Judged:
-    """Judge a model with dropout, whose masks are random: no two steps are alike.
+    """Judge a model with dropout, whose masks are random: no two steps are equal.
 
-    The run's step must lie among several steps of the reference with other masks: no farther from
-    their mean than three times the farthest of them, and of similar length.
+    The run's step is compared with several steps of the reference with other masks. It must be at
+    most three times as far from their mean as the farthest of them, and of similar length.
     """
     draws = reference.computed(LOWERINGS[0], reference.trial.workload.precision)
     stored = _stored(reference, draws[0])
@@ -208,7 +208,7 @@ def _with_draws(found: Tensors, reference: StateReference, tolerance: float) -> 
         center = each.mean(axis=0)
         scale = float(np.linalg.norm(center)) or 1.0
         error = float(np.linalg.norm(value.ravel() - center)) / scale
-        # A draw is n / (n - 1) times as far from the mean of the others as from the mean of all.
+        # A draw is n / (n - 1) times as far from the mean of the others as from the mean of all n.
         farthest = float(np.linalg.norm(each - center, axis=1).max())
         spread = farthest * len(draws) / (len(draws) - 1) / scale
         errors[name] = error if _as_long(value, each) else float("inf")
@@ -217,12 +217,13 @@ def _with_draws(found: Tensors, reference: StateReference, tolerance: float) -> 
 
 
 def _as_long(value: np.ndarray, draws: np.ndarray) -> bool:
+    """Whether a tensor has a length (L2 norm) similar to those of the draws."""
     length, lengths = np.linalg.norm(value), np.linalg.norm(draws, axis=1)
     return bool(lengths.min() / DRAW_LENGTH <= length <= lengths.max() * DRAW_LENGTH)
 
 
 def _hidden(judgement: Judged) -> str | None:
-    """Why the updates prove nothing: all are smaller than the rounding of float32."""
+    """Why the updates prove nothing; None where one is larger than the rounding of float32."""
     tolerances: Errors = judgement.raised or [{}]
     updates = [name for name in judgement.errors[0] if name.startswith("updates")]
     if any(tolerances[0].get(name, 0.0) < VISIBLE for name in updates):

@@ -1,6 +1,6 @@
 """Faults for the self-test: each is planted in a copy of the worker, and a proof must find it.
 
-The faults of FAULTS show in the certificate's steps, those of RUN_FAULTS only in a timed run.
+A certificate shows the faults of FAULTS; only a timed run shows those of RUN_FAULTS.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from suite.paths import WORKER
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """In `file` of the worker, `right` is replaced by `wrong`; `framework` runs with it."""
+    """A replacement of `right` by `wrong` in `file` of the worker, tested with `framework`."""
 
     name: str
     framework: str
@@ -24,7 +24,7 @@ class Fault:
     wrong: str
 
     def plant(self, folder: Path) -> Path:
-        """Make a copy of the worker with this fault in the new `folder`; return it."""
+        """Make the new `folder`, a copy of the worker with this fault; return it."""
         shutil.copytree(WORKER, folder, ignore=shutil.ignore_patterns("__pycache__"))
         path = folder / self.file
         text = path.read_text(encoding="utf-8")
@@ -152,7 +152,7 @@ RUN_FAULTS = (
 """,
     ),
     Fault(
-        name="optimiser skipped in each second step",
+        name="optimizer skipped in every second step",
         framework="mxnet",
         file="frameworks/mxnet/session.py",
         right="        self._trainer.step(self._trial.batch_size)\n",
@@ -163,7 +163,7 @@ RUN_FAULTS = (
 """,
     ),
     Fault(
-        name="the same batch again and again",
+        name="a repeated batch",
         framework="tensorflow",
         file="data.py",
         right="return lambda step: session.put(*batches.at(step))",

@@ -22,11 +22,11 @@ from suite.paths import home
 from suite.protocol.plan import Trial
 
 TOLERANCE = 1e-9  # between the two float64 lowerings
-MARGIN = 10  # a framework may lose ten times as much as float32 itself
+MARGIN = 10  # a framework's error may be ten times that of float32 itself
 # Float32's own rounding acts like a perturbation of the weights by about 4 units in the last place
 # (ulps); a perturbation by 20 ulps, its error doubled, stands for ten times that. A batch norm's
 # mean is a long sum: a framework that adds n values one after the other has an error of
-# sqrt(n) / 6 ulps (root mean square). Where sqrt(n) is more than 20, it is the perturbation.
+# sqrt(n) / 6 ulps (root mean square). Where sqrt(n) is more than 20, the perturbation is sqrt(n).
 PERTURBATION_ULPS = 20
 PERTURBATION_MARGIN = 2
 DRAWS = (1, 4, 16)  # of perturbed weights: more where fewer do not explain an error
@@ -98,7 +98,7 @@ class Reference:
     def _cached(self, which: tuple[str, str], precision: str, draw: int = 0) -> list[Tensors]:
         """The tensors of one lowering, from the cache or computed now.
 
-        It starts from the weights as they are (draw 0), or from perturbed ones (draws from 1).
+        It starts from the inputs' own weights (draw 0), or from perturbed ones (draws from 1).
         """
         framework = which[0]
         name = f"{precision}-perturbed{self._ulps:.0f}-{draw}" if draw else precision
@@ -135,9 +135,10 @@ class Reference:
 
 
 def _combined(choose: Callable[[float, float], float], first: Errors, second: Errors) -> Errors:
+    """For each tensor of each step, the error that `choose` returns for the two errors."""
     return [
-        {name: choose(error, theirs[name]) for name, error in ours.items()}
-        for ours, theirs in zip(first, second, strict=True)
+        {name: choose(error, other[name]) for name, error in one.items()}
+        for one, other in zip(first, second, strict=True)
     ]
 
 
@@ -168,6 +169,7 @@ def largest(errors: dict[str, float]) -> tuple[str, float]:
 
 
 def _read(path: Path, steps: int) -> list[Tensors] | None:
+    """The tensors in the file at `path`; None where it is missing or unreadable."""
     try:
         with np.load(path) as file:
             named = {name: file[name] for name in file.files}

@@ -15,7 +15,8 @@ from suite.messages import Notify
 from suite.models.layers import Parameter
 from suite.paths import home
 from suite.protocol.plan import Trial
-from suite.protocol.trial_file import Mode, Start, Task
+from suite.protocol.schema import Mode
+from suite.protocol.trial_file import Start, Task
 from suite.worker.sketch import SIZE, sketch
 
 DEADLINE_S = 3600.0  # of one worker: the largest models are slow in float64
@@ -23,8 +24,8 @@ DEADLINE_S = 3600.0  # of one worker: the largest models are slow in float64
 QUANTITIES = ("logits", "inference", "loss", "gradients", "weights", "statistics")  # mode parity
 OUTCOME = ("loss", "weights", "statistics")  # closing proof and mode replay
 # Keys: "logits" (in training mode), "inference", "loss"; for each parameter "gradients NAME",
-# "weights NAME" and "updates NAME" (the change since the initial weights: the first quantity in
-# which a wrong optimizer shows); for each batch norm "statistics NAME.mean" and "... .variance".
+# "weights NAME" and "updates NAME" (the change since the initial weights: the first quantity that
+# shows a wrong optimizer); for each batch norm "statistics NAME.mean" and "... .variance".
 Tensors = dict[str, NDArray[np.float64]]
 
 
@@ -100,6 +101,7 @@ def read(results: Path, prefix: str, quantities: tuple[str, ...], inputs: Inputs
 
 
 def sketch_sizes(parameters: tuple[Parameter, ...]) -> list[int]:
+    """The number of values in the sketch of each parameter."""
     return [min(parameter.size, SIZE) for parameter in parameters]
 
 
@@ -112,6 +114,7 @@ def initial(inputs: Inputs) -> Tensors:
 
 
 def _named(quantity: str, flat: NDArray[np.float64], parameters: tuple[Parameter, ...]) -> Tensors:
+    """The sketches of a quantity by name; `flat` has them one after the other."""
     stops = np.cumsum(sketch_sizes(parameters), dtype=int)
     expected = (stops[-1] if len(stops) else 0,)
     if flat.shape != expected:

@@ -1,6 +1,6 @@
 """Judges errors relative to the reference: tolerances, and steps in which rounding explodes.
 
-The rules and their reasons are in docs/method.md.
+The rules and their reasons are in docs/proofs.md.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from suite.parity.reference import DRAWS, Errors, Reference
 
 # Relative L2 error of a tensor, by the precision of products; TF32: about twenty roundings.
 TOLERANCES = {"float32": 1e-4, "tf32": 1e-2}
-EXPLODED = 1e-2  # from a step on whose logits would need this tolerance, nothing is compared
-GIVE_UP = 4  # times its tolerance with few draws: more draws would not explain such an error
+EXPLODED = 1e-2  # a step whose logits need a wider tolerance is not compared, nor any after it
+GIVE_UP = 4  # an error of more than this many tolerances is not explained by more draws either
 BY_GRADIENT = ("gradients", "weights", "updates")
 
 
@@ -59,11 +59,11 @@ class Judged:
 def judge(
     errors: Errors, reference: Reference, tolerance: float, *, least: Errors | None = None
 ) -> Judged:
-    """Judge the errors; where the common tolerance is exceeded, with the tolerance of float32.
+    """Judge the errors by the common tolerance or, where one exceeds it, by that of float32.
 
     The latter is computed from one draw of perturbed weights, from more where that does not explain
-    the errors, and from all draws only where the excess is small. `least` are wider tolerances
-    that are known beforehand.
+    the errors, and from all draws only where the excess is small. `least` has wider tolerances of
+    some tensors that are known beforehand.
     """
     found = Judged(errors=errors, raised=least or [], tolerance=tolerance)
     for draws in DRAWS:
@@ -71,34 +71,36 @@ def judge(
             break
         if draws == DRAWS[-1] and found.share > GIVE_UP:
             break
-        lost = reference.float32_tolerances(draws)
+        float32 = reference.float32_tolerances(draws)
         if least:
-            lost = [_largest(*both) for both in zip(lost, least, strict=True)]
-        found = _judged(errors, lost, tolerance)
+            float32 = [_largest(*both) for both in zip(float32, least, strict=True)]
+        found = _judged(errors, float32, tolerance)
     return found
 
 
 def _largest(one: dict[str, float], other: dict[str, float]) -> dict[str, float]:
+    """The larger of two tolerances, for each tensor of `one`."""
     return {name: max(value, other.get(name, 0.0)) for name, value in one.items()}
 
 
 def _judged(errors: Errors, float32: Errors, tolerance: float) -> Judged:
-    """Raise a tensor's tolerance where float32 itself loses more of it.
+    """Judge with the tolerance of float32 for each tensor for which it is the wider one.
 
-    The steps after rounding errors explode are excluded. The tolerance of a gradient is its largest
-    of all steps: in which step an activation crosses the kink of a ReLU is chance.
+    The steps from the one in which rounding errors explode are excluded. The tolerance of a
+    gradient is the largest of all steps, because an activation crosses the kink of a ReLU in a
+    random step.
     """
     # The closing proof compares no logits: it starts from the run's own state.
     exploded = [step.get("logits", 0.0) > EXPLODED for step in float32]
-    known = float32[: exploded.index(True) if True in exploded else len(exploded)]
-    most = {name: max(step[name] for step in known) for name in (known[0] if known else ())}
+    kept = float32[: exploded.index(True) if True in exploded else len(exploded)]
+    widest = {name: max(step[name] for step in kept) for name in (kept[0] if kept else ())}
     raised = [
         {
             name: raised_to
             for name, own in step.items()
-            if (raised_to := most[name] if name.startswith(BY_GRADIENT) else own) > tolerance
+            if (raised_to := widest[name] if name.startswith(BY_GRADIENT) else own) > tolerance
         }
-        for step in known
+        for step in kept
     ]
     return Judged(errors=errors[: len(raised)], raised=raised, tolerance=tolerance)
 

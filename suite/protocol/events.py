@@ -1,15 +1,14 @@
-"""The events of a worker, checked against their schema (docs/events.schema.json)."""
+"""The events of a worker, checked against their schema (protocol/schema.py)."""
 
 from __future__ import annotations
 
 import json
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jsonschema import Draft202012Validator
+from pydantic import ValidationError
 
-from suite.paths import SCHEMAS
+from suite.protocol.schema import model_of
 
 Event = dict[str, Any]
 
@@ -27,9 +26,11 @@ def parse(line: str) -> Event:
         event = json.loads(line)
     except ValueError:
         raise ProtocolError(f"not JSON: {line.strip()[:80]!r}") from None
-    problem = next(validator("events").iter_errors(event), None)
-    if problem is not None:
-        raise ProtocolError(f"{problem.message[:200]} in {line.strip()[:80]!r}")
+    kind = event.get("event") if isinstance(event, dict) else None
+    try:
+        model_of(kind).model_validate(event)
+    except ValidationError as error:
+        raise ProtocolError(f"{first_problem(error)} in {line.strip()[:80]!r}") from None
     parsed: Event = event
     return parsed
 
@@ -58,7 +59,8 @@ def one(events: list[Event], kind: str) -> Event:
     return next(iter(reversed(of(events, kind))), {})
 
 
-@cache
-def validator(name: str) -> Draft202012Validator:
-    schema: dict[str, Any] = json.loads((SCHEMAS / f"{name}.schema.json").read_text("utf-8"))
-    return Draft202012Validator(schema)
+def first_problem(error: ValidationError) -> str:
+    """The first problem of an invalid value, with the key where it is."""
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"]))
+    return f"{where}: {first['msg']}" if where else first["msg"]

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from suite.datasets.inputs import Inputs
 from suite.manifests.tracks import RuntimeSettings
 from suite.manifests.workloads import Measure
 from suite.models.layers import Parameter
 from suite.protocol.plan import Trial
+from suite.protocol.schema import Mode, Precision, TrialFile
 from suite.worker.protocol import SCHEMA_VERSION
 
-Mode = Literal["train", "parity", "replay", "peak"]
 NAME = "trial.json"
 
 
@@ -51,6 +51,7 @@ class Task:
     closing: bool = False
     interleaving: Interleaving | None = None
     start: Start | None = None
+    precisions: tuple[Precision, ...] = ()  # mode peak
 
 
 def make_interleaving(folder: Path, workers: int) -> Interleaving:
@@ -91,10 +92,12 @@ def write(folder: Path, task: Task, *, cpus: list[int]) -> None:
         "closing": task.closing,
         "first_step": start.first_step if start else 0,
         "draws": start.draws if start else 1,
+        "precisions": list(task.precisions),
         "measure": task.measure.model_dump(),
         "normalize": inputs.dataset.normalize.model_dump(),
         "paths": _paths(folder, task),
     }
+    TrialFile.model_validate(values)
     (folder / "results").mkdir(parents=True)
     (folder / NAME).write_text(json.dumps(values, indent=1), encoding="utf-8")
 

@@ -1,1 +1,1 @@
-"""Reports: from records to tables and JSON, with warnings and comparisons."""
+"""Reports: records as tables and JSON, with warnings and comparisons."""

@@ -10,8 +10,9 @@ from statistics import median
 from suite.report.warnings import ReportWarning
 from suite.results.record import Epoch, Record
 
-# In standard errors of the difference between two results on test sets of that size. Seeds of one
-# framework differ from their median by at most 1.3 (docs/method.md).
+# In standard errors of the difference between two results on test sets of the same size. Runs of
+# one framework with other seeds differ from their median by at most 1.3
+# (docs/measurements/seeds.md).
 THRESHOLD = 4
 
 
@@ -21,20 +22,21 @@ def warnings(trials: Mapping[str, Sequence[Record]]) -> dict[str, tuple[ReportWa
     for name, runs in trials.items():
         if found := _last_epoch(runs):
             workloads.setdefault(_workload(runs[0], found), {})[name] = found
-    apart = {
+    differing = {
         name: reason
         for epochs in workloads.values()
         for name in epochs
-        if (reason := _apart(name, epochs))
+        if (reason := _difference(name, epochs))
     }
     hint = "compare the loss in its events.jsonl with the others'; it may train differently"
     return {
-        name: (ReportWarning("loss or accuracy differs from the others", apart[name], hint),)
-        for name in apart
+        name: (ReportWarning("loss or accuracy differs from the others", differing[name], hint),)
+        for name in differing
     }
 
 
 def _workload(record: Record, epoch: Epoch) -> str:
+    """A key that is equal for results that must agree."""
     return json.dumps(
         [record.workload.model_dump(), record.device, record.seed, epoch.epoch], sort_keys=True
     )
@@ -45,7 +47,7 @@ def _last_epoch(runs: Sequence[Record]) -> Epoch | None:
     return next(found, None)
 
 
-def _apart(name: str, epochs: Mapping[str, Epoch]) -> str | None:
+def _difference(name: str, epochs: Mapping[str, Epoch]) -> str | None:
     """How a trial differs from the median of all; None where chance explains the difference.
 
     Two trials are compared with each other, because neither is known to be right.

@@ -18,7 +18,7 @@ def render(
     missing: list[str],
     peak: HardwarePeak | None = None,
 ) -> str:
-    """One object: run_id, the trials, fastest first, planned runs without a record, the peak."""
+    """One object: the run id, the trials, fastest first, the missing runs, and the peak."""
     values = {
         "run_id": run_id,
         "trials": [_trial(each, peak) for each in summaries],

@@ -1,4 +1,4 @@
-"""Compares two sets of trials: which pairs are comparable, and how their rates differ."""
+"""Compares two sets of trials: finds the comparable pairs, and the ratio of their rates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from suite.results.record import Record, series
 WORK = ("workload", "device", "interleaved")
 # In a comparison of two whole runs these must be equal too.
 CONFIGURATION = ("framework", "variant", "track")
-# Parts of a workload that do not change what is timed.
+# Fields of a workload that do not change the timed work.
 UNCOMPARED = {"epochs", "proof_learning_rate"}
 # These may differ, and are listed.
 HOST = ("cpu", "cpus", "memory_bytes", "kernel", "gpus")
@@ -22,7 +22,7 @@ HOST = ("cpu", "cpus", "memory_bytes", "kernel", "gpus")
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Trial b compared with trial a; `refused` is the reason where they are not comparable."""
+    """Trial b compared with trial a; `refused` is the reason where that is impossible."""
 
     a: TrialSummary
     b: TrialSummary
@@ -42,18 +42,19 @@ class Comparisons:
 def compare(
     a: Sequence[TrialSummary], b: Sequence[TrialSummary], *, across: bool = False
 ) -> Comparisons:
-    """Pair the trials of equal work, `across` configurations or only within the same one."""
+    """Pair the trials of equal work, `across` configurations or only of the same configuration."""
     fields = WORK if across else (*CONFIGURATION, *WORK)
     pairs, unmatched = [], []
-    left = list(b)
+    remaining = list(b)
     for trial in a:
-        partner = next((other for other in left if not _differing(trial, other, fields)), None)
+        same = (other for other in remaining if not _differing(trial, other, fields))
+        partner = next(same, None)
         if partner is None:
             unmatched.append(_why_unmatched(trial, b, fields))
             continue
-        left.remove(partner)
+        remaining.remove(partner)
         pairs.append(_pair(trial, partner))
-    unmatched += [_why_unmatched(trial, a, fields) for trial in left]
+    unmatched += [_why_unmatched(trial, a, fields) for trial in remaining]
     return Comparisons(pairs=tuple(pairs), unmatched=tuple(unmatched))
 
 
@@ -69,7 +70,7 @@ def _pair(a: TrialSummary, b: TrialSummary) -> Comparison:
 
 
 def _difference(a: TrialSummary, b: TrialSummary) -> stats.Difference:
-    """By rounds where both were interleaved in the same run, else by all runs of both."""
+    """The difference by rounds where both were interleaved in the same run, else by all runs."""
     together = a.record.run_id == b.record.run_id and a.record.interleaved > 1
     if together and (rounds := sorted(a.rates.keys() & b.rates.keys())):
         return stats.compare_rounds([_interleaved_ratio(a, b, each) for each in rounds])
@@ -77,7 +78,7 @@ def _difference(a: TrialSummary, b: TrialSummary) -> stats.Difference:
 
 
 def _interleaved_ratio(a: TrialSummary, b: TrialSummary, repeat: int) -> float:
-    """b over a in one round; by the whole rates where no block lies between two of the other."""
+    """The ratio of b to a in one round; of whole runs where no blocks alternate."""
     ratio = stats.interleaved_ratio(*(series(each.runs[repeat].blocks) for each in (a, b)))
     return ratio or b.rates[repeat] / a.rates[repeat]
 
@@ -92,7 +93,7 @@ def _unfit(trial: TrialSummary) -> str | None:
 
 
 def name(trial: TrialSummary) -> str:
-    """The trial's means, and the run it is of."""
+    """The trial's configuration, and its run."""
     return f"{trial.record.configuration} of {trial.record.run_id}"
 
 
@@ -109,7 +110,7 @@ def _differing(a: TrialSummary, b: TrialSummary, fields: Sequence[str]) -> list[
 
 
 def _differing_keys(x: dict[str, Any], y: dict[str, Any]) -> list[str]:
-    return [f"{key} ({_words(x[key])}, {_words(y[key])})" for key in x if x[key] != y[key]]
+    return [f"{key} ({_text(x[key])}, {_text(y[key])})" for key in x if x[key] != y[key]]
 
 
 def _why_unmatched(
@@ -129,17 +130,18 @@ def _other_differences(a: TrialSummary, b: TrialSummary) -> list[str]:
     }
     if a.record.framework != b.record.framework:
         del pairs["framework version"], pairs["lock_sha256"]
-    return [f"{fact} ({_words(x)}, {_words(y)})" for fact, (x, y) in pairs.items() if x != y]
+    return [f"{fact} ({_text(x)}, {_text(y)})" for fact, (x, y) in pairs.items() if x != y]
 
 
 def _host(record: Record, fact: str) -> Any:
+    """A fact about the machine; of GPUs only their names."""
     value = record.environment.get(fact)
-    if fact == "gpus":  # by name only
+    if fact == "gpus":
         return [gpu.get("name") for gpu in value or []]
     return value
 
 
-def _words(value: Any) -> str:
+def _text(value: Any) -> str:
     if isinstance(value, dict):
         return " ".join(map(str, value.values()))
     return str(value)

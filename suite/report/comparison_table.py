@@ -19,12 +19,13 @@ LEFT = ("a | b", "b is")
 NOTE = (
     "ratio: median samples/s of b over that of a, with its 95 % bootstrap interval; p: "
     "Mann-Whitney test of the runs. Interleaved runs: median over rounds of b over a, block by "
-    "block; Wilcoxon signed-rank test of the rounds. Faster or slower: p at most 0.05, and an interval without 1."
+    "block; Wilcoxon signed-rank test of the rounds. Faster or slower: p at most 0.05, and an "
+    "interval without 1."
 )
 
 
 def render(found: Comparisons) -> RenderableType:
-    """A table for each workload; below it other differences and unmatched trials."""
+    """A table for each workload, followed by other differences and unmatched trials."""
     parts: list[RenderableType] = []
     pairs = sorted(found.pairs, key=lambda pair: title_of(pair.a))
     for title, group in groupby(pairs, key=lambda pair: title_of(pair.a)):

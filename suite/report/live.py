@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
 
+from rich.console import RenderableType
 from rich.progress import Progress as Bars
 from rich.progress import SpinnerColumn, TaskID, TextColumn
+from rich.text import Text
 
 from suite.protocol.events import Event
 from suite.protocol.plan import Plan, Run, Trial
@@ -23,15 +26,26 @@ PHASES = {
     "epoch": "epoch done",
     "finished": "done",
 }
-START_S = 6.0  # of a run beyond its blocks, until the first run has shown its own duration
+START_S = 6.0  # assumed duration of a run's start, until the first run has ended
+
+
+class _Lines(Bars):
+    """Lines in columns, below an overview that takes the whole width."""
+
+    overview = ""
+
+    def get_renderables(self) -> Iterator[RenderableType]:
+        if self.overview:
+            yield Text(self.overview, no_wrap=True, overflow="ellipsis")
+        yield self.make_tasks_table(self.tasks)
 
 
 class Live:
-    """A context manager that shows what it receives as `runner.progress.Progress`."""
+    """A context manager that shows progress; it implements `runner.progress.Progress`."""
 
     def __init__(self) -> None:
         self._console = console(stderr=True)
-        self._bars = Bars(
+        self._bars = _Lines(
             SpinnerColumn(),
             TextColumn("{task.description}"),
             TextColumn("{task.fields[run]}"),
@@ -45,7 +59,6 @@ class Live:
         self._plan: Plan | None = None
         self._stage: Stage | None = None
         self._finished: list[Stage] = []
-        self._overview: TaskID | None = None
         self._durations_s: list[float] = []
         self._lines: dict[str, TaskID] = {}
         self._repeats: dict[str, int] = {}
@@ -64,7 +77,7 @@ class Live:
         self._bars.stop()
 
     def notify(self, text: str) -> None:
-        """Show a message; one that begins with the same topic ("PyTorch: ...") replaces it."""
+        """Show a message; it replaces an earlier one on the same topic ("PyTorch: ...")."""
         if not self._console.is_terminal:
             # A package installer sends hundreds of messages: too many for a log.
             if "downloading" not in text and "collecting" not in text:
@@ -78,8 +91,7 @@ class Live:
     def planned(self, plan: Plan) -> None:
         """Show the stages of the plan."""
         self._plan = plan
-        self._overview = self._add(self._stages())
-        self._show_time_left()
+        self._show_overview()
 
     def stage(self, stage: Stage) -> None:
         """Show that a stage starts; before the runs, show a line for each trial."""
@@ -87,8 +99,7 @@ class Live:
             self._finished.append(self._stage)
         self._stage = stage
         self._clear_messages()
-        if self._overview is not None:
-            self._bars.update(self._overview, description=self._stages())
+        self._show_overview()
         if stage == "runs" and self._plan:
             for trial in self._plan.trials:
                 runs = sum(run.trial == trial for run in self._plan.runs)
@@ -96,7 +107,7 @@ class Live:
                 self._lines[trial.trial_id] = self._add(_name(trial), phase="waiting")
 
     def event(self, run: Run, event: Event) -> None:
-        """Show what a run does."""
+        """Show the phase of a run, with its rate and the remaining time where they are known."""
         phase = PHASES.get(event["event"])
         if phase is None:
             return
@@ -110,32 +121,29 @@ class Live:
         error = record.error.message if record.error else ""
         self._durations_s.append((record.times.total_s or 0.0) / record.interleaved)
         self._show(run, record.status, rate, error)
-        self._show_time_left()
+        self._show_overview()
         if not self._console.is_terminal:
-            words = (_name(run.trial), self._count(run), record.status, rate, error)
-            self._console.print(" ".join(word for word in words if word), soft_wrap=True)
+            parts = (_name(run.trial), self._count(run), record.status, rate, error)
+            self._console.print(" ".join(part for part in parts if part), soft_wrap=True)
+
+    def _show_overview(self) -> None:
+        if self._plan:
+            self._bars.overview = f"{self._stages()}  {self._time_left(self._plan)}"
 
     def _stages(self) -> str:
         """All stages on one line: finished ones with a check mark, the current one in brackets."""
         return "  ".join(
-            f"\\[{each}]"
-            if each == self._stage
-            else f"{each} ✓"
-            if each in self._finished
-            else each
+            f"[{each}]" if each == self._stage else f"{each} ✓" if each in self._finished else each
             for each in STAGES
         )
 
-    def _show_time_left(self) -> None:
-        """Estimate the remaining time of the runs from the finished ones, or from the plan."""
-        if self._plan is None or self._overview is None:
-            return
-        measure, done = self._plan.measure, len(self._durations_s)
-        of_plan_s = START_S + measure.max_warmup_blocks * measure.block_s + measure.max_measure_s
-        run_s = sum(self._durations_s) / done if done else of_plan_s
-        left_s = run_s * max(0, len(self._plan.runs) - done)
-        left = f"runs: {left_s / 60:.0f} min left" if left_s >= 60 else f"runs: {left_s:.0f} s left"
-        self._bars.update(self._overview, left=left)
+    def _time_left(self, plan: Plan) -> str:
+        """The remaining time of the runs, estimated from the finished ones, or from the plan."""
+        measure, done = plan.measure, len(self._durations_s)
+        at_most_s = START_S + measure.max_warmup_blocks * measure.block_s + measure.max_measure_s
+        run_s = sum(self._durations_s) / done if done else at_most_s
+        left_s = run_s * max(0, len(plan.runs) - done)
+        return f"runs: {left_s / 60:.0f} min left" if left_s >= 60 else f"runs: {left_s:.0f} s left"
 
     def _clear_messages(self) -> None:
         for line in self._messages.values():

@@ -1,4 +1,4 @@
-"""The errors of each framework relative to the reference, for the terminal and as Markdown."""
+"""The errors of each framework relative to the reference, as a table or as Markdown."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOTE = (
     " float32 where that is more. same work: all errors are within their tolerance."
 )
 
-Row = tuple[Trial, Certificate | None, str | None]  # the last: the reason where it is not proven
+Row = tuple[Trial, Certificate | None, str | None]  # last: the reason where it is not proven
 
 
 def render(rows: Iterable[Row]) -> Table:
@@ -42,7 +42,7 @@ def render(rows: Iterable[Row]) -> Table:
 
 
 def markdown(rows: Iterable[Row]) -> str:
-    """The same table in Markdown, with the reason of each row that is not proven."""
+    """The same table as Markdown, with the reason for each row that is not proven."""
     rows = list(rows)
     cells = [_cells(trial, certificate) for trial, certificate, _ in rows]
     lines = [list(cells[0]), ["---"] * len(cells[0]), *(list(row.values()) for row in cells)]

@@ -1,4 +1,4 @@
-"""The results of the self-test, as a table for the terminal."""
+"""The findings of the self-test, as a table for the terminal."""
 
 from __future__ import annotations
 

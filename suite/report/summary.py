@@ -16,13 +16,13 @@ from suite.runner.stopping import StopReason, spent_s, stop_reason
 
 @dataclass(frozen=True, kw_only=True)
 class TrialSummary:
-    """One trial over its runs."""
+    """The summary of one trial over its runs."""
 
     runs: dict[int, Record]  # all of them, by repeat
     framework_version: str | None
     statuses: tuple[Status, ...]
     error: Error | None  # the first one
-    stop_reason: StopReason | None  # why it had no more runs; None where it needs more
+    stop_reason: StopReason | None  # why it got no further run; None where it needs one
     rates: dict[int, float]  # samples per second of each run with status ok, by repeat
     samples_per_s: stats.Summary
     first_step_s: float | None
@@ -81,7 +81,7 @@ def _trial(runs: list[Record], spent: float, differs: tuple[ReportWarning, ...])
 
 
 def _energy(runs: Sequence[Record]) -> Energy | None:
-    """The GPU's where there is one, else that of the CPU's packages."""
+    """The energy of the GPU where there is one, else of the CPU, in the run with the median."""
     measured = [run.telemetry for run in runs if run.telemetry]
     found = [each.gpu.energy if each.gpu else each.cpu_energy for each in measured]
     known = sorted((each for each in found if each), key=lambda each: each.gross_j_per_sample)

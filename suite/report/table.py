@@ -1,9 +1,10 @@
-"""The summary of a run as a table for the terminal, readable without colour and when piped."""
+"""The summary of a run as a table for the terminal, readable without color and when piped."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import groupby
+from textwrap import fill
 
 from rich import box
 from rich.console import Console, Group, JustifyMethod, RenderableType
@@ -35,7 +36,7 @@ MFU_LEGEND = " MFU: share of the measured peak arithmetic rate."
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console as wide as the terminal, or as PIPED_WIDTH where there is none."""
+    """A console as wide as the terminal, or PIPED_WIDTH wide where there is none."""
     found = Console(stderr=stderr, highlight=False)
     if not found.is_terminal:
         return Console(stderr=stderr, highlight=False, width=PIPED_WIDTH)
@@ -47,7 +48,8 @@ def render(
 ) -> RenderableType:
     """One table for each workload, with errors and warnings below it.
 
-    Where `width` is too small, whole columns are omitted, the least important first.
+    Where `width` is too small, whole columns are omitted, the least important first; where the rest
+    is still too wide, headings are folded.
     """
     parts: list[RenderableType] = []
     for title, group in groupby(sorted(summaries, key=_order), key=lambda each: title_of(each)):
@@ -80,23 +82,32 @@ def _table(title: str, trials: list[TrialSummary], width: int, peak: HardwarePea
     proven = [trial for trial in trials if trial.parity.proven] or trials
     fastest = proven[0].samples_per_s.median
     rows = [_cells(trial, fastest, peak) for trial in trials]
-    of_rows = {name: {row[name] for row in rows} for name in rows[0]}
-    columns = [name for name in rows[0] if name not in OPTIONAL or of_rows[name] != {UNKNOWN}]
-    if len(of_rows["track"]) == 1:
+    values = {name: {row[name] for row in rows} for name in rows[0]}
+    columns = [name for name in rows[0] if name not in OPTIONAL or values[name] != {UNKNOWN}]
+    if len(values["track"]) == 1:
         columns.remove("track")
         title += f", track {rows[0]['track']}"
-    for spare in DISPENSABLE:
-        widths = [max(len(name), *(len(row[name]) for row in rows)) for name in columns]
-        if sum(widths) + 2 * len(columns) <= width:
+    for omitted in DISPENSABLE:
+        if _fits(columns, rows, width):
             break
-        if spare in columns:
-            columns.remove(spare)
+        if omitted in columns:
+            columns.remove(omitted)
+    fold = not _fits(columns, rows, width)
     table = titled(title)
     for name in columns:
-        table.add_column(name, justify=JUSTIFY.get(name, "right"), no_wrap=True)
-    # Each column is one cell of many lines: Rich is three times as slow with a cell for each value.
+        longest = max(len(text) for text in (*name.split(), *values[name]))
+        heading = fill(name, longest) if fold else name
+        table.add_column(heading, justify=JUSTIFY.get(name, "right"), no_wrap=True)
+    # Each column is one cell with many lines: with a cell for each value, Rich takes three times as
+    # long.
     table.add_row(*(Text("\n".join(row[name] for row in rows)) for name in columns))
     return table
+
+
+def _fits(columns: list[str], rows: list[dict[str, str]], width: int) -> bool:
+    """Whether a table with these columns is at most `width` characters wide."""
+    widths = [max(len(name), *(len(row[name]) for row in rows)) for name in columns]
+    return sum(widths) + 2 * len(columns) <= width
 
 
 def titled(title: str) -> Table:
@@ -148,7 +159,7 @@ def _energy(trial: TrialSummary) -> str:
 
 
 def rate_of(samples_per_s: float | None) -> str:
-    """Samples per second: whole numbers, or three digits below a hundred."""
+    """Samples per second as a whole number, or with three digits below a hundred."""
     slow = samples_per_s is not None and samples_per_s < 99.5
     return _number(samples_per_s, "{:.3g}" if slow else "{:,.0f}")
 

@@ -1,4 +1,4 @@
-"""Warnings about the figures of a trial, each with the next step."""
+"""Warnings about the figures of a trial, each with a hint at the next step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STEADY_GOVERNORS = (None, "performance")
 
 @dataclass(frozen=True)
 class ReportWarning:
-    """`kind` is the same for all trials, `detail` belongs to one."""
+    """A warning about one trial: its kind, a detail of this trial, and the next step."""
 
     kind: str
     detail: str
@@ -35,14 +35,15 @@ def warnings_of(runs: Sequence[Record]) -> tuple[ReportWarning, ...]:
 
 
 def _parity(runs: Sequence[Record]) -> Iterator[ReportWarning]:
+    """Warnings about the proof that a trial is the same work, and about its loss."""
     first, parity = runs[0], parity_of(runs)
     if not parity.proven:
         hint = f"dlsuite parity --framework {first.framework}"
         if parity.closing is None or not parity.closing.proven:
-            hint = "run it again; docs/method.md describes the closing proof"
+            hint = "run it again; docs/proofs.md describes the closing proof"
         yield ReportWarning("not proven to be the same work", str(parity.reason), hint)
     elif (parity.steps or 0) < PROOF_STEPS:
-        hint = "omit --proof-steps; docs/method.md says when more steps prove nothing"
+        hint = "omit --proof-steps; docs/proofs.md explains when more steps prove nothing"
         yield ReportWarning("proven over few steps", f"{parity.steps}", hint)
     constant = next((each for each in map(_constant_loss, runs) if each is not None), None)
     if constant is not None:
@@ -93,7 +94,7 @@ def _constant_loss(run: Record) -> float | None:
 
 
 def _machine(runs: Sequence[Record]) -> Iterator[ReportWarning]:
-    """Warnings from the telemetry: other processes, and a GPU that was shared or throttled."""
+    """Warnings from the telemetry: other processes, a high cost, a shared or throttled GPU."""
     measured = [run.telemetry for run in runs if run.telemetry]
     busy = max((each.other_cores or 0 for each in measured), default=0)
     if busy > BUSY_CORES:

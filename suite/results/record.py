@@ -1,4 +1,4 @@
-"""The record of one run: everything that is known about it."""
+"""The record of one run: its settings, its figures, and how it ended."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from suite.manifests.workloads import Measure, Repeats, Workload
 from suite.results.telemetry import Telemetry
 
 # 8: the workload is one object; runtime, interleaved; 7: parity.closing, blocks.loss,
-# optimizer_steps; 6: blocks.monotonic_ns; 5: parity.steps; 4: conditions; 3: measure, repeats,
+# optimizer_steps; 6: blocks.monotonic_ns; 5: parity.steps; 4: runtime; 3: measure, repeats,
 # times.total_s; 2: input, data_origin; 1: the first version
 SCHEMA_VERSION = 8
 
@@ -37,12 +37,12 @@ class Times(Strict):
     synchronize_s: float | None = None  # of an idle device
     warmup_s: float | None = None
     measured_s: float | None = None
-    total_s: float | None = None  # of the whole run, from its start to its verdict
+    total_s: float | None = None  # of the whole run, from its start until its status is known
     engine_s: float | None = None  # the engine's overhead, outside the worker's lifetime
 
 
 class Block(Strict):
-    """Steps timed together; blocks before the series was steady are marked as warm-up."""
+    """Steps that were timed together; blocks before the series was steady are warm-up."""
 
     warmup: bool
     monotonic_ns: int  # the block's end, on the monotonic clock that all workers share
@@ -101,12 +101,12 @@ class Closing(Strict):
 class Parity(Strict):
     """Whether the run is proven to be the same work as the reference.
 
-    A certificate made before the runs proves the first steps; the closing proof of a run proves
-    its last ones.
+    The certificate, which is made before the runs, proves the first steps; the closing proof of a
+    run proves its last ones.
     """
 
     proven: bool
-    steps: int | None = None  # steps that were judged; fewer than requested if rounding explodes
+    steps: int | None = None  # judged ones; fewer than requested where rounding errors explode
     certificate: str | None = None
     closing: Closing | None = None
     reason: str | None = None
@@ -169,7 +169,7 @@ class Record(Strict):
 
     @property
     def reported_device(self) -> dict[str, Any]:
-        """The device as the worker read it back (docs/protocol.md); empty where it did not."""
+        """The device as the worker reported it (docs/protocol.md); empty where it did not."""
         worker = self.environment.get("worker") or {}
         return worker.get("device") or {}
 
@@ -187,7 +187,7 @@ class Record(Strict):
 
 
 def parity_of(runs: Sequence[Record]) -> Parity:
-    """A trial's parity status: proven where every run is, and at least one has a closing proof."""
+    """A trial's parity: proven where every run is, and at least one has a closing proof."""
     unproven = next((run.parity for run in runs if not run.parity.proven), None)
     closed = next((run.parity for run in runs if run.parity.closing), None)
     if found := unproven or closed:

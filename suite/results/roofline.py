@@ -1,4 +1,4 @@
-"""The hardware peak of a device, and what share of it a run reaches.
+"""The hardware peak of a device, and the share of it that a run reaches.
 
 The roofline model (Williams, Waterman and Patterson 2009): no program is faster than its arithmetic
 at the device's peak rate, nor than its memory traffic at the memory's bandwidth.
@@ -32,7 +32,7 @@ class Best(Strict):
 
 
 class HardwarePeak(Strict):
-    """The highest rate of each operation on a device, and each framework's own."""
+    """The highest rate of each operation on a device, and the rates of each framework."""
 
     device: str
     best: dict[str, Best]
@@ -43,7 +43,7 @@ class HardwarePeak(Strict):
 class Share:
     """The shares of the peak arithmetic rate (MFU) and of the peak bandwidth that a run reaches.
 
-    More than 1 of the bandwidth is possible: caches absorb part of the counted traffic.
+    The share of the bandwidth may exceed 1: caches absorb part of the counted traffic.
     """
 
     compute: float

@@ -1,6 +1,6 @@
-"""Pure functions on samples. The independent unit is the run, never the block or the step.
+"""Statistics of runs. The independent unit is the run, never the block or the step.
 
-SciPy is imported where it is used: that takes as long as all else with which a command starts.
+SciPy is imported where it is used: its import takes as long as the rest of a command's start.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from numpy.typing import NDArray
 
 CONFIDENCE = 0.95
 RESAMPLES = 9999
-EXACT_RUNS = 24  # up to so many the bootstrap's distribution is computed, not drawn
+EXACT_RUNS = 24  # up to this number, the bootstrap's distribution is computed, not drawn
 
 Samples = NDArray[np.float64]
-Series = Sequence[tuple[float, float]]  # of each block in turn: when, and how fast
+Series = Sequence[tuple[float, float]]  # (time in s, samples per second) of each block in order
 Test = Literal["Mann-Whitney", "Wilcoxon"]
 Verdict = Literal["faster", "slower", "no difference shown", "too few runs"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """The median over runs and its bootstrap interval; null where there are too few runs."""
+    """The median over runs and its bootstrap interval; None where there are too few runs."""
 
     runs: int
     median: float | None
@@ -45,12 +45,12 @@ class Summary:
 def summarise(values: Sequence[float]) -> Summary:
     """The median of the runs with its 95 % percentile-bootstrap interval (Efron 1979).
 
-    With three or four runs it reaches from the lowest to the highest; with one there is none.
+    With three or four runs it reaches from the lowest to the highest; one run has none.
     """
     return _summarise(tuple(values))
 
 
-@lru_cache  # table, warnings and rule for stopping ask for the same
+@lru_cache  # the table, the warnings and the stop reason need the same summaries
 def _summarise(values: tuple[float, ...]) -> Summary:
     if not values:
         return Summary(runs=0, median=None, ci_low=None, ci_high=None)
@@ -61,30 +61,31 @@ def _summarise(values: tuple[float, ...]) -> Summary:
 
 
 def _median_interval(values: Sequence[float]) -> tuple[float, float]:
-    """The percentile-bootstrap interval of the median, without drawing where it is known exactly.
+    """The percentile-bootstrap interval of the median, for few runs without drawing.
 
-    What the bootstrap approaches with ever more draws (Efron 1979, section 3).
+    It is then the interval of infinitely many draws (Efron 1979, section 3).
     """
     if len(values) > EXACT_RUNS:
         return _interval((values,), np.median)
     weights = _median_weights(len(values))
     ordered = np.sort(values)
     medians = (ordered[:, None] + ordered) / 2
-    place = np.argsort(medians, axis=None)
-    cumulated = weights.ravel()[place].cumsum()
+    order = np.argsort(medians, axis=None)
+    cumulated = weights.ravel()[order].cumsum()
     tails = (1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2
-    low, high = medians.ravel()[place][np.searchsorted(cumulated, tails)]
+    low, high = medians.ravel()[order][np.searchsorted(cumulated, tails)]
     return float(low), float(high)
 
 
 @cache
 def _median_weights(runs: int) -> Samples:
-    """(runs, runs): how likely the two middle ones of a resample are the i-th and j-th smallest.
+    """(runs, runs): the probability that the middle two of a resample are the runs i and j.
 
-    With an odd number of runs they are one. Of `runs` draws a are among the first i, b among those
-    after them up to the j-th, by the multinomial distribution; the two are at most i and j where
-    a and a + b are at least as many as come up to them. The differences of that in i and j are the
-    probabilities.
+    Runs are numbered in ascending order; with an odd number of runs, the middle two are one. In a
+    resample, a draws are among the runs up to i and b among those after i up to j, by the
+    multinomial distribution. The lower middle one is at most i where a is at least its rank, the
+    upper one at most j where a + b is at least its rank. `below` has the probability of both; its
+    differences along i and j are the result.
     """
     lower, upper = (runs + 1) // 2, runs // 2 + 1
     below = np.zeros((runs + 1, runs + 1))
@@ -96,7 +97,7 @@ def _median_weights(runs: int) -> Samples:
                 for a in range(lower, runs + 1)
                 for b in range(max(0, upper - a), runs - a + 1)
             )
-    # For j < i the pair (X, Y) with X <= Y is at most (i, j) just where it is at most (j, j).
+    # For j < i, a pair (X, Y) with X <= Y is at most (i, j) if and only if it is at most (j, j).
     for i in range(1, runs + 1):
         below[i, :i] = np.diag(below)[:i]
     weights: Samples = np.diff(np.diff(below, axis=0), axis=1)
@@ -104,6 +105,7 @@ def _median_weights(runs: int) -> Samples:
 
 
 def _power(shares: tuple[float, float, float], counts: tuple[int, int, int]) -> float:
+    """The product of the shares, each to the power of its count."""
     product = 1.0
     for share, count in zip(shares, counts, strict=True):
         product *= share**count
@@ -112,7 +114,7 @@ def _power(shares: tuple[float, float, float], counts: tuple[int, int, int]) -> 
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """How the runs of b stand to those of a; `p_value` is null where no test could tell."""
+    """The runs of b compared with those of a; `p_value` is None where there are too few runs."""
 
     ratio: float  # more than 1: b is faster
     ci_low: float | None
@@ -122,7 +124,7 @@ class Difference:
 
     @property
     def verdict(self) -> Verdict:
-        """Different only where the test and the interval both say so."""
+        """A difference is shown only where both the test and the interval show it."""
         if self.p_value is None or self.ci_low is None or self.ci_high is None:
             return "too few runs"
         if self.p_value > 1 - CONFIDENCE or self.ci_low <= 1 <= self.ci_high:
@@ -133,8 +135,8 @@ class Difference:
 def compare(a: Sequence[float], b: Sequence[float]) -> Difference:
     """The ratio of the medians with its bootstrap interval, and the Mann-Whitney test.
 
-    The test (Mann and Whitney 1947) asks of ranks only: one run that something disturbed counts
-    as one, however slow. Raise ValueError where a side has no run.
+    The test (Mann and Whitney 1947) uses only ranks, so a disturbed run has no more weight than
+    any other, however slow it is. Raise ValueError where a side has no run.
     """
     from scipy.stats import mannwhitneyu
 
@@ -142,43 +144,46 @@ def compare(a: Sequence[float], b: Sequence[float]) -> Difference:
         raise ValueError("a side without a run has no median")
     ratio = float(np.median(b) / np.median(a))
     if not can_differ(len(a), len(b)):
-        return _untold(ratio, "Mann-Whitney")
+        return _untested(ratio, "Mann-Whitney")
     low, high = _interval((a, b), _ratio_of_medians)
-    # "auto": exact where a side has at most 8 runs and no two are equal, else by the normal law.
+    # SciPy computes it exactly where a side has at most 8 runs and no two are equal, else with the
+    # normal approximation.
     p_value = float(mannwhitneyu(a, b, alternative="two-sided").pvalue)
     return Difference(ratio=ratio, ci_low=low, ci_high=high, p_value=p_value, test="Mann-Whitney")
 
 
 def compare_rounds(ratios: Sequence[float]) -> Difference:
-    """The median of b over a in each round with its bootstrap interval, and the signed-rank test.
+    """The median over rounds of the ratio of b to a, its bootstrap interval, and the Wilcoxon test.
 
-    For runs that were disturbed alike (Wilcoxon 1945). Raise ValueError where there is no round.
+    The signed-rank test (Wilcoxon 1945) is for pairs: the runs of a round had the same
+    disturbances. Raise ValueError where there is no round.
     """
     from scipy.stats import wilcoxon
 
     if not ratios:
-        raise ValueError("no round, no median")
+        raise ValueError("there is no round, so there is no median")
     ratio = float(np.median(ratios))
     if 2 / 2 ** len(ratios) > 1 - CONFIDENCE:
-        return _untold(ratio, "Wilcoxon")
+        return _untested(ratio, "Wilcoxon")
     low, high = _interval((ratios,), np.median)
     p_value = float(wilcoxon(np.log(ratios)).pvalue)
     return Difference(ratio=ratio, ci_low=low, ci_high=high, p_value=p_value, test="Wilcoxon")
 
 
 def interleaved_ratio(a: Series, b: Series) -> float | None:
-    """The rate of b over that of a in one round, of processes that took turns.
+    """The ratio of the rate of b to that of a in one round of interleaved runs.
 
-    Each block is set beside the other's rate at that time, interpolated between the other's blocks
-    before and after it: what slows the machine for longer than a turn cancels. It is the geometric
-    mean over all blocks of both that have such neighbours; None where none has.
+    Each block is compared with the other run's rate at that time, interpolated between the other
+    run's blocks before and after it: a disturbance that is longer than a block cancels out. The
+    result is the geometric mean over all blocks of both that have such neighbours; None where none
+    has.
     """
     gains = np.concatenate([_gains(b, over=a), -_gains(a, over=b)])
     return float(np.exp(gains.mean())) if gains.size else None
 
 
 def _gains(series: Series, over: Series) -> Samples:
-    """Log ratio of each block's rate to the other's at that time, where that is known."""
+    """The log ratio of each block's rate to the other run's at that time, where that is known."""
     times, rates = _columns(series)
     other_times, other_rates = _columns(over)
     known = (times > other_times.min(initial=np.inf)) & (times < other_times.max(initial=-np.inf))
@@ -189,17 +194,18 @@ def _gains(series: Series, over: Series) -> Samples:
 
 
 def _columns(series: Series) -> tuple[Samples, Samples]:
-    """Times, and logarithms of rates."""
+    """The times, and the logarithms of the rates."""
     times, rates = np.array(series, dtype=np.float64).reshape(-1, 2).T
     return times, np.log(rates)
 
 
-def _untold(ratio: float, test: Test) -> Difference:
+def _untested(ratio: float, test: Test) -> Difference:
+    """A difference of too few runs."""
     return Difference(ratio=ratio, ci_low=None, ci_high=None, p_value=None, test=test)
 
 
 def can_differ(runs_a: int, runs_b: int) -> bool:
-    """Whether the test could tell so few runs apart, were each of a slower than each of b."""
+    """Whether the test could show a difference of so few runs, if every a were slower than b."""
     return 2 / comb(runs_a + runs_b, runs_a) <= 1 - CONFIDENCE
 
 
@@ -209,7 +215,7 @@ def _ratio_of_medians(a: Samples, b: Samples, axis: int) -> Samples:
 
 
 def _interval(samples: tuple[Sequence[float], ...], statistic: Any) -> tuple[float, float]:
-    """The percentile-bootstrap interval of a statistic; each sample is drawn from by itself."""
+    """The percentile-bootstrap interval of a statistic; each sample is resampled separately."""
     from scipy.stats import bootstrap
 
     result = bootstrap(

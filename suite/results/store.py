@@ -16,12 +16,13 @@ from pydantic import ValidationError
 
 from suite.errors import ResultsError
 from suite.paths import write_atomically
+from suite.protocol.events import first_problem
 from suite.results.record import SCHEMA_VERSION, Record
 from suite.results.upgrade import UPGRADABLE, upgraded
 
 
 class RunFolder:
-    """results/<run-id>/: the records, and the workers' logs and events in logs/."""
+    """results/<run-id>/: the records, and in logs/ the workers' logs and events."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -36,7 +37,7 @@ class RunFolder:
 
     @contextmanager
     def writing(self, name: str) -> Iterator[None]:
-        """Write a file of this run in the block; then let `results/latest` point at its folder."""
+        """Write a file of this run in the block; then make `results/latest` point to its folder."""
         try:
             yield
             latest = self.path.parent / "latest"
@@ -53,7 +54,7 @@ class RunFolder:
 
 @contextmanager
 def run_folder(results: Path, suite: str) -> Iterator[RunFolder]:
-    """A new run's folder in `results`; it is removed again if no file was written to it.
+    """A new run's folder in `results`, which is removed again if no file was written to it.
 
     Raise ResultsError where it cannot be written.
     """
@@ -75,6 +76,7 @@ def run_folder(results: Path, suite: str) -> Iterator[RunFolder]:
 
 
 def _fresh(results: Path, name: str) -> Path:
+    """A new folder called `name`, with a number where that exists already."""
     for suffix in ("", *(f"-{number}" for number in range(2, 100))):
         path = results / f"{name}{suffix}"
         try:
@@ -138,9 +140,7 @@ def _older(file: Path, text: bytes, error: ValueError) -> Record:
 def _reason(error: ValueError) -> str:
     if not isinstance(error, ValidationError):
         return str(error)
-    first = error.errors()[0]
-    where = ".".join(map(str, first["loc"]))
-    return f"{where}: {first['msg']}" if where else first["msg"]
+    return first_problem(error)
 
 
 def _unreadable(file: Path, reason: str) -> ResultsError:

@@ -1,7 +1,7 @@
-"""What the samples beside a run say of its timed blocks. Pure.
+"""Summarises the telemetry of a run over its timed blocks.
 
-A window is a timed block, from its first to its last nanosecond on the monotonic clock, which
-worker and sampler share; energy is added up over exactly these.
+A window is a timed block, from its first to its last nanosecond on the monotonic clock, which the
+worker and the sampler share; energy is summed over exactly the windows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ Sample = dict[str, Any]
 Window = tuple[int, int]
 Series = NDArray[np.float64]
 
-# NVML's bits for why a GPU's clocks are not higher; what a user set or idleness is no throttling.
+# NVML's bits for the reasons why a GPU's clocks are not higher. A user's setting and idleness are
+# not throttling.
 THROTTLED = {
     0x04: "power cap",
     0x08: "hardware slowdown",
@@ -33,9 +34,9 @@ THROTTLED = {
 
 
 class Energy(Strict):
-    """Of the timed blocks; `net` is without what the idle machine would have taken."""
+    """The energy of the timed blocks; `net` excludes that of the idle machine."""
 
-    source: Literal["counter", "power"]  # the device's own, or its power integrated
+    source: Literal["counter", "power"]  # the device's own counter, or its integrated power
     gross_j: float
     net_j: float | None
     gross_j_per_sample: float
@@ -44,33 +45,35 @@ class Energy(Strict):
 
 
 class Gpu(Strict):
+    """The worker's GPU over the timed blocks."""
+
     uuid: str
     used_peak_bytes: int | None  # of the whole device, by NVML
     used_mean_bytes: float | None
-    utilisation: float | None  # mean share of the time in which something ran
+    utilisation: float | None  # mean share of the time in which a kernel ran
     sm_clock_mhz: float | None  # mean
     sm_clock_min_mhz: float | None
     temperature_max_c: float | None
     throttled: tuple[str, ...] | None
-    other_processes: int | None  # most at once, before or beside the worker
+    other_processes: int | None  # the most at a time, before or during the timed blocks
     energy: Energy | None
 
 
 class Telemetry(Strict):
-    """Over the timed blocks; cores are seconds of processor time in a second."""
+    """The telemetry over the timed blocks; cores are processor seconds per second."""
 
     samples: int
     rss_peak_bytes: int | None  # of the worker and its children
-    cores: float | None  # that the worker and its children kept busy
-    other_cores: float | None  # that all else on the machine kept busy
-    steal_cores: float | None  # that the hypervisor gave to other machines
-    sampler_cores: float | None  # that the telemetry itself took
+    cores: float | None  # used by the worker and its children
+    other_cores: float | None  # used by all other processes on the machine
+    steal_cores: float | None  # given to other machines by the hypervisor
+    sampler_cores: float | None  # used by the telemetry itself
     cpu_energy: Energy | None
     gpu: Gpu | None
 
 
 def read(path: Path) -> list[Sample]:
-    """The samples in a worker's file; none where there is no file. A torn last line is left out."""
+    """The samples in a worker's file; none where there is no file. Invalid lines are omitted."""
     if not path.exists():
         return []
     found = []
@@ -82,9 +85,9 @@ def read(path: Path) -> list[Sample]:
     return found
 
 
-def windows(said: Sequence[Event]) -> list[Window]:
-    """The timed blocks of a worker, in nanoseconds."""
-    blocks = events.of(list(said), "block")
+def windows(reported: Sequence[Event]) -> list[Window]:
+    """The first and the last nanosecond of each timed block in the events of a worker."""
+    blocks = events.of(list(reported), "block")
     return [
         (each["monotonic_ns"] - round(each["duration_s"] * 1e9), each["monotonic_ns"])
         for each in blocks
@@ -92,15 +95,18 @@ def windows(said: Sequence[Event]) -> list[Window]:
 
 
 def summarise(
-    samples: Sequence[Sample], said: Sequence[Event], *, trained: int
+    samples: Sequence[Sample], reported: Sequence[Event], *, trained: int
 ) -> Telemetry | None:
-    """None where nothing was sampled or no block was timed; `trained` is the blocks' samples."""
-    timed = windows(said)
+    """The telemetry of a worker with these events; None without two samples or a timed block.
+
+    `trained` is the number of training samples in the timed blocks.
+    """
+    timed = windows(reported)
     if len(samples) < 2 or not timed:
         return None
     times = np.array([each["monotonic_ns"] for each in samples], dtype=np.float64)
     inside = np.array([any(start <= t <= end for start, end in timed) for t in times])
-    idle = times < _loading_ns(said)
+    idle = times < _loading_ns(reported)
     rates = _Rates(times, timed)
     cores = rates.of(_column(samples, "cpu_s"))
     sampler = rates.of(_column(samples, "sampler_s"))
@@ -121,37 +127,39 @@ def summarise(
 
 
 def _others(busy: float | None, cores: float | None, sampler: float | None) -> float | None:
-    """What is left of the machine's; small errors of the kernel's own accounts are not negative."""
+    """The busy cores without the worker's and the sampler's; 0 where rounding makes it negative."""
     if busy is None or cores is None:
         return None
     return max(0.0, busy - cores - (sampler or 0.0))
 
 
-def _loading_ns(said: Sequence[Event]) -> float:
-    """When the worker began to load its framework: before, the machine was idle."""
-    started = events.one(list(said), "started")
+def _loading_ns(reported: Sequence[Event]) -> float:
+    """When the worker began to import its framework; until then, the machine was idle."""
+    started = events.one(list(reported), "started")
     return started["monotonic_ns"] - started["import_s"] * 1e9 if started else 0.0
 
 
 class _Rates:
-    """Mean rates of growing series over the windows."""
+    """Mean rates of increasing series over the windows."""
 
     def __init__(self, times: Series, timed: Sequence[Window]) -> None:
         self._times, self._timed = times, timed
 
     def of(self, series: Series) -> float | None:
-        grown = _grown(self._times, series, self._timed)
-        return None if grown is None else grown / _duration_s(self._timed)
+        """The rate of a series per second; None where it is unknown."""
+        increase = _increase(self._times, series, self._timed)
+        return None if increase is None else increase / _duration_s(self._timed)
 
 
 def _duration_s(timed: Sequence[Window]) -> float:
     return sum(end - start for start, end in timed) / 1e9
 
 
-def _grown(times: Series, series: Series, timed: Sequence[Window]) -> float | None:
-    """What a growing series gained in all windows, by linear interpolation between samples.
+def _increase(times: Series, series: Series, timed: Sequence[Window]) -> float | None:
+    """The increase of a series in all windows, by linear interpolation between samples.
 
-    None where it is not known around each of them, or went back: a counter that began anew.
+    None where a value around the windows is unknown, or where the series decreases, because its
+    counter was reset.
     """
     first, last = timed[0][0], timed[-1][1]
     if times[0] > first or times[-1] < last:
@@ -176,16 +184,16 @@ def _energy(
     idle: NDArray[np.bool_],
     trained: int,
 ) -> Energy | None:
-    """By the device's counter, or where that fails by its power, integrated by trapezoids."""
+    """The energy by the device's counter or, without one, by trapezoids from its power."""
     source: Literal["counter", "power"] = "counter"
-    gross_j = _grown(times, counter_j, timed)
+    gross_j = _increase(times, counter_j, timed)
     if gross_j is None and power_w is not None:
         source = "power"
         steps_j = np.diff(times) / 1e9 * (power_w[1:] + power_w[:-1]) / 2
-        # What is not known makes only its own stretch unknown.
+        # An unknown power makes only the energy at that sample unknown.
         counter_j = np.concatenate([[0.0], np.cumsum(np.nan_to_num(steps_j))])
         counter_j[np.isnan(power_w)] = np.nan
-        gross_j = _grown(times, counter_j, timed)
+        gross_j = _increase(times, counter_j, timed)
     if gross_j is None:
         return None
     idle_w = _idle_power_w(times[idle], counter_j[idle])
@@ -201,6 +209,7 @@ def _energy(
 
 
 def _idle_power_w(times: Series, counter_j: Series) -> float | None:
+    """The mean power between the first and the last sample; None where it is unknown."""
     if len(times) < 2 or np.isnan(counter_j).any() or counter_j[-1] < counter_j[0]:
         return None
     return float((counter_j[-1] - counter_j[0]) / (times[-1] - times[0]) * 1e9)
@@ -214,18 +223,18 @@ def _gpu(
     idle: NDArray[np.bool_],
     trained: int,
 ) -> Gpu | None:
-    told = [each.get("gpu") or {} for each in samples]
-    uuid = next((each["uuid"] for each in told if each.get("uuid")), None)
+    of_gpu = [each.get("gpu") or {} for each in samples]
+    uuid = next((each["uuid"] for each in of_gpu if each.get("uuid")), None)
     if uuid is None:
         return None
 
     def during(name: str) -> Series:
-        return _column(told, name)[inside]
+        return _column(of_gpu, name)[inside]
 
-    processes = _column(told, "processes")
+    processes = _column(of_gpu, "processes")
     others = [_peak(processes[idle]), _peak(processes[inside] - 1)]
     bits = [int(each) for each in during("throttle") if not np.isnan(each)]
-    throttled = [word for bit, word in THROTTLED.items() if any(each & bit for each in bits)]
+    throttled = [name for bit, name in THROTTLED.items() if any(each & bit for each in bits)]
     return Gpu(
         uuid=uuid,
         used_peak_bytes=_whole(_peak(during("used_bytes"))),
@@ -238,8 +247,8 @@ def _gpu(
         other_processes=_whole(max((each for each in others if each is not None), default=None)),
         energy=_energy(
             times,
-            _column(told, "energy_j"),
-            _column(told, "power_w"),
+            _column(of_gpu, "energy_j"),
+            _column(of_gpu, "power_w"),
             timed,
             idle=idle,
             trained=trained,
@@ -248,7 +257,7 @@ def _gpu(
 
 
 def _column(samples: Sequence[Sample], name: str) -> Series:
-    """NaN where it is not known."""
+    """One value of each sample; NaN where it is unknown."""
     values = [each.get(name) for each in samples]
     return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 

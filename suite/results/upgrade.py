@@ -11,7 +11,7 @@ WORKLOAD = ("model", "dataset", "mode", "batch_size", "precision", "input", "opt
 
 
 def upgraded(values: dict[str, Any]) -> dict[str, Any]:
-    """The values of a record of version 6 or 7 as those of the current version.
+    """The values of a record of version 6 or 7, converted to the current version.
 
     Raise KeyError where a value of that version is missing.
     """

@@ -1,7 +1,7 @@
 """The protocol's conformance test, for a worker in any language.
 
-The worker gets small trials on synthetic data. Checked are the schema and the order of its events,
-that standard output equals the file, and the shapes of the files.
+The worker gets small trials on synthetic data. The test checks the schema and the order of its
+events, that its standard output equals the file of events, and the shapes of its other files.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
 from suite.datasets import inputs
 from suite.datasets.formats import synthetic
@@ -27,7 +28,8 @@ from suite.parity.tensors import sketch_sizes
 from suite.protocol import events, trial_file
 from suite.protocol.events import Event, ProtocolError
 from suite.protocol.plan import Trial, expand
-from suite.protocol.trial_file import Mode, Task
+from suite.protocol.schema import Mode, TrialFile
+from suite.protocol.trial_file import Task
 from suite.worker import host
 from suite.worker.proof import CLOSING
 
@@ -50,10 +52,11 @@ def check(command: list[str], *, framework: str = "pytorch", variant: str = "eag
     A trial's folder is appended to `command`; `framework` and `variant` go into its trial.json.
     """
     problems = []
-    with tempfile.TemporaryDirectory(prefix="dlsuite-conformance-") as work:
-        trial, trial_inputs = _workload(Path(work), framework, variant)
+    with tempfile.TemporaryDirectory(prefix="dlsuite-conformance-") as name:
+        work_dir = Path(name)
+        trial, trial_inputs = _workload(work_dir, framework, variant)
         for mode in ("train", "parity"):
-            folder = Path(work) / mode
+            folder = work_dir / mode
             task = Task(
                 trial=trial,
                 inputs=trial_inputs,
@@ -67,49 +70,54 @@ def check(command: list[str], *, framework: str = "pytorch", variant: str = "eag
             problems += [
                 f"{mode}: {problem}" for problem in _try(command, folder, mode, trial_inputs)
             ]
-        problems += [f"broken trial: {each}" for each in _broken(command, Path(work))]
+        problems += [f"broken trial: {each}" for each in _broken(command, work_dir)]
     return problems
 
 
 def trial_problems(trial: dict[str, Any]) -> list[str]:
     """The violations of the schema of trial.json (docs/trial.schema.json)."""
-    return [error.message for error in events.validator("trial").iter_errors(trial)]
+    try:
+        TrialFile.model_validate(trial)
+    except ValidationError as error:
+        return [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
+    return []
 
 
-def _workload(work: Path, framework: str, variant: str) -> tuple[Trial, Inputs]:
+def _workload(work_dir: Path, framework: str, variant: str) -> tuple[Trial, Inputs]:
+    """The trial of the test, and its inputs."""
     suite = catalog.suite("quick")
-    known = catalog.frameworks()
-    trial = replace(
-        expand(suite, known, catalog.tracks()).trials[0], framework=framework, variant=variant
-    )
+    plan = expand(suite, catalog.frameworks(), catalog.tracks())
+    trial = replace(plan.trials[0], framework=framework, variant=variant)
     workload = trial.workload.model_copy(update={"dataset": synthetic.NAME})
     dataset = synthetic.fitted(workload).model_copy(update={"samples": SAMPLES})
-    synthetic.write(dataset, work / "data", seed=0)
+    synthetic.write(dataset, work_dir / "data", seed=0)
     trial_inputs = inputs.make(
-        workload, dataset, data=work / "data", seed=0, folder=work / "inputs"
+        workload, dataset, data=work_dir / "data", seed=0, folder=work_dir / "inputs"
     )
     return trial, trial_inputs
 
 
 def _try(command: list[str], folder: Path, mode: Mode, trial_inputs: Inputs) -> Iterator[str]:
+    """The violations of the worker in the trial in `folder`."""
     problems = trial_problems(trial_file.read(folder))
     yield from (f"trial.json itself: {problem}" for problem in problems)
-    reply = _start(command, folder)
-    if reply.returncode:
-        yield f"exit code {reply.returncode}"
+    process = _start(command, folder)
+    if process.returncode:
+        yield f"exit code {process.returncode}"
     path = folder / "results" / "events.jsonl"
     try:
         reported = events.read(path)
     except ProtocolError as error:
         yield str(error)
         return
-    if not path.exists() or reply.stdout != path.read_text(encoding="utf-8"):
+    if not path.exists() or process.stdout != path.read_text(encoding="utf-8"):
         yield "standard output differs from events.jsonl"
     yield from _order(reported, mode)
     yield from _files(folder / "results", trial_inputs, mode)
 
 
 def _order(reported: list[Event], mode: Mode) -> Iterator[str]:
+    """Events that are missing or in the wrong order."""
     kinds = [event["event"] for event in reported]
     missing = [kind for kind in ORDER[mode] if kind not in kinds]
     if missing:
@@ -157,6 +165,7 @@ def _files(results: Path, trial_inputs: Inputs, mode: Mode) -> Iterator[str]:
 
 
 def _shape(path: Path) -> tuple[int, ...] | None:
+    """The shape of the array at `path`; None where there is none."""
     try:
         shape: tuple[int, ...] = np.load(path).shape
     except (OSError, ValueError, EOFError):
@@ -164,16 +173,16 @@ def _shape(path: Path) -> tuple[int, ...] | None:
     return shape
 
 
-def _broken(command: list[str], work: Path) -> Iterator[str]:
-    """A trial with truncated weights must fail with an event."""
-    folder = work / "broken"
+def _broken(command: list[str], work_dir: Path) -> Iterator[str]:
+    """The violations in a trial with truncated weights, which must fail with an event."""
+    folder, weights = work_dir / "broken", work_dir / "truncated.npy"
     (folder / "results").mkdir(parents=True)
-    values = trial_file.read(work / "train")
-    np.save(work / "short.npy", np.zeros(7, np.float32))
-    values["paths"] |= {"weights": str(work / "short.npy"), "results": str(folder / "results")}
+    values = trial_file.read(work_dir / "train")
+    np.save(weights, np.zeros(7, np.float32))
+    values["paths"] |= {"weights": str(weights), "results": str(folder / "results")}
     (folder / trial_file.NAME).write_text(json.dumps(values), encoding="utf-8")
-    reply = _start(command, folder)
-    if reply.returncode == 0:
+    process = _start(command, folder)
+    if process.returncode == 0:
         yield "exit code 0, although the weights are truncated"
     try:
         reported = events.read(folder / "results" / "events.jsonl")
@@ -185,6 +194,7 @@ def _broken(command: list[str], work: Path) -> Iterator[str]:
 
 
 def _start(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """The finished worker; EngineError where it cannot be started or does not end in time."""
     trial = trial_file.read(folder)
     try:
         return subprocess.run(

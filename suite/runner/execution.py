@@ -43,9 +43,9 @@ class Execution:
 
     engine: Engine
     progress: Progress
-    # The reference's engine and frameworks; raises ProofFailed where they are unavailable.
+    # Returns the reference's engine and frameworks; raises ProofFailed where there are none.
     reference: Callable[[], tuple[Engine, dict[str, Prepared]]]
-    measure_peak: Callable[[], HardwarePeak] | None  # once more; None: do not check rates
+    measure_peak: Callable[[], HardwarePeak] | None  # measures again; None: rates are not checked
     work_dir: Path
     plan: Plan
     ready: Mapping[str, ReadyTrial]  # by trial id
@@ -70,6 +70,7 @@ class Execution:
         return records
 
     def _at_once(self, run_one: Callable[[Run], Attempt], runs: Sequence[Run]) -> list[Attempt]:
+        """Run all at the same time; a failure or an interruption of one stops all."""
         with ThreadPoolExecutor(max_workers=len(runs)) as pool:
             futures = [pool.submit(run_one, run) for run in runs]
             try:
@@ -81,6 +82,7 @@ class Execution:
         return [future.result() for future in futures]
 
     def _record(self, run: Run, attempt: Attempt, interleaving: Interleaving | None) -> Record:
+        """The record of a run, after the check of its figures and the closing proof."""
         ready = self._ready(run)
         record = recording.record(
             self.plan,
@@ -118,6 +120,7 @@ class Execution:
         return run.repeat == 0 or self.plan.verify_runs
 
     def _prove(self, run: Run, attempt: Attempt) -> Closing:
+        """The result of the closing proof; not proven where there is nothing to compare."""
         event = events.one(attempt.events, "closing")
         if not event:
             return Closing(proven=False, step=0, reason="the worker wrote no closing proof")
@@ -143,6 +146,7 @@ class Execution:
         return self.work_dir / run.name
 
     def _attempt(self, run: Run, *, interleaving: Interleaving | None) -> Attempt:
+        """Run the worker, unless its framework is unavailable; keep its events and samples."""
         ready = self._ready(run)
         if isinstance(ready.framework, Unavailable):
             return Attempt(status=ready.framework.status, error=ready.framework.error, events=[])

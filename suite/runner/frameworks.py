@@ -1,4 +1,4 @@
-"""The frameworks on one engine: each is prepared once, or the reason why it cannot run is kept."""
+"""The frameworks on one engine: each is prepared once, or is known to be unavailable."""
 
 from __future__ import annotations
 

@@ -20,16 +20,24 @@ from suite.messages import Notify
 from suite.paths import WORKER, digest, home, write_atomically
 from suite.protocol import events
 from suite.protocol.plan import Trial
+from suite.protocol.schema import Precision
 from suite.protocol.trial_file import Task
 from suite.results.roofline import HardwarePeak, peak_of
 
+# The precisions of matrix products, by kind of device: those that workloads use, and all. On a CPU
+# without instructions for bfloat16, one product in it takes a minute.
+USED: dict[str, tuple[Precision, ...]] = {"cpu": ("float32",), "cuda": ("float32", "tf32")}
+ALL: dict[str, tuple[Precision, ...]] = {
+    "cpu": ("float32", "bfloat16"),
+    "cuda": ("float32", "tf32", "bfloat16"),
+}
 DEADLINE_S = 300.0
 CACHED_S = 24 * 3600.0  # how long a measured peak is reused
 
 
 @dataclass(frozen=True)
 class Cache:
-    """The peak that was measured last on this machine, with these locks and this worker."""
+    """The latest peak that was measured on this machine, with these locks and this worker."""
 
     engine: Engine
     device: str
@@ -77,21 +85,23 @@ def measure(
     *,
     work_dir: Path,
     notify: Notify,
+    everything: bool = False,
 ) -> HardwarePeak:
-    """Run each framework's worker in mode `peak`, one after the other; failures count as nothing.
+    """Run each framework's worker in mode `peak`, one after the other; failed ones have no rates.
 
-    Of `trial` only the device and the precision matter.
+    Only the device of `trial` matters. `everything`: also in precisions that no workload uses.
     """
+    precisions = (ALL if everything else USED)[trial.device.partition(":")[0]]
     by_framework: dict[str, dict[str, float]] = {}
     for framework in providers(prepared):
         notify(f"measuring the peak of {trial.device} with {framework}")
         folder = work_dir / f"peak-{framework}"
         variant = next(iter(catalog.framework(framework).variants))
-        own = replace(trial, framework=framework, variant=variant, runtime=UNRESTRICTED)
+        peak_trial = replace(trial, framework=framework, variant=variant, runtime=UNRESTRICTED)
         attempt = run_task(
             engine,
             prepared[framework],
-            Task(trial=own, inputs=inputs, mode="peak"),
+            Task(trial=peak_trial, inputs=inputs, mode="peak", precisions=precisions),
             folder,
             name=f"{work_dir.name}-peak-{framework}",
             log=home() / "logs" / f"peak-{framework}.log",

@@ -1,4 +1,4 @@
-"""plan.yaml in a run's folder: the plan, and the state of the suite that a resume must find."""
+"""plan.yaml in a run's folder: the plan, and the worker and locks that a resume requires."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def read(folder: Path) -> Planned:
 
 
 def missing(folder: Path, done: list[Record]) -> list[str]:
-    """The names of planned runs that have no record; none without a plan of this version."""
+    """The names of planned runs without a record; an empty list without a plan of this version."""
     if not (folder / NAME).exists():
         return []
     try:

@@ -16,7 +16,7 @@ from suite.protocol.plan import Plan, expand
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """The command line's changes to a suite; None and empty values keep the suite's own."""
+    """The command line's changes to a suite; None, False and empty values change nothing."""
 
     frameworks: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
@@ -30,13 +30,13 @@ class RunOptions:
 
     def check(self) -> None:
         """Raise UsageError where a number is too small."""
-        least = {
+        minimums = {
             "--batch-size": (self.batch_size, 1),
             "--epochs": (self.epochs, 0),
             "--repeats": (self.repeats, 1),
             "--proof-steps": (self.proof_steps, 1),
         }
-        for option, (value, minimum) in least.items():
+        for option, (value, minimum) in minimums.items():
             if value is not None and value < minimum:
                 raise UsageError(
                     f"{option} is {value}; the minimum is {minimum}", hint=f"{option} {minimum}"
@@ -72,6 +72,7 @@ def _changed(suite: SuiteManifest, options: RunOptions) -> SuiteManifest:
 
 
 def _workloads(suite: SuiteManifest, options: RunOptions) -> tuple[Workload, ...]:
+    """The chosen workloads with the options applied; UsageError where a model is not among them."""
     known = {workload.model for workload in suite.workloads}
     for model in options.models:
         if model not in known:
@@ -92,7 +93,7 @@ def _workloads(suite: SuiteManifest, options: RunOptions) -> tuple[Workload, ...
 
 
 def _check_data(workload: Workload, suite: str) -> None:
-    """Raise an error where the model does not fit the dataset, or the batch exceeds it.
+    """Raise ManifestError where the model does not fit the data, UsageError where a batch does not.
 
     A model may have more classes than the dataset, for example for a part of ImageNet.
     """

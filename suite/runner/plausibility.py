@@ -16,9 +16,9 @@ MARGIN = 1.05
 # cuDNN's Winograd convolutions of 3 x 3 need up to four times fewer multiplications than the
 # definition (Lavin and Gray 2016, F(4x4, 3x3)); no CPU library of the frameworks here has them.
 WINOGRAD = 4.0
-# Reading the loss may wait this long after every block, as a share of the block and in seconds.
-# A longer wait means that the device was still computing. Single blocks may wait longer, while a
-# thread wakes up.
+# Reading the loss may wait this long after every block, as a share of the block and in seconds. A
+# longer wait after every block means that the device was still computing; after a single block it
+# may be a thread that wakes up late.
 LOSS_WAIT_SHARE = 0.05
 LOSS_WAIT_S = 1e-3
 CLASS = "Impossible"
@@ -27,7 +27,7 @@ CLASS = "Impossible"
 def problem(record: Record, epochs: int, peak: HardwarePeak | None) -> Error | None:
     """Why the figures of a run with status ok are impossible; None where they are plausible.
 
-    `epochs` were requested; `peak` is None where it is unknown.
+    `epochs` is the requested number; `peak` is None where it is unknown.
     """
     found = next(_contradictions(record, epochs), None) or beyond(record, peak)
     if found is None:
@@ -37,6 +37,7 @@ def problem(record: Record, epochs: int, peak: HardwarePeak | None) -> Error | N
 
 
 def _contradictions(record: Record, epochs: int) -> Iterator[str]:
+    """Figures that contradict each other or the request."""
     blocks = record.blocks
     for number, (before, after) in enumerate(pairwise(blocks), start=2):
         elapsed_s = (after.monotonic_ns - before.monotonic_ns) / 1e9
@@ -53,9 +54,9 @@ def _contradictions(record: Record, epochs: int) -> Iterator[str]:
                 yield f"block {number} reports {after.steps} steps, but only {since} were done"
     if len(record.epochs) < epochs:
         yield f"{len(record.epochs)} of {epochs} epochs were done"
-    asked, done = record.steps, record.optimizer_steps
-    if asked is not None and done is not None and asked != done:
-        yield f"the optimizer did {done:,} steps, but {asked:,} were timed"
+    timed_steps, done = record.steps, record.optimizer_steps
+    if timed_steps is not None and done is not None and timed_steps != done:
+        yield f"the optimizer did {done:,} steps, but {timed_steps:,} were timed"
     timed = [block for block in blocks if not block.warmup and block.loss_wait_s is not None]
     if timed:
         wait_s = min(block.loss_wait_s or 0.0 for block in timed)

@@ -1,4 +1,4 @@
-"""The interface through which a long command reports its progress; report/live.py shows it."""
+"""The interface through which a long command reports its progress; report.live shows it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from suite.protocol.events import Event
 from suite.protocol.plan import Plan, Run
 from suite.results.record import Record
 
-Stage = Literal["environments", "data", "parity", "peak", "runs"]
-STAGES: tuple[Stage, ...] = ("environments", "data", "parity", "peak", "runs")
+Stage = Literal["data", "environments", "parity", "peak", "runs"]
+STAGES: tuple[Stage, ...] = ("data", "environments", "parity", "peak", "runs")
 
 
 class Progress(Protocol):
     """Receives what happens, in the order in which it happens."""
 
     def notify(self, text: str) -> None:
-        """A message: a download, a proof."""
+        """A message, for example about a download or a proof."""
 
     def planned(self, plan: Plan) -> None:
         """The plan is known; nothing has started yet."""
@@ -35,7 +35,7 @@ class Progress(Protocol):
 
 @dataclass(frozen=True)
 class Messages:
-    """Passes on messages, and nothing else."""
+    """A Progress that passes on messages only."""
 
     notify: Notify
 

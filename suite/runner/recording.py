@@ -113,5 +113,6 @@ def measured(attempt: Attempt, batch_size: int) -> dict[str, Any]:
     }
 
 
-def _fields(event: Event, schema: type[Block | Epoch | Memory], *left_out: str) -> dict[str, Any]:
-    return {k: event[k] for k in schema.model_fields if k in event and k not in left_out}
+def _fields(event: Event, schema: type[Block | Epoch | Memory], *omitted: str) -> dict[str, Any]:
+    """The values of an event that are fields of `schema`, without those in `omitted`."""
+    return {k: event[k] for k in schema.model_fields if k in event and k not in omitted}

@@ -1,4 +1,4 @@
-"""From a plan to records: prepare, prove, measure the peak, and run."""
+"""Turns a plan into records: prepares, proves, measures the peak, and runs."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Runner:
         return records
 
     def inputs(self, plan: Plan) -> dict[Workload, Inputs]:
-        """The neutral files of each workload; DataError where a dataset is unavailable."""
+        """The inputs of each workload; DataError where a dataset is unavailable."""
         seed = plan.trials[0].seed
         return {
             workload: inputs.obtain(
@@ -118,8 +118,13 @@ class Runner:
             fresh=fresh,
         )
 
-    def measure_peak(self, plan: Plan, by_workload: dict[Workload, Inputs]) -> HardwarePeak:
-        """Measure the peak of the plan's device with the frameworks that are ready."""
+    def measure_peak(
+        self, plan: Plan, by_workload: dict[Workload, Inputs], *, everything: bool = False
+    ) -> HardwarePeak:
+        """Measure the peak of the plan's device with the frameworks that are ready.
+
+        `everything`: also in precisions that no workload uses.
+        """
         trial = plan.trials[0]
         return peak.measure(
             self.engine,
@@ -128,6 +133,7 @@ class Runner:
             by_workload[trial.workload],
             work_dir=self.work_dir,
             notify=self._progress.notify,
+            everything=everything,
         )
 
     def _write_peak(
@@ -138,7 +144,7 @@ class Runner:
         *,
         fresh: bool,
     ) -> None:
-        """Write the device's peak into the run's folder: one of today, or measured now."""
+        """Write the device's peak into the run's folder: from the cache, or measured now."""
         if roofline.read(folder.path) is not None:
             return
         cache = peak.Cache(self.engine, plan.trials[0].device, self.frameworks.prepared)

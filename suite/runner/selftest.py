@@ -1,6 +1,6 @@
 """The self-test: faults are planted in copies of the worker, and the proofs must find each.
 
-The reference comes from the worker without a fault, for which no proof may fail.
+The reference is computed by the worker without a fault, in which the proofs must find nothing.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ WORKLOAD = Workload(
     model="every_layer",
     dataset="synthetic",
     batch_size=8,
-    # An epsilon large enough that its place matters to gradients of common size.
+    # So large that its position in the formula matters for gradients of common size.
     optimizer=Adam(name="adam", learning_rate=0.001, epsilon=1e-4),
 )
 
-# For timed runs: with short blocks a run ends soon, and has some hundred steps.
+# For timed runs: with short blocks, a run ends soon and has some hundred steps.
 RUN_WORKLOAD = Workload(
     model="lenet",
     dataset="synthetic",
@@ -56,10 +56,11 @@ class Finding:
     fault: str | None
     framework: str
     variant: str
-    caught_by: str | None  # the first message of a proof that found it
+    caught_by: str | None  # the first message of a proof that found an error
 
     @property
     def good(self) -> bool:
+        """Whether a fault was found, or the unchanged worker passed."""
         return (self.fault is not None) == (self.caught_by is not None)
 
 
@@ -79,7 +80,7 @@ class SelfTest:
         """Test each fault in the first trial of its framework, then each trial without a fault.
 
         A fault whose framework has no trial is omitted. Raise ProofFailed where there is no trusted
-        reference, or a worker dies.
+        reference, or a worker fails in a proof.
         """
         trials = [*dict.fromkeys(replace(trial, workload=WORKLOAD) for trial in plan.trials)]
         reference = reference_of(self._prover(self.engine, self.prepared, "clean"), trials[0])

@@ -1,4 +1,4 @@
-"""Decides when a trial has enough runs: its interval is narrow, or a limit is reached."""
+"""Decides when a trial gets no further run: its interval is narrow, or a maximum is reached."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ StopReason = Literal["interval narrow", "run limit", "time budget spent", "a run
 
 
 def stop_reason(runs: Sequence[Record], repeats: Repeats, *, spent_s: float) -> StopReason | None:
-    """Why a trial with these runs gets no further one; None where it does.
+    """Why a trial with these runs gets no further run; None where it gets one.
 
     `spent_s` is the duration of all runs of the plan so far.
     """
@@ -34,7 +34,7 @@ def stop_reason(runs: Sequence[Record], repeats: Repeats, *, spent_s: float) -> 
 
 
 def needed(plan: Plan, group: Sequence[Run], done: Iterable[Record]) -> list[Run]:
-    """The runs of a group that are not done, if any of its trials needs more runs; else none."""
+    """The runs of a group without a record, if one of its trials needs more runs; else none."""
     done = list(done)
     complete = {record.name for record in done}
     left = [run for run in group if run.name not in complete]

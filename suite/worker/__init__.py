@@ -1,4 +1,4 @@
 """The worker: the only code that runs beside a framework.
 
-It uses the standard library, numpy and its own framework, and nothing newer than Python 3.9.
+It imports the standard library, numpy and its own framework, and needs only Python 3.9.
 """

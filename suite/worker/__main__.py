@@ -1,4 +1,4 @@
-"""`python -m suite.worker FOLDER`: do the trial in FOLDER and write its events."""
+"""`python -m suite.worker FOLDER`: runs the trial in FOLDER and writes its events."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from .protocol import Events, Session, Trial, read_weights
 
 
 def main(folder: Path) -> int:
+    """Run the trial in `folder`; return the exit code."""
     trial = Trial.read(folder)
     events = Events(Path(trial.paths["results"]))
     try:
-        _work(trial, events)
+        _run(trial, events)
     except BaseException as error:
         events.emit(
             "failed",
@@ -36,20 +37,21 @@ def main(folder: Path) -> int:
     return 0
 
 
-def _work(trial: Trial, events: Events) -> None:
+def _run(trial: Trial, events: Events) -> None:
+    """Start the sampler, load the framework, build the model, and run the trial."""
     with interleaving.together(trial), ExitStack() as stack:
         with interleaving.of(trial):
             stack.enter_context(telemetry.sampling(trial))
-            if hasattr(os, "sched_setaffinity"):  # of the worker, not of the sampler
+            if hasattr(os, "sched_setaffinity"):  # the sampler, already started, is not pinned
                 os.sched_setaffinity(0, trial.cpus)
             framework = _load(trial, events)
             session = None if trial.mode == "peak" else _build(trial, framework, events)
-        _do(trial, framework, session, events)
+        _run_mode(trial, framework, session, events)
     events.emit("finished")
 
 
-def _do(trial: Trial, framework: Any, session: Session | None, events: Events) -> None:
-    """Do the trial in its mode; a loader's processes end with it."""
+def _run_mode(trial: Trial, framework: Any, session: Session | None, events: Events) -> None:
+    """Run the trial in its mode; a loader's processes end when this function returns."""
 
     def memory() -> None:
         events.emit("memory", host_rss_peak_bytes=_rss_peak_bytes(), **framework.memory(trial))
@@ -82,7 +84,7 @@ def _load(trial: Trial, events: Events) -> Any:
 
 
 def _build(trial: Trial, framework: Any, events: Events) -> Session:
-    """Make the model with its weights."""
+    """Build the model with its initial weights."""
     started = time.perf_counter()
     session: Session = framework.Session(trial, read_weights(trial))
     events.emit(

@@ -17,17 +17,17 @@ import numpy as np
 from .frameworks import load_loader
 from .protocol import Array, Session, Trial
 
-DEVICE_BATCHES = 8  # what lies on the device where the trial says so: these, over and over
-# What a loader takes of a photograph, at random: this share of its area, of these ratios of width
-# to height (Szegedy et al. 2015, as all frameworks' own examples have it); then it is mirrored or
-# not.
+DEVICE_BATCHES = 8  # input `device`: so many batches are on the device, and repeat
+# A loader crops a random part of each photograph, and mirrors it at random. The part has this share
+# of the area, and this ratio of width to height (Szegedy et al. 2015; all frameworks' own examples
+# use the same values).
 AREA = (0.08, 1.0)
 RATIO = (3 / 4, 4 / 3)
-ATTEMPTS = 10  # at a part that lies in the photograph
+ATTEMPTS = 10  # to draw a part that fits into the photograph
 
 
 class Split:
-    """A split as its file holds it, mapped into memory; `take` makes the inputs of a batch."""
+    """A split, memory-mapped from its file; `take` computes the inputs of a batch."""
 
     def __init__(self, trial: Trial, split: str, layout: str) -> None:
         folder = Path(trial.paths["data"])
@@ -35,25 +35,26 @@ class Split:
         self.labels = np.load(folder / f"{split}_labels.npy")
         self._channels_last = layout == "NHWC" and self._raw.ndim == 4
         self._precision = trial.precision
-        self._whole: Array | None = None
+        self._in_memory: Array | None = None  # all inputs, after `into_memory`
         self._scale = list(zip(trial.normalize["mean"], trial.normalize["std"]))
-        # One value for each possible byte: the same float for the same pixel in every framework.
+        # One value for each possible byte: all frameworks get the same float for the same pixel.
         self._values = np.array(
             [((np.arange(256) / 255 - mean) / std) for mean, std in self._scale], trial.precision
         )
 
     def into_memory(self) -> None:
-        """Make all the inputs now, so that `take` need only gather them."""
-        self._whole = self._make(self._raw)
+        """Compute all inputs now; `take` then only gathers them."""
+        self._in_memory = self._convert(self._raw)
 
     def take(self, chosen: Array, mode: Literal["raise", "clip"] = "raise") -> tuple[Array, Array]:
-        """Inputs in the trial's precision and layout, labels int32, of these samples."""
+        """The chosen samples: inputs in the trial's precision and layout, labels int32."""
         labels = self.labels.take(chosen, mode=mode)
-        if self._whole is not None:
-            return self._whole.take(chosen, axis=0, mode=mode), labels
-        return self._make(self._raw.take(chosen, axis=0, mode=mode)), labels
+        if self._in_memory is not None:
+            return self._in_memory.take(chosen, axis=0, mode=mode), labels
+        return self._convert(self._raw.take(chosen, axis=0, mode=mode)), labels
 
-    def _make(self, raw: Array) -> Array:
+    def _convert(self, raw: Array) -> Array:
+        """Normalize raw values, in the trial's precision and layout."""
         if raw.dtype != np.uint8:
             mean, std = self._scale[0]
             return ((raw.astype(np.float64) - mean) / std).astype(self._precision)
@@ -66,8 +67,8 @@ class Split:
 class Batches:
     """The training split as an endless series of equal batches in the order of `order.npy`.
 
-    `order.npy` (epochs, N) holds one permutation for each epoch. An epoch is ceil(N / batch size)
-    steps; its last batch is filled from the epoch's beginning, as Caffe's data layer does, so that
+    `order.npy` (epochs, N) holds one permutation for each epoch. An epoch has ceil(N / batch size)
+    steps. Its last batch is filled from the beginning of the epoch, as in Caffe's data layer, so
     no framework compiles for a second batch size.
     """
 
@@ -81,26 +82,29 @@ class Batches:
         )
 
     def at(self, step: int) -> tuple[Array, Array]:
-        """Inputs and labels of batch `step` (from 0) of the order."""
+        """The inputs and labels of batch `step` (from 0) of the order."""
         epoch, position = divmod(step, self.steps_per_epoch)
         return self.split.take(self._chosen[epoch % len(self._chosen), position])
 
 
 @dataclass(frozen=True)
 class Photographs:
-    """The training images as files, for the framework's own loader, and the size it makes them."""
+    """The training images as files, for the framework's own loader."""
 
     files: list[Path]
     labels: Array  # (N,) int32
-    size: int
+    size: int  # the height and width of the loader's result
 
 
 def photographs(trial: Trial) -> Photographs:
-    """Raise ValueError where there are fewer than one batch: a loader would give none, for ever."""
+    """The photographs of the trial.
+
+    Raise ValueError where there are fewer than one batch: a loader would never return a batch.
+    """
     data, images = Path(trial.paths["data"]), Path(trial.paths["images"])
     names = json.loads((data / "train_files.json").read_text(encoding="utf-8"))
     if len(names) < trial.batch_size:
-        raise ValueError(f"{len(names)} photographs are less than a batch of {trial.batch_size}")
+        raise ValueError(f"{len(names)} photographs are fewer than a batch of {trial.batch_size}")
     return Photographs(
         files=[images / name for name in names],
         labels=np.load(data / "train_labels.npy"),
@@ -109,18 +113,19 @@ def photographs(trial: Trial) -> Photographs:
 
 
 def batch_number(trial: Trial, batches: Batches, step: int) -> int:
-    """Which batch of the order `step` (from 0) trains on: of input `device` the first few."""
+    """The batch of the order that `step` (from 0) trains on; with input `device` it repeats."""
     if trial.input == "device":
         step %= min(DEVICE_BATCHES, batches.steps_per_epoch)
     return step
 
 
 def feed(trial: Trial, session: Session, batches: Batches) -> Callable[[int], Any]:
-    """What gives the batch of a step, on its way to the device, from where the trial wants it.
+    """A function from a step to its batch, as `Session.put` returns it.
 
-    `disk`: made from the mapped file at each step; `host`: gathered from memory, where all was
-    made before; `device`: lying there already, the first batches over and over; `loader`: decoded
-    and augmented by the framework's own loader, in an order of its own.
+    The batches come from the trial's input. `disk`: computed from the mapped file at each step.
+    `host`: gathered from memory, where all inputs are computed before. `device`: on the device
+    already, the first batches in turn. `loader`: decoded and augmented by the framework's own
+    loader, in an order of its own.
     """
     if trial.input == "loader":
         stream = load_loader(trial.framework).batches(trial, photographs(trial))

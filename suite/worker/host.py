@@ -1,6 +1,6 @@
-"""The machine that a worker runs on, as seen from where it runs; `python host.py` prints it.
+"""The machine as this process sees it; `python host.py` prints its description.
 
-Only the standard library: the host's own process uses it too, and so does a bare base image.
+It imports only the standard library, so that the orchestrator and a bare base image can use it too.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-GPU_FACTS = ("uuid", "name", "driver_version", "memory.total")
+GPU_FIELDS = ("uuid", "name", "driver_version", "memory.total")
 
 
 def describe() -> dict[str, Any]:
-    """Facts of this machine; what cannot be read is null."""
+    """A description of this machine; unreadable values are null."""
     return {
         "os": _os_name(),
         "kernel": platform.release(),
@@ -32,9 +32,10 @@ def describe() -> dict[str, Any]:
 
 
 def cpus() -> list[int]:
-    """One logical CPU of each physical core that this process may use: what a worker is pinned to.
+    """One logical CPU of each physical core that this process may use.
 
-    Every framework then has the same cores and, by default or by its module, as many threads.
+    Workers are pinned to them: every framework has the same cores and, by default or by its module,
+    as many threads.
     """
     if not hasattr(os, "sched_getaffinity"):
         return list(range(os.cpu_count() or 1))
@@ -44,14 +45,14 @@ def cpus() -> list[int]:
 
 
 def gpus() -> list[dict[str, str]]:
-    """The NVIDIA GPUs that can be seen from here, by what nvidia-smi says of them."""
-    query = ["nvidia-smi", f"--query-gpu={','.join(GPU_FACTS)}", "--format=csv,noheader"]
+    """The NVIDIA GPUs that nvidia-smi reports to this process."""
+    query = ["nvidia-smi", f"--query-gpu={','.join(GPU_FIELDS)}", "--format=csv,noheader"]
     try:
         reply = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True)
     except (OSError, subprocess.SubprocessError):
         return []
     rows = [line.split(", ") for line in reply.stdout.splitlines()]
-    return [dict(zip(GPU_FACTS, row)) for row in rows if len(row) == len(GPU_FACTS)]
+    return [dict(zip(GPU_FIELDS, row)) for row in rows if len(row) == len(GPU_FIELDS)]
 
 
 def _core(cpu: int) -> str:
@@ -69,7 +70,7 @@ def _cpu_model() -> str | None:
 def _os_name() -> str:
     try:
         return platform.freedesktop_os_release()["PRETTY_NAME"]
-    except (AttributeError, OSError, KeyError):  # Python 3.9 has no such function
+    except (AttributeError, OSError, KeyError):  # Python 3.9 does not have the function
         return platform.system()
 
 

@@ -17,7 +17,7 @@ from .protocol import Trial
 
 
 def of(trial: Trial) -> AbstractContextManager[object]:
-    """The context in which a trial computes: its turn, or nothing where it runs alone."""
+    """The context in which a trial computes: its turn, or no restriction where it runs alone."""
     folder = trial.paths.get("interleaving")
     return Turns(Path(folder)) if folder else nullcontext()
 

@@ -1,9 +1,9 @@
-"""What channels-last frameworks share: weights to and from their layout, paddings as pairs.
+"""Conversions for channels-last frameworks: weights to and from their layout, paddings as pairs.
 
-Convolutions: (out, in, height, width) <-> (height, width, in, out). Dense and all other matrices
-that multiply: (out, in) <-> (in, out). The dense layer after a flatten sees its inputs in another
-order, since channels-last flattens (height, width, channel): its rows are permuted once, here, so
-that no step pays for it.
+Convolutions: (out, in, height, width) <-> (height, width, in, out). Dense layers and all other
+matrix products: (out, in) <-> (in, out). The dense layer after a flatten gets its inputs in another
+order, because channels-last flattens (height, width, channel). Its rows are permuted here once, so
+the steps need no permutation.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from .protocol import Array, Trial, Weights
 
-# Parameters that multiply by a matrix, by the kind of their layer.
+# The roles of the parameters that are matrices of a product, by the kind of their layer.
 MATRICES = {
     "dense": ("weight",),
     "lstm": ("input_weight", "hidden_weight"),
@@ -22,7 +22,7 @@ MATRICES = {
 
 
 def to_channels_last(trial: Trial, weights: Weights) -> Weights:
-    """Canonical weights as a channels-last framework holds them."""
+    """Canonical weights in the layout of a channels-last framework."""
     converted = dict(weights)
     for name, shape in _kernels(trial):
         kernel = weights[name]
@@ -54,7 +54,7 @@ def to_canonical(trial: Trial, weights: Weights) -> Weights:
 
 
 def _kernels(trial: Trial) -> list[tuple[str, tuple[int, int, int] | None]]:
-    """Each kernel's name, with the (channels, height, width) that were flattened before it."""
+    """The name of each kernel, with the (channels, height, width) flattened before it, if any."""
     kernels: list[tuple[str, tuple[int, int, int] | None]] = []
     flattened = None
     for layer in trial.leaves():
@@ -70,22 +70,22 @@ def _kernels(trial: Trial) -> list[tuple[str, tuple[int, int, int] | None]]:
 
 
 def paddings(layer: dict[str, Any]) -> list[tuple[int, int]]:
-    """What to pad (top, bottom) and (left, right) before a window slides, in numbers.
+    """The padding (top, bottom) and (left, right) of a window, in numbers.
 
-    Never SAME, which pads unevenly with stride 2. Where a pool counts an incomplete last window,
-    as much is added after the end as makes it complete.
+    It is never SAME, which pads unevenly with stride 2. Where a pool keeps an incomplete last
+    window, the end is padded until that window is complete.
     """
     pairs = []
     sizes = zip(layer["input_shape"][1:], layer["kernel"], layer["stride"], layer["padding"])
     for size, kernel, stride, pad in sizes:
-        left_over = (size + 2 * pad - kernel) % stride
-        more = stride - left_over if layer.get("ceil") and left_over else 0
-        pairs.append((pad, pad + more))
+        remainder = (size + 2 * pad - kernel) % stride
+        extra = stride - remainder if layer.get("ceil") and remainder else 0
+        pairs.append((pad, pad + extra))
     return pairs
 
 
 def same_paddings(layer: dict[str, Any]) -> list[tuple[int, int]]:
-    """What the word SAME would pad, in TensorFlow and in Keras."""
+    """The padding that SAME means in TensorFlow and Keras."""
     pairs = []
     for size, kernel, stride in zip(layer["input_shape"][1:], layer["kernel"], layer["stride"]):
         total = max((math.ceil(size / stride) - 1) * stride + kernel - size, 0)

@@ -20,32 +20,32 @@ from .protocol import Array, Session, Trial
 
 Emit = Callable[..., None]
 
-STEADY_WINDOW = 3  # blocks whose median is compared with that of the three before them
-STEADY_CHANGE = 0.02  # less than this between the two medians: the series is steady
+STEADY_WINDOW = 3  # blocks in each of the two windows whose medians are compared
+STEADY_CHANGE = 0.02  # the series is steady when the two medians differ by this share or less
 CALIBRATION_STEPS = 5
-SYNCHRONIZE_SHARE = 0.005  # of a block, at most, is what its last synchronisation costs
+SYNCHRONIZE_SHARE = 0.005  # the last synchronization takes at most this share of a block
 SYNCHRONIZE_CALLS = 20
-# Untimed at the start of a turn: the caches hold what the others worked on, and their OpenMP
-# threads still spin on our cores for some milliseconds. A step of a second does not notice.
+# A turn begins with untimed steps of this duration: the caches hold the data of the other workers,
+# and their OpenMP threads spin on the cores for some milliseconds. Long steps need no lead-in.
 LEAD_IN_S = 0.015
 LONG_STEP_S = 1.0
-# Turns vary in length by this share: of equal ones, somebody's might always meet what disturbs the
-# machine at regular times (a hypervisor's scheduler has periods of 100 ms).
+# The lengths of interleaved blocks vary at random by this share. With equal lengths, a periodic
+# disturbance (a hypervisor's scheduler has periods of 100 ms) could always hit the same worker.
 JITTER = 0.5
 
 
 class Stepper:
-    """Does steps in data order and times them in blocks, from synchronised to synchronised."""
+    """Does steps in data order, and times them in blocks that begin and end synchronized."""
 
     def __init__(self, session: Session, batch_of: Callable[[int], Any], step: int = 0) -> None:
         self._session = session
         self._batch_of = batch_of
         self.step = step
-        self.step_s = 0.0  # of the last block, on average
-        self.loss: Any = None  # of the last step, unread
+        self.step_s = 0.0  # the mean duration of a step in the last block
+        self.loss: Any = None  # the loss of the last step, not read from the device
 
     def block(self, steps: int) -> float:
-        """Do `steps` steps; return their duration in seconds. No loss is read meanwhile."""
+        """Do `steps` steps; return their duration in seconds. No loss is read in the block."""
         session, batch_of = self._session, self._batch_of
         session.synchronize()
         started = time.perf_counter_ns()
@@ -58,11 +58,11 @@ class Stepper:
         return duration_s
 
     def read_loss(self) -> tuple[float, float]:
-        """The loss of the last step, and how many seconds reading it had to wait for it.
+        """The loss of the last step, and the seconds that reading it waited for the device.
 
-        That is what it takes beyond reading it again. After `block` nothing is left to be done: if
-        reading waits, the device was still at work when the block's clock stopped. Raise
-        ArithmeticError where training has diverged: its speed would mean nothing.
+        The wait is the duration of the first reading, less that of a second reading. After `block`
+        no work is left: a wait means that the device was still computing when the clock stopped.
+        Raise ArithmeticError where training has diverged, because its speed has no meaning.
         """
         stamps = [time.perf_counter_ns()]
         for _ in range(2):
@@ -74,7 +74,7 @@ class Stepper:
         return loss, max(0, first - again) / 1e9
 
     def synchronize_s(self) -> float:
-        """What it costs to synchronise a device that has nothing to do, in seconds: the median."""
+        """The median duration of synchronizing an idle device, in seconds."""
         durations = []
         self._session.synchronize()
         for _ in range(SYNCHRONIZE_CALLS):
@@ -85,27 +85,27 @@ class Stepper:
 
 
 def train(trial: Trial, session: Session, layout: str, emit: Emit) -> Stepper:
-    """Train for `epochs` whole epochs, and on until the rate is known well enough.
+    """Train for `epochs` whole epochs, and then until the rate is certain.
 
-    Return the stepper, with which the same training goes on.
+    Return the stepper, which can continue the same training.
     """
     training = Training(trial, session, layout, emit)
     training.first_step()
-    while training.steps_left > 0 or not training.rate_is_known():
+    while training.steps_left > 0 or not training.rate_is_certain():
         training.block()
-    training.count_steps()
+    training.report_steps()
     return training.stepper
 
 
 class Training:
-    """The series of blocks of one run: the first step, warm-up, steady blocks, ends of epochs."""
+    """The training of one run: first step, warm-up blocks, timed blocks, evaluation of epochs."""
 
     def __init__(self, trial: Trial, session: Session, layout: str, emit: Emit) -> None:
         self._trial, self._session, self._layout, self._emit = trial, session, layout, emit
         self._batches = Batches(trial, layout)
         self.stepper = Stepper(session, feed(trial, session, self._batches))
         self._turn = interleaving.of(trial)
-        self._least_s = 0.0  # of a block, for what synchronising costs
+        self._min_block_s = 0.0  # shorter blocks would measure the synchronization too
         self._block_steps: float = CALIBRATION_STEPS
         self._lead_in_steps = 0
         self._random = random.Random()
@@ -117,36 +117,36 @@ class Training:
 
     @property
     def steps_left(self) -> int:
-        """Until the last epoch ends; negative when it is over."""
+        """The number of steps until the last epoch ends; negative after it."""
         total: int = self._trial.epochs * self._batches.steps_per_epoch
         return total - self.stepper.step
 
     def first_step(self) -> None:
-        """The step that compiles, in the frameworks that do; then blocks can be calibrated."""
+        """Do the first step, in which some frameworks compile, and measure the synchronization."""
         with self._turn:
             self._epoch_s = self.stepper.block(1)
             synchronize_s = self.stepper.synchronize_s()
             loss, _ = self.stepper.read_loss()
-        self._least_s = synchronize_s / SYNCHRONIZE_SHARE
+        self._min_block_s = synchronize_s / SYNCHRONIZE_SHARE
         self._emit("compiled", first_step_s=self._epoch_s, synchronize_s=synchronize_s, loss=loss)
         self._end_epoch()
 
     def block(self) -> None:
-        """One block, as long as it must be at least, cut where an epoch ends."""
+        """Do one block of the calibrated length, or up to the end of the epoch."""
         lead_in, steps = self._next_steps()
-        with self._turn:  # what is said is said in it too, for that computes as well
+        with self._turn:  # the report is in the turn too, because it also computes
             if lead_in:
                 self._epoch_s += self.stepper.block(lead_in)
-            self._tell(steps, self.stepper.block(steps))
+            self._report(steps, self.stepper.block(steps))
         self._end_epoch()
 
     def _next_steps(self) -> tuple[int, int]:
-        """How many steps come before the next block, and how many are in it."""
+        """The number of untimed steps before the next block, and of steps in the block."""
         lead_in, steps = self._lead_in_steps, max(1, round(self._block_steps))
         if lead_in:
-            wanted = self._block_steps * self._random.uniform(1 - JITTER, 1 + JITTER)
-            # Rounded at random: the nearest may be longer than a turn, or shorter, on average.
-            steps = max(1, math.floor(wanted + self._random.random()))
+            length = self._block_steps * self._random.uniform(1 - JITTER, 1 + JITTER)
+            # Rounding at random keeps the mean length; rounding to the nearest would not.
+            steps = max(1, math.floor(length + self._random.random()))
         if self.steps_left > 0:
             per_epoch = self._batches.steps_per_epoch
             left = per_epoch - self.stepper.step % per_epoch
@@ -154,8 +154,8 @@ class Training:
             steps = min(steps, left - lead_in)
         return lead_in, steps
 
-    def _tell(self, steps: int, duration_s: float) -> None:
-        """Say what a block took, and see what the next one must be."""
+    def _report(self, steps: int, duration_s: float) -> None:
+        """Emit the event of a block; in warm-up, check its end and calibrate the next blocks."""
         trial = self._trial
         self._epoch_s += duration_s
         rate = steps * trial.batch_size / duration_s
@@ -170,33 +170,34 @@ class Training:
             samples_per_s=rate,
             loss=loss,
             loss_wait_s=loss_wait_s,
-            left_s=self._left_s(rate),
+            left_s=self._remaining_s(rate),
         )
         if not self._warm:
             self._warm_up()
             self._calibrate(trial.batch_size / statistics.median(self._warmup[-STEADY_WINDOW:]))
 
     def _calibrate(self, step_s: float) -> None:
-        """How long the next blocks are: once warm, in turns, a turn after a lead-in."""
+        """Set the length of the next blocks, and of the lead-in of interleaved ones."""
         interleaved = self._warm and "interleaving" in self._trial.paths
-        block_s = max(
-            self._trial.measure["interleaved_block_s" if interleaved else "block_s"], self._least_s
-        )
+        measure = self._trial.measure
+        block_s = measure["interleaved_block_s" if interleaved else "block_s"]
+        block_s = max(block_s, self._min_block_s)
         self._block_steps = block_s / step_s
         if interleaved and step_s < LONG_STEP_S:
             self._lead_in_steps = math.ceil(LEAD_IN_S / step_s)
 
     def _warm_up(self) -> None:
-        """See whether warm-up is over: the series is steady, or has been given time enough."""
+        """End the warm-up if the series is steady, or if it has reached its maximum length."""
         steady = _steady(self._warmup)
         self._warm = steady or len(self._warmup) >= self._trial.measure["max_warmup_blocks"]
         if self._warm:
             self._emit("warm", blocks=len(self._warmup), steady=steady)
 
-    def rate_is_known(self) -> bool:
+    def rate_is_certain(self) -> bool:
         """Whether two standard errors of the mean are within `relative_error`, or time is up.
 
-        Those who take turns all use their time up: who stops early leaves the others alone.
+        Interleaved workers always use their whole time: if one stopped early, the others would
+        continue with less load on the machine.
         """
         measure = self._trial.measure
         if self._measured_s >= measure["max_measure_s"]:
@@ -208,14 +209,14 @@ class Training:
         error = 2 * statistics.stdev(self._rates) / math.sqrt(len(self._rates))
         return error <= measure["relative_error"] * statistics.fmean(self._rates)
 
-    def count_steps(self) -> None:
-        """Report the steps asked for, and beside them those that the framework counted."""
+    def report_steps(self) -> None:
+        """Emit the number of steps requested, and the number that the framework counted."""
         with self._turn:
             counted = self._session.step_count()
         self._emit("trained", steps=self.stepper.step, optimizer_steps=counted)
 
     def _end_epoch(self) -> None:
-        """Evaluate, outside the timed blocks, where an epoch that was asked for is over."""
+        """At the end of a requested epoch, evaluate the model outside the timed blocks."""
         step, per_epoch = self.stepper.step, self._batches.steps_per_epoch
         if step % per_epoch or self.steps_left < 0:
             return
@@ -224,15 +225,15 @@ class Training:
         self._emit("epoch", epoch=step // per_epoch, duration_s=self._epoch_s, **accuracy)
         self._epoch_s = 0.0
 
-    def _left_s(self, rate: float) -> float:
-        """How long this run may still train, for the progress display."""
+    def _remaining_s(self, rate: float) -> float:
+        """The longest remaining duration of the training, for the progress display."""
         if self.steps_left > 0:
             return self.steps_left * self._trial.batch_size / rate
         return max(self._trial.measure["max_measure_s"] - self._measured_s, 0.0)
 
 
 def _steady(rates: list[float]) -> bool:
-    """Whether the last blocks run as fast as the ones before them (the calibration aside)."""
+    """Whether the last blocks are as fast as those before them, without the calibration block."""
     window = STEADY_WINDOW
     if len(rates) < 1 + 2 * window:
         return False
@@ -242,7 +243,7 @@ def _steady(rates: list[float]) -> bool:
 
 
 def _accuracy(trial: Trial, session: Session, batches: Batches, layout: str) -> dict[str, Any]:
-    """Loss and accuracy on the test split and on as many of the first training samples."""
+    """Loss and accuracy on the test split, and on as many of the first training samples."""
     test = Split(trial, "test", layout)
     samples = len(test.labels)
     results: dict[str, Any] = {"test_samples": samples}
@@ -253,13 +254,13 @@ def _accuracy(trial: Trial, session: Session, batches: Batches, layout: str) -> 
         results[f"{name}_loss"] = float(losses.mean())
         results[f"{name}_accuracy"] = float(np.mean(logits.argmax(axis=1) == labels))
         if name == "test":
-            # Of the mean, by how the samples differ: docs/method.md.
+            # The standard error of the mean loss: docs/method.md.
             results["test_loss_error"] = float(losses.std() / math.sqrt(samples))
     return results
 
 
 def _predict(trial: Trial, session: Session, split: Split, samples: int) -> Array:
-    """Logits (samples, classes) float64; the last batch is padded, so that all have one shape."""
+    """Logits (samples, classes) float64; the last batch is padded, so all have the same shape."""
     parts = []
     for start in range(0, samples, trial.batch_size):
         chosen = np.arange(start, start + trial.batch_size)
@@ -268,7 +269,7 @@ def _predict(trial: Trial, session: Session, split: Split, samples: int) -> Arra
 
 
 def cross_entropies(logits: Array, labels: Array) -> Array:
-    """(N,): -log softmax(logits)[label] of each sample."""
+    """(N,): -log softmax(logits)[label] for each sample."""
     shifted = logits - logits.max(axis=1, keepdims=True)
     log_sum = np.log(np.exp(shifted).sum(axis=1))
     losses: Array = log_sum - shifted[np.arange(len(labels)), labels]

@@ -16,7 +16,6 @@ from .protocol import Trial
 
 SIZE = {"cpu": 2048, "cuda": 8192}  # of square matrices
 COPY_BYTES = {"cpu": 2**28, "cuda": 2**30}  # larger than any cache
-PRECISIONS = {"cpu": ("float32", "bfloat16"), "cuda": ("float32", "tf32", "bfloat16")}
 BLOCKS = 8
 BLOCK_S = 0.1
 MAX_OPERATION_S = 2.0
@@ -35,7 +34,7 @@ def measure(trial: Trial, emit: Callable[..., None]) -> None:
     module = load_peak(trial.framework)
     kind = trial.device.partition(":")[0]
     size, copy_bytes = SIZE[kind], COPY_BYTES[kind]
-    for name, call in module.operations(trial, PRECISIONS[kind], size, copy_bytes // 4):
+    for name, call in module.operations(trial, trial.precisions, size, copy_bytes // 4):
         work = 2 * copy_bytes if name == "copy" else 2 * size**3
         best = _best(Operation(call, work), module.synchronize)
         emit("peak", operation=name, work_per_s=best)
@@ -55,7 +54,7 @@ def _best(operation: Operation, synchronize: Callable[[], None]) -> float:
 def _blocks(
     operation: Operation, synchronize: Callable[[], None], calls: int, most: int, until: float
 ) -> Iterator[float]:
-    """The duration of each block in seconds; at least one block, and none starts after `until`."""
+    """The duration of each block in seconds; at least one block, and no other after `until`."""
     for number in range(most):
         if number and time.perf_counter() > until:
             return
@@ -63,6 +62,7 @@ def _blocks(
 
 
 def _block(operation: Operation, synchronize: Callable[[], None], calls: int) -> float:
+    """The duration of `calls` calls in seconds."""
     synchronize()
     started = time.perf_counter_ns()
     for _ in range(calls):

@@ -1,8 +1,8 @@
-"""What the proofs of sameness compare: training steps, with all that came of them in files.
+"""The training steps that the parity proofs compare, with their results in files.
 
 Mode parity does steps from the initial weights. The closing proof saves the state at the end of a
-timed run and does one or two more steps with the function that was timed. Mode replay does those
-steps again, from that state, in a framework of the reference.
+timed run, and does one or two more steps with the timed function. Mode replay does those steps
+again, from the saved state, in a framework of the reference.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from .loop import LONG_STEP_S, Emit, Stepper
 from .protocol import Array, Session, State, Trial, Weights, read_flat, read_weights
 from .sketch import sketch
 
-# Two, so that a fault in every second step is seen whenever it comes; but one where steps are long.
+# Two steps find a fault in every second step, at whichever of them the run ends. Where a step is
+# long, the closing proof does only one.
 CLOSING_STEPS = 2
 CLOSING = "closing"  # the folder in results/
 
 
 def parity(trial: Trial, session: Session, layout: str, emit: Emit) -> None:
-    """Do `steps` training steps and write all that must agree, one set of files for each step.
+    """Do `steps` training steps, and write the files that are compared for each of them.
 
-    `step<NN>_inference.npy` (N, classes), `_logits.npy` (the same in training mode) and
-    `_gradients.npy` before the step, `_loss.npy` as the step returned it, `_weights.npy` and
-    `_statistics.npy` after it; the last three as sketches, one after the other.
+    Before the step: `step<NN>_inference.npy` (N, classes), `_logits.npy` (N, classes; training
+    mode) and `_gradients.npy`. From the step itself: `_loss.npy`. After it: `_weights.npy` and
+    `_statistics.npy`. Gradients, weights and statistics are sketches, one after the other.
     """
     batches = Batches(trial, layout)
     results = Path(trial.paths["results"])
@@ -49,13 +50,14 @@ def parity(trial: Trial, session: Session, layout: str, emit: Emit) -> None:
 
 
 def close(trial: Trial, session: Session, stepper: Stepper, layout: str, emit: Emit) -> None:
-    """Write the state, go on with the training that `stepper` did, and write what came of it.
+    """Write the state, continue the training of `stepper`, and write the results.
 
-    In `results/closing/`: `weights.npy`, `statistics.npy` and `optimizer_<slot>.npy` before the
-    steps, `after_loss.npy`, `after_weights.npy` and `after_statistics.npy` as in mode parity.
+    The files are in `results/closing/`. Before the steps: `weights.npy`, `statistics.npy` and
+    `optimizer_<slot>.npy`. After them: `after_loss.npy`, `after_weights.npy` and
+    `after_statistics.npy`, in the form of mode parity.
     """
-    place = Path(trial.paths["results"]) / CLOSING
-    place.mkdir()
+    folder = Path(trial.paths["results"]) / CLOSING
+    folder.mkdir()
     slots = session.optimizer_state()
     before = {
         "weights": _flat(trial.parameters, session.weights()),
@@ -63,29 +65,23 @@ def close(trial: Trial, session: Session, stepper: Stepper, layout: str, emit: E
         **{f"optimizer_{slot}": _flat(trial.parameters, slots[slot]) for slot in slots},
     }
     for name, values in before.items():
-        np.save(place / f"{name}.npy", values)
+        np.save(folder / f"{name}.npy", values)
     counted, first, step_s = session.step_count(), stepper.step, stepper.step_s
-    if trial.input == "loader":  # whose batches nobody else can make again
+    if trial.input == "loader":  # the reference cannot reproduce the batches of a loader
         batches = Batches(trial, layout)
         stepper = Stepper(session, lambda step: session.put(*batches.at(step)), first)
     steps = CLOSING_STEPS if step_s < LONG_STEP_S else 1
-    stepper.block(steps)  # both in one block: a fault between the steps of a block is seen too
+    stepper.block(steps)  # one block: a fault between the steps of a block is found too
     loss, _ = stepper.read_loss()
-    _save(place, "after", _outcome(trial, session, loss))
-    emit(
-        "closing",
-        step=first,
-        steps=steps,
-        optimizer_steps=counted,
-        loss=loss,
-    )
+    _save(folder, "after", _outcome(trial, session, loss))
+    emit("closing", step=first, steps=steps, optimizer_steps=counted, loss=loss)
 
 
 def replay(trial: Trial, session: Session, layout: str, emit: Emit) -> None:
-    """Do `steps` training steps from the state in `paths.state`, `draws` times.
+    """Do `steps` training steps from the state in the folder `paths.state`, `draws` times.
 
-    A draw whose `perturbed<NN>.npy` lies in that folder begins with those weights. Each draw writes
-    `draw<NN>_loss.npy`, `_weights.npy` and `_statistics.npy`.
+    A draw starts from the weights in `perturbed<NN>.npy` where that file is in the folder. Each
+    draw writes `draw<NN>_loss.npy`, `_weights.npy` and `_statistics.npy`.
     """
     batches = Batches(trial, layout)
     state = _read_state(trial)
@@ -103,23 +99,24 @@ def replay(trial: Trial, session: Session, layout: str, emit: Emit) -> None:
 
 
 def perturbed_weights(state: Path, draw: int) -> Path:
-    """The file with which a draw of mode replay begins in place of the state's weights, if any."""
+    """The file whose weights, if it exists, replace those of the state in a draw of mode replay."""
     return state / f"perturbed{draw:02d}.npy"
 
 
 def _read_state(trial: Trial) -> State:
-    place = Path(trial.paths["state"])
-    slots = {path.stem.partition("_")[2]: path for path in place.glob("optimizer_*.npy")}
+    """The state that the closing proof of a timed run wrote."""
+    folder = Path(trial.paths["state"])
+    slots = {path.stem.partition("_")[2]: path for path in folder.glob("optimizer_*.npy")}
     return State(
         weights=read_weights(trial),
-        statistics=read_flat(place / "statistics.npy", trial.statistics),
+        statistics=read_flat(folder / "statistics.npy", trial.statistics),
         optimizer={slot: read_flat(path, trial.parameters) for slot, path in slots.items()},
         steps=trial.first_step,
     )
 
 
 def _outcome(trial: Trial, session: Session, loss: float) -> dict[str, Any]:
-    """What all proofs compare of a step."""
+    """The results of a step that all proofs compare."""
     return {
         "loss": loss,
         "weights": _sketches(trial.parameters, session.weights()),
@@ -133,12 +130,12 @@ def _save(folder: Path, prefix: str, tensors: dict[str, Any]) -> None:
 
 
 def _sketches(named: list[dict[str, Any]], tensors: Weights) -> Array:
-    """The sketches of the tensors that are `named`, in that order, one after the other."""
+    """The sketches of the `named` tensors in that order, one after the other."""
     return _joined([sketch(tensor) for tensor in _ordered(named, tensors)])
 
 
 def _flat(named: list[dict[str, Any]], tensors: Weights) -> Array:
-    """The values of the tensors that are `named`, in that order, one after the other."""
+    """The values of the `named` tensors in that order, one after the other."""
     return _joined([tensor.ravel() for tensor in _ordered(named, tensors)])
 
 
@@ -147,7 +144,7 @@ def _joined(parts: list[Array]) -> Array:
 
 
 def _ordered(named: list[dict[str, Any]], tensors: Weights) -> list[Array]:
-    """Raise ValueError where a tensor has another shape than its name says."""
+    """The `named` tensors in that order; ValueError where one has another shape than named."""
     for each in named:
         shape = tensors[each["name"]].shape
         if list(shape) != each["shape"]:

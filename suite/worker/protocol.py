@@ -22,7 +22,7 @@ Weights = dict[str, Array]
 
 @dataclass(frozen=True)
 class Trial:
-    """What one worker must do: the fields of `trial.json` (docs/trial.schema.json)."""
+    """The task of one worker: the fields of `trial.json` (docs/trial.schema.json)."""
 
     schema_version: int
     trial_id: str
@@ -40,8 +40,8 @@ class Trial:
     optimizer: dict[str, Any]
     device: str
     cpus: list[int]
-    threads: int | None  # None: as many as the framework takes by itself
-    tf32: bool | None  # None: as the framework has it
+    threads: int | None  # None: the framework's own choice
+    tf32: bool | None  # None: the framework's default
     environment: dict[str, str]
     settings: dict[str, Any]
     seed: int
@@ -51,34 +51,35 @@ class Trial:
     epochs: int
     steps: int
     closing: bool  # mode train: end with the closing proof
-    first_step: int  # mode replay: the step of the order that the state in paths.state is before
-    draws: int  # mode replay: how often to do the steps, each time with other dropout masks
+    first_step: int  # mode replay: the step of the order that follows the state in paths.state
+    draws: int  # mode replay: repetitions of the steps, each with other dropout masks
+    precisions: list[str]  # mode peak: the precisions of the matrix products
     measure: dict[str, float]
     normalize: dict[str, list[float]]
     paths: dict[str, str]
 
     @staticmethod
     def read(folder: Path) -> Trial:
-        """Read `trial.json` in `folder`; raise ValueError where it is of another schema version."""
+        """Read `trial.json` in `folder`; raise ValueError where its schema version is another."""
         values = json.loads((folder / "trial.json").read_text(encoding="utf-8"))
         if values.get("schema_version") != SCHEMA_VERSION:
             raise ValueError(
                 f"trial.json has schema version {values.get('schema_version')}, "
-                f"this worker speaks {SCHEMA_VERSION}"
+                f"this worker needs {SCHEMA_VERSION}"
             )
         known = {field.name for field in fields(Trial)}
         return Trial(**{key: value for key, value in values.items() if key in known})
 
     @property
     def layers(self) -> list[dict[str, Any]]:
-        """The outer series; in parity, where chance would hide a fault, with no dropout in it."""
+        """The outer series of layers; in mode parity without dropout, which is random."""
         layers: list[dict[str, Any]] = self.architecture["layers"]
         if self.mode == "parity":
             return _without_dropout(layers)
         return layers
 
     def leaves(self) -> Iterator[dict[str, Any]]:
-        """All layers in order, those inside of branches in place of what holds them."""
+        """All layers in order; the layers inside branches replace the layer that holds them."""
         return _leaves(self.layers)
 
 
@@ -100,16 +101,16 @@ def _without_dropout(layers: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class State:
-    """All that a training step depends on besides its batch, in canonical form."""
+    """Everything that a training step depends on, except its batch, in canonical form."""
 
     weights: Weights
     statistics: Weights
     optimizer: dict[str, Weights]  # slot (docs/protocol.md) -> its value for each parameter
-    steps: int  # that the optimiser has done
+    steps: int  # the number of steps that the optimizer has done
 
 
 class Session(Protocol):
-    """One model on one device: what each module in `frameworks/` provides.
+    """One model on one device, implemented by the `session` module of each framework.
 
     Batches are numpy arrays in the module's `LAYOUT`: inputs (N, C, H, W), (N, H, W, C) or
     (N, features) in the trial's precision, labels (N,) int32. Weights, gradients and statistics
@@ -119,52 +120,52 @@ class Session(Protocol):
     def __init__(self, trial: Trial, weights: Weights) -> None: ...
 
     def put(self, inputs: Any, labels: Any) -> Any:
-        """The batch as `train_step` takes it, on its way to the device.
+        """The batch in the form that `train_step` takes, with its transfer to the device started.
 
-        Given as arrays, or as what the framework's own loader makes.
+        `inputs` and `labels` are arrays, or the results of the framework's own loader.
         """
 
     def train_step(self, batch: Any) -> Any:
-        """Do one optimiser step; return the loss before it, unread, wherever it lies.
+        """Do one optimizer step; return the loss before it, without reading it from the device.
 
-        The batch is left as it was: it may come again.
+        The batch must stay unchanged: it may be used again.
         """
 
     def synchronize(self) -> None:
-        """Return when all the work asked for so far is done."""
+        """Return when all work submitted so far is done."""
 
     def read(self, loss: Any) -> float:
         """The value of a loss that `train_step` returned."""
 
     def logits(self, inputs: Array) -> Array:
-        """(N, classes), in inference mode."""
+        """The logits (N, classes), in inference mode."""
 
     def gradients(self, inputs: Array, labels: Array) -> tuple[Array, Weights]:
-        """Logits (N, classes) and gradients of the mean loss over the batch, in training mode.
+        """The logits (N, classes) and the gradients of the batch's mean loss, in training mode.
 
-        Changes neither weights nor statistics.
+        Weights and statistics do not change.
         """
 
     def weights(self) -> Weights:
-        """A copy of the weights as they are now."""
+        """A copy of the present weights."""
 
     def statistics(self) -> Weights:
-        """A copy of the running means and variances of the batch norms, as they are now."""
+        """A copy of the present running means and variances of the batch norms."""
 
     def optimizer_state(self) -> dict[str, Weights]:
-        """A copy of the optimiser's slots (docs/protocol.md), as they are now; none for SGD."""
+        """A copy of the present slots of the optimizer (docs/protocol.md); none for SGD."""
 
     def step_count(self) -> int:
-        """How many steps the optimiser has done, as the framework itself counts them."""
+        """The number of steps that the optimizer has done, as the framework itself counts them."""
 
     def restore(self, state: State) -> None:
-        """Continue from this state; only the frameworks of the reference need it."""
+        """Continue from `state`; only the frameworks of the reference implement it."""
 
 
 class Events:
-    """Appends events to `events.jsonl` and mirrors them on what was standard output.
+    """Appends events to `events.jsonl`, and writes them to the original standard output too.
 
-    From here on, whatever a library prints to standard output goes to standard error.
+    From now on, output that libraries print to standard output goes to standard error.
     """
 
     def __init__(self, results: Path) -> None:
@@ -174,9 +175,9 @@ class Events:
         os.dup2(2, 1)
 
     def emit(self, event: str, **values: Any) -> None:
-        """Write one event at once; raise BrokenPipeError where nobody listens any more.
+        """Write one event at once; raise BrokenPipeError where standard output has been closed.
 
-        The mirror comes first: it hears even of a disk that is full.
+        Standard output comes first, so that it also gets the events for which the disk is full.
         """
         values = {"event": event, "monotonic_ns": time.monotonic_ns(), **values}
         line = json.dumps(values, allow_nan=False) + "\n"
@@ -186,12 +187,12 @@ class Events:
 
 
 def read_weights(trial: Trial) -> Weights:
-    """The initial weights by name, from one flat float32 vector in the order of the parameters."""
+    """The weights in `paths.weights` by name: one flat vector, in the order of the parameters."""
     return read_flat(Path(trial.paths["weights"]), trial.parameters)
 
 
 def read_flat(path: Path, named: list[dict[str, Any]]) -> Weights:
-    """The tensors that are `named`, from one file that holds them one after the other.
+    """The `named` tensors, from a file that holds their values one after the other.
 
     Raise ValueError where the file has another number of values.
     """

@@ -1,11 +1,12 @@
-"""Samples of what a worker and its machine are doing, taken by a process of its own.
+"""The sampler: a process that samples the load of a worker and of its machine.
 
-`python -m suite.worker.telemetry FILE PID INTERVAL_S IDLE_S [GPU]` appends one JSON object a line
-to FILE, with the time on the monotonic clock that all processes of a machine share, until its
-standard input ends. It says `ready` when the worker may begin: where power can be read, it takes
-IDLE_S of samples of the idle machine first. GPU is what CUDA calls the device: its number.
+`python -m suite.worker.telemetry FILE PID INTERVAL_S IDLE_S [GPU]` samples the worker PID until
+standard input ends. It appends one JSON object per line to FILE, with the time on the monotonic
+clock, which all processes of a machine share. It prints `ready` when the worker may start. Where
+power is readable, it samples the idle machine for IDLE_S before that. GPU is CUDA's number of the
+device.
 
-Needs psutil and pynvml; what cannot be read is null.
+It uses psutil and pynvml. Unreadable values are null.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from .protocol import Trial
 
 FILE = "telemetry.jsonl"
 READY = "ready"
-LOOK_ROUND_S = 2.0  # how often the worker's children are looked for, which costs most
+FIND_CHILDREN_S = 2.0  # between searches for the worker's children, the most expensive part
 RAPL = Path("/sys/class/powercap")
 
 T = TypeVar("T")
@@ -34,12 +35,12 @@ Sample = dict[str, Any]
 
 @contextmanager
 def sampling(trial: Trial) -> Iterator[None]:
-    """Samples are taken while the block lasts, if the trial wants them and times a model.
+    """Sample during the block, if the trial asks for it and times a model.
 
-    Not where workers take turns: samples are too far apart to tell one's blocks from the others'.
+    Interleaved workers are not sampled: the interval is too long to separate their blocks.
     """
     interval_s = trial.measure.get("sample_s", 0)
-    if trial.mode in ("parity", "limit") or "turns" in trial.paths or not interval_s:
+    if trial.mode != "train" or "interleaving" in trial.paths or not interval_s:
         yield
         return
     device, _, number = trial.device.partition(":")
@@ -58,10 +59,10 @@ def sampling(trial: Trial) -> Iterator[None]:
 
 
 def main(file: Path, pid: int, interval_s: float, idle_s: float, gpu: str | None) -> None:
-    """Sample until standard input ends, and once more then."""
+    """Sample until standard input ends, and once after that."""
     sources: list[Callable[[], Sample]] = []
     if gpu is not None:
-        sources.append(Gpu(gpu))  # energy first: the sample's time must be the counter's
+        sources.append(Gpu(gpu))  # first, so that the energy counter is read at the sample's time
     rapl = Rapl()
     if rapl.domains:
         sources.append(rapl)
@@ -73,7 +74,7 @@ def main(file: Path, pid: int, interval_s: float, idle_s: float, gpu: str | None
             sample: Sample = {"monotonic_ns": time.monotonic_ns()}
             for source in sources:
                 sample.update(source())
-            sample["sampler_s"] = time.process_time()  # what all this has cost so far
+            sample["sampler_s"] = time.process_time()  # the CPU time of the sampler itself
             out.write(json.dumps(sample) + "\n")
             if ended:
                 return
@@ -84,7 +85,7 @@ def main(file: Path, pid: int, interval_s: float, idle_s: float, gpu: str | None
 
 
 class Processes:
-    """The worker and its children, and beside them the whole machine."""
+    """The load of the worker with its children, and of the whole machine."""
 
     def __init__(self, pid: int) -> None:
         try:
@@ -94,17 +95,17 @@ class Processes:
         self._psutil = psutil
         self._worker: Any = psutil.Process(pid) if psutil else None
         self._tree: list[Any] = []
-        self._looked_s = -LOOK_ROUND_S
+        self._searched_s = -FIND_CHILDREN_S
 
     def __call__(self) -> Sample:
         """`rss_bytes` and `cpu_s` of the worker's tree, `busy_s` and `steal_s` of the machine."""
         if self._psutil is None:
             return {"rss_bytes": None, "cpu_s": None, "busy_s": None, "steal_s": None}
-        self._look_round()
+        self._find_children()
         known = [each for each in map(self._one, self._tree) if each]
         machine = self._psutil.cpu_times()
-        # Not all less idle: what Linux says of idle and waiting time may go back.
-        busy = ("user", "nice", "system", "irq", "softirq")  # guests are in the first two
+        # A sum of busy times, because Linux's idle and waiting times may decrease.
+        busy = ("user", "nice", "system", "irq", "softirq")  # the first two include guests
         return {
             "rss_bytes": sum(rss for rss, _ in known) if known else None,
             "cpu_s": sum(cpu_s for _, cpu_s in known) if known else None,
@@ -112,24 +113,27 @@ class Processes:
             "steal_s": getattr(machine, "steal", None),
         }
 
-    def _look_round(self) -> None:
-        if time.monotonic() - self._looked_s < LOOK_ROUND_S:
+    def _find_children(self) -> None:
+        """Update the worker's process tree, unless it was updated a short time ago."""
+        if time.monotonic() - self._searched_s < FIND_CHILDREN_S:
             return
-        self._looked_s = time.monotonic()
-        children = _known(lambda: self._worker.children(recursive=True), self._psutil.Error) or []
+        self._searched_s = time.monotonic()
+        children = _value(lambda: self._worker.children(recursive=True), self._psutil.Error) or []
         self._tree = [self._worker, *(each for each in children if each.pid != os.getpid())]
 
     def _one(self, process: Any) -> tuple[int, float] | None:
+        """The resident bytes and CPU seconds of a process; None where it has ended."""
+
         def read() -> tuple[int, float]:
             with process.oneshot():
-                # Its dead children's too: else the tree's time would go back when one ends.
+                # With the time of its ended children, else the tree's time would decrease.
                 return process.memory_info().rss, sum(process.cpu_times()[:4])
 
-        return _known(read, self._psutil.Error)
+        return _value(read, self._psutil.Error)
 
 
 class Rapl:
-    """The energy of all CPU packages, from counters that begin again at a known value."""
+    """The energy of all CPU packages, from counters that restart at a known value."""
 
     def __init__(self) -> None:
         self.domains = [each for each in RAPL.glob("*:*") if self._readable(each)]
@@ -149,7 +153,7 @@ class Rapl:
         return int((domain / "energy_uj").read_text(encoding="ascii"))
 
     def __call__(self) -> Sample:
-        """`rapl_j` since the first sample; null from when a counter cannot be read any more."""
+        """`rapl_j` since the first sample; null after a counter has become unreadable."""
         try:
             for domain in self.domains:
                 now, last = self._read(domain), self._last[domain]
@@ -163,28 +167,28 @@ class Rapl:
 
 
 class Gpu:
-    """One GPU by NVML, found by its UUID: CUDA's numbers may be others than NVML's."""
+    """One GPU, read by NVML and found by its UUID: CUDA's number may differ from NVML's."""
 
     def __init__(self, number: str) -> None:
         try:
             import pynvml
 
             pynvml.nvmlInit()
-        except Exception:  # no such package, no driver, or one that does not answer
+        except Exception:  # the package or the driver is missing, or the driver does not answer
             pynvml = None
         self._nvml = pynvml
         self.uuid = self._uuid(int(number)) if pynvml else None
         self._handle = None
         if self.uuid:
-            self._handle = self._ask(lambda: pynvml.nvmlDeviceGetHandleByUUID(self.uuid))
+            self._handle = self._read(lambda: pynvml.nvmlDeviceGetHandleByUUID(self.uuid))
 
     def _uuid(self, number: int) -> str | None:
-        """Of CUDA's device `number` among those that CUDA_VISIBLE_DEVICES lets it see.
+        """The UUID of CUDA's device `number` among those in CUDA_VISIBLE_DEVICES.
 
-        The order is NVML's own where CUDA_DEVICE_ORDER is PCI_BUS_ID, as the worker sets it.
+        The order is NVML's where CUDA_DEVICE_ORDER is PCI_BUS_ID, as it is for workers.
         """
         nvml = self._nvml
-        count = self._ask(nvml.nvmlDeviceGetCount) or 0
+        count = self._read(nvml.nvmlDeviceGetCount) or 0
         uuids = [self._uuid_at(index) for index in range(count)]
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         names = visible.split(",") if visible else [str(i) for i in range(count)]
@@ -197,7 +201,7 @@ class Gpu:
 
     def _uuid_at(self, index: int) -> str | None:
         nvml = self._nvml
-        return self._ask(
+        return self._read(
             lambda: str(nvml.nvmlDeviceGetUUID(nvml.nvmlDeviceGetHandleByIndex(index)))
         )
 
@@ -205,11 +209,11 @@ class Gpu:
         nvml, handle = self._nvml, self._handle
         if handle is None:
             return {"gpu": None}
-        energy_mj = self._ask(lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle))
-        memory = self._ask(lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
-        power_mw = self._ask(lambda: nvml.nvmlDeviceGetPowerUsage(handle))
-        rates = self._ask(lambda: nvml.nvmlDeviceGetUtilizationRates(handle))
-        processes = self._ask(lambda: nvml.nvmlDeviceGetComputeRunningProcesses(handle))
+        energy_mj = self._read(lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle))
+        memory = self._read(lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
+        power_mw = self._read(lambda: nvml.nvmlDeviceGetPowerUsage(handle))
+        rates = self._read(lambda: nvml.nvmlDeviceGetUtilizationRates(handle))
+        processes = self._read(lambda: nvml.nvmlDeviceGetComputeRunningProcesses(handle))
         return {
             "gpu": {
                 "uuid": self.uuid,
@@ -217,10 +221,10 @@ class Gpu:
                 "energy_j": energy_mj / 1e3 if energy_mj is not None else None,
                 "power_w": power_mw / 1e3 if power_mw is not None else None,
                 "utilisation": rates.gpu / 100 if rates else None,
-                "sm_clock_mhz": self._ask(
+                "sm_clock_mhz": self._read(
                     lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)
                 ),
-                "temperature_c": self._ask(
+                "temperature_c": self._read(
                     lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)
                 ),
                 "throttle": self._throttle(),
@@ -229,21 +233,22 @@ class Gpu:
         }
 
     def _throttle(self) -> int | None:
-        """NVML's bits for why the clocks are not higher; older drivers have an older name."""
+        """NVML's bits for the reasons why the clocks are not higher."""
         nvml, handle = self._nvml, self._handle
-        reasons = self._ask(lambda: nvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
-        if reasons is None:
-            reasons = self._ask(lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
+        reasons = self._read(lambda: nvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
+        if reasons is None:  # older drivers have an older name
+            reasons = self._read(lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
         return reasons
 
-    def _ask(self, question: Callable[[], T]) -> T | None:
-        return _known(question, self._nvml.NVMLError)
+    def _read(self, query: Callable[[], T]) -> T | None:
+        return _value(query, self._nvml.NVMLError)
 
 
-def _known(question: Callable[[], T], refusal: type[Exception]) -> T | None:
+def _value(query: Callable[[], T], error: type[Exception]) -> T | None:
+    """The result of `query`; None where it raises `error`."""
     try:
-        return question()
-    except refusal:
+        return query()
+    except error:
         return None
 
 

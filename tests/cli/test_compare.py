@@ -1,15 +1,17 @@
-"""`dlsuite compare` on records, its exit codes, and every way to name a side."""
+"""`dlsuite compare` on records: every way to name a side, its errors and exit codes."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from suite.cli import compare
+from suite.cli import compare as command
+from suite.cli.options import Format
 from suite.errors import ResultsError, Slower, UsageError
 from suite.results.store import RunFolder
-from tests.test_compare import STEADY, slowed
-from tests.test_records import record
+from tests.report.test_comparison import STEADY, slowed
+from tests.results.test_record import record
 
 Compare = Callable[..., None]
 
@@ -22,7 +24,7 @@ def new_run(results: Path, name: str) -> RunFolder:
 
 @pytest.fixture
 def compare(tmp_path: Path) -> Compare:
-    """`dlsuite compare` in a folder with two runs, `before`, and ten per cent slower `after`."""
+    """`dlsuite compare` in a folder with two runs, `before` and `after`; `after` is 10 % slower."""
     for run, rates in {"before": STEADY, "after": slowed(0.1)}.items():
         folder = new_run(tmp_path, run)
         for framework, variant in (("pytorch", "eager"), ("jax", "jit")):
@@ -38,20 +40,32 @@ def compare(tmp_path: Path) -> Compare:
                     )
                 )
 
-    def call(a: str, b: str, fail_if_slower: str | None = None, as_json: bool = False) -> None:
-        app_compare.compare(a, b, fail_if_slower=fail_if_slower, as_json=as_json, results=tmp_path)
+    def call(
+        a: str, b: str, fail_if_slower: str | None = None, format: Format = Format.table
+    ) -> None:
+        command.compare(a, b, fail_if_slower=fail_if_slower, format=format, results=tmp_path)
 
     return call
 
 
-def test_two_runs_row_by_row(compare: Compare, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_runs_are_compared_row_by_row(
+    compare: Compare, capsys: pytest.CaptureFixture[str]
+) -> None:
     compare("before", "after")
     shown = capsys.readouterr().out
     assert shown.count("slower\n") + shown.count("slower ") >= 2
     assert "jax:jit" in shown and "pytorch:eager" in shown
 
 
-def test_what_is_slower_than_allowed_has_its_exit_code(compare: Compare) -> None:
+def test_json_has_one_pair_for_each_row(
+    compare: Compare, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compare("before", "after", format=Format.json)
+    pairs = json.loads(capsys.readouterr().out)["pairs"]
+    assert [pair["verdict"] for pair in pairs] == ["slower", "slower"]
+
+
+def test_a_side_that_is_slower_than_allowed_has_its_own_exit_code(compare: Compare) -> None:
     with pytest.raises(Slower, match=r"more than 3.0%: .*10.0% slower") as caught:
         compare("before", "after", "3%")
     assert caught.value.exit_code == 11
@@ -63,15 +77,15 @@ def test_what_is_slower_than_allowed_has_its_exit_code(compare: Compare) -> None
     ("a", "b"),
     [("pytorch", "jax"), ("after@pytorch", "after@jax:jit"), ("after@pytorch:eager", "jax")],
 )
-def test_two_rows_of_a_run(
+def test_two_rows_of_a_run_are_compared(
     compare: Compare, capsys: pytest.CaptureFixture[str], a: str, b: str
 ) -> None:
-    compare(a, b)  # latest is `after`
+    compare(a, b)  # the latest run is `after`
     shown = capsys.readouterr().out
     assert "pytorch:eager | jax:jit" in shown and "no difference shown" in shown
 
 
-def test_one_row_named_on_one_side_is_meant_on_both(
+def test_a_row_named_on_one_side_applies_to_both(
     compare: Compare, capsys: pytest.CaptureFixture[str]
 ) -> None:
     compare("before@jax", "after")
@@ -79,18 +93,16 @@ def test_one_row_named_on_one_side_is_meant_on_both(
     assert "jax:jit" in shown and "pytorch" not in shown
 
 
-def test_mistakes_are_refused_in_one_line(compare: Compare, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no run and no framework 'befor'; nearest: 'before'"):
+def test_wrong_names_and_shares_are_refused_in_one_line(compare: Compare) -> None:
+    with pytest.raises(UsageError, match="no run or framework 'befor'; nearest: 'before'"):
         compare("befor", "after")
-    with pytest.raises(UsageError, match="'3' is no share"):
+    with pytest.raises(UsageError, match="--fail-if-slower '3' is not a percentage"):
         compare("before", "after", "3")
     with pytest.raises(ResultsError, match="has no pytorch:compiled; it has jax:jit, pytorch:eag"):
         compare("before@pytorch:compiled", "after")
 
 
-def test_where_nothing_or_not_all_can_be_compared_it_fails(
-    compare: Compare, tmp_path: Path
-) -> None:
+def test_it_fails_where_some_rows_or_none_can_be_compared(compare: Compare, tmp_path: Path) -> None:
     other = new_run(tmp_path, "other")
     other.append(record(run_id="other", batch_size=128, samples_per_s=1.0))
     with pytest.raises(ResultsError, match=r"nothing can be compared: .*batch_size \(64, 128\)"):
@@ -103,7 +115,9 @@ def test_where_nothing_or_not_all_can_be_compared_it_fails(
         compare("before", "other", "3%")
 
 
-def test_too_few_runs_to_tell_do_not_pass_for_fast_enough(compare: Compare, tmp_path: Path) -> None:
+def test_too_few_runs_do_not_pass_the_check_for_slower_runs(
+    compare: Compare, tmp_path: Path
+) -> None:
     folder = new_run(tmp_path, "few")
     for framework, variant in (("pytorch", "eager"), ("jax", "jit")):
         folder.append(
@@ -120,7 +134,7 @@ def test_too_few_runs_to_tell_do_not_pass_for_fast_enough(compare: Compare, tmp_
         compare("few", "few", "3%")
 
 
-def test_rows_of_two_tracks(
+def test_rows_of_two_tracks_are_compared(
     compare: Compare, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = new_run(tmp_path, "tracks")

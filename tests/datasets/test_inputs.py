@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.datasets import inputs
+from suite.datasets import inputs, library
 from suite.datasets.formats import prepared
 from suite.datasets.formats.prepared import Images
 from suite.datasets.inputs import Inputs
@@ -13,30 +13,30 @@ from suite.models import MODELS
 from suite.protocol.plan import Plan
 
 
-def test_a_loader_wants_a_folder_of_photographs(
+def test_a_loader_needs_a_folder_of_photographs(
     quick: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workload = quick("pytorch").trials[0].workload.model_copy(update={"input": "loader"})
     dataset = catalog.dataset(workload.dataset)
-    monkeypatch.setattr(datasets, "ready", lambda *given: tmp_path)
-    with pytest.raises(DataError, match="mnist is no folder of photographs"):
+    monkeypatch.setattr(library, "ready", lambda dataset, notify: tmp_path)
+    with pytest.raises(DataError, match="needs a folder of photographs, mnist is not one"):
         inputs.obtain(workload, seed=1, folder=tmp_path, notify=print)
     photographs = dataset.model_copy(update={"format": "image_folder", "name": "imagenet"})
-    monkeypatch.setattr(datasets, "of", lambda workload: photographs)
+    monkeypatch.setattr(library, "of", lambda workload: photographs)
     gone = Images(
         source_folder=str(tmp_path / "gone"), sha256="", classes=(), samples={}, unreadable={}
     )
     prepared.write(tmp_path, "imagenet", "a folder", gone)
-    with pytest.raises(DataError, match="gone, from which imagenet was prepared, is not there any"):
+    with pytest.raises(DataError, match="gone, from which imagenet was prepared, no longer exists"):
         inputs.obtain(workload, seed=1, folder=tmp_path, notify=print)
 
 
-@pytest.mark.parametrize(("where", "refused"), [("host", True), ("disk", False)])
+@pytest.mark.parametrize(("source", "refused"), [("host", True), ("disk", False)])
 def test_inputs_that_do_not_fit_in_memory_are_refused(
-    where: str, refused: bool, quick: Callable[..., Plan], tmp_path: Path
+    source: str, refused: bool, quick: Callable[..., Plan], tmp_path: Path
 ) -> None:
-    workload = quick("pytorch").trials[0].workload.model_copy(update={"input": where})
-    given = Inputs(
+    workload = quick("pytorch").trials[0].workload.model_copy(update={"input": source})
+    mnist = Inputs(
         architecture=MODELS["lenet"](),
         dataset=catalog.dataset("mnist"),  # 70,000 x 784 x 4 bytes
         data=tmp_path,
@@ -45,14 +45,14 @@ def test_inputs_that_do_not_fit_in_memory_are_refused(
         sha256="",
         origin="",
     )
-    inputs.must_fit(workload, 219_520_000, 1)
-    inputs.must_fit(workload, None, 1)  # not known
+    mnist.must_fit(workload, 219_520_000, 1)
+    mnist.must_fit(workload, None, 1)  # unknown
     if refused:
         with pytest.raises(
             DataError, match=r"mnist takes 0\.2 GiB in memory, this machine has 0\.2"
         ):
-            inputs.must_fit(workload, 219_519_999, 1)
+            mnist.must_fit(workload, 219_519_999, 1)
         with pytest.raises(DataError, match=r"mnist takes 0\.4 GiB in memory of 2 workers at once"):
-            inputs.must_fit(workload, 439_039_999, 2)
+            mnist.must_fit(workload, 439_039_999, 2)
     else:
-        inputs.must_fit(workload, 1, 1)
+        mnist.must_fit(workload, 1, 1)

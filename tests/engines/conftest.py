@@ -21,8 +21,8 @@ def folder(tmp_path: Path) -> Callable[[str], Path]:
     """Makes a trial's folder with its script and all the files that a trial refers to."""
 
     def make(script: str) -> Path:
-        place = tmp_path / "trial"
-        (place / "results").mkdir(parents=True)
+        trial = tmp_path / "trial"
+        (trial / "results").mkdir(parents=True)
         data = tmp_path / "data"
         data.mkdir()
         (data / "train_inputs.npy").write_bytes(b"pixels")
@@ -32,12 +32,12 @@ def folder(tmp_path: Path) -> Callable[[str], Path]:
             "data": str(data),
             "weights": str(tmp_path / "weights.npy"),
             "order": str(tmp_path / "order.npy"),
-            "results": str(place / "results"),
+            "results": str(trial / "results"),
         }
-        (place / "trial.json").write_text(
+        (trial / "trial.json").write_text(
             json.dumps({"paths": paths, "script": script, "environment": {"TRACK": "equal"}})
         )
-        return place
+        return trial
 
     return make
 
@@ -46,23 +46,27 @@ def folder(tmp_path: Path) -> Callable[[str], Path]:
 def run(
     tiny: Tiny, folder: Callable[[str], Path], tmp_path: Path, home: Path
 ) -> Callable[..., Attempt]:
-    """Runs a script in a container of the small image, on an engine that is entered already."""
+    """Runs a script in a container of the small image, on an engine that is already entered.
 
-    def attempted(
+    A second call runs the script of the first again.
+    """
+
+    def run_script(
         engine: DockerEngine,
         script: str,
         deadline_s: float = 60,
         on_event: OnEvent = lambda event: None,
         name: str | None = None,
     ) -> Attempt:
+        trial = tmp_path / "trial"
         return attempt(
             engine,
             engine.prepare(TINY, lambda text: None),
-            folder(script) if not (tmp_path / "trial").exists() else tmp_path / "trial",
+            trial if trial.exists() else folder(script),
             name=name or f"test-{os.getpid()}-{uuid.uuid4().hex[:6]}",
             log=tmp_path / "log",
             deadline_s=deadline_s,
             on_event=on_event,
         )
 
-    return attempted
+    return run_script

@@ -1,4 +1,4 @@
-"""Which engine is taken, and how it is said; where none answers, that is one clear line."""
+"""The choice of an engine, its message, and its errors if no engine is available."""
 
 import os
 import socket
@@ -14,42 +14,46 @@ from suite.errors import EngineError, UsageError
 from suite.worker import host
 
 
-def chosen(wanted: EngineOptions, *frameworks: str) -> tuple[str, list[str]]:
-    said: list[str] = []
-    with choice.engine(wanted, frameworks or ("mxnet",), "owner0000000", said.append) as engine:
-        return engine.name, said
+def choose(options: EngineOptions, *frameworks: str) -> tuple[str, list[str]]:
+    """The name of the chosen engine, and the messages."""
+    messages: list[str] = []
+    names = frameworks or ("mxnet",)
+    with choice.engine(options, names, "session00000", messages.append) as engine:
+        return engine.name, messages
 
 
 @pytest.fixture
-def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def missing_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """DOCKER_HOST names a socket that does not exist; returns its address."""
     address = f"unix://{tmp_path}/no.sock"
     monkeypatch.setenv("DOCKER_HOST", address)
     return address
 
 
-def test_without_an_engine_auto_is_venv_and_says_why(nowhere: str) -> None:
-    name, said = chosen(EngineOptions())
+def test_auto_chooses_venv_without_an_engine_and_names_the_reason(missing_socket: str) -> None:
+    name, messages = choose(EngineOptions())
     assert name == "venv"
-    assert said == [
-        "engine: venv, each worker a process on this machine, for no Docker engine answers:"
-        f" there is no socket at {nowhere}"
+    assert messages == [
+        "engine: venv (Docker unavailable: no Docker engine answers:"
+        f" there is no socket at {missing_socket})"
     ]
 
 
-def test_without_an_engine_docker_is_an_error_and_so_is_what_only_it_can(nowhere: str) -> None:
-    for wanted in (
-        EngineOptions(engine="docker"),
-        EngineOptions(gpus="1"),
-        EngineOptions(memory="1GiB"),
-    ):
-        with pytest.raises(EngineError, match="there is no socket") as caught:
-            chosen(wanted)
-        assert "start Docker" in caught.value.hint
+@pytest.mark.parametrize(
+    "options",
+    [EngineOptions(engine="docker"), EngineOptions(gpus="1"), EngineOptions(memory="1GiB")],
+)
+def test_options_that_need_docker_are_an_error_without_an_engine(
+    options: EngineOptions, missing_socket: str
+) -> None:
+    with pytest.raises(EngineError, match="there is no socket") as caught:
+        choose(options)
+    assert "start Docker" in caught.value.hint
 
 
 @pytest.fixture
-def forbidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A socket that this user may not use."""
+def forbidden_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """DOCKER_HOST names a socket that this user may not use."""
     path = tmp_path / "docker.sock"
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(path))
@@ -69,38 +73,41 @@ def forbidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
                 os.seteuid(0)
 
 
-def test_no_permission_for_the_socket_says_what_to_do(forbidden: None) -> None:
+def test_a_socket_without_permission_is_an_error_with_a_hint(forbidden_socket: None) -> None:
     with pytest.raises(EngineError, match="no permission for unix://") as caught:
-        chosen(EngineOptions(engine="docker"))
+        choose(EngineOptions(engine="docker"))
     assert "group docker" in caught.value.hint
 
 
-def test_a_size_or_an_engine_that_cannot_be_meant_is_refused() -> None:
+def test_an_invalid_memory_size_is_refused() -> None:
     for memory in ("lots", "1MiB", "-1GiB"):
         with pytest.raises(UsageError, match="--memory"):
             EngineOptions(memory=memory).settings()
     assert EngineOptions(memory="8GiB").settings().memory_bytes == 8 * 2**30
-    with pytest.raises(UsageError, match="venv engine limits no memory"):
-        chosen(EngineOptions(engine="venv", memory="8GiB"))
 
 
-def test_a_python_of_the_user_s_own_is_for_processes(tmp_path: Path) -> None:
-    own = f"jax={sys.executable}"
-    assert chosen(EngineOptions(pythons=(own,)))[0] == "venv"
-    assert EngineOptions(pythons=(own,)).interpreters() == {"jax": Path(sys.executable)}
-    with pytest.raises(UsageError, match="--python is for processes"):
-        chosen(EngineOptions(engine="docker", pythons=(own,)))
+def test_the_venv_engine_refuses_a_memory_limit() -> None:
+    with pytest.raises(UsageError, match="venv engine has no memory limit"):
+        choose(EngineOptions(engine="venv", memory="8GiB"))
+
+
+def test_the_users_python_requires_the_venv_engine(tmp_path: Path) -> None:
+    python = f"jax={sys.executable}"
+    assert choose(EngineOptions(pythons=(python,)))[0] == "venv"
+    assert EngineOptions(pythons=(python,)).interpreters() == {"jax": Path(sys.executable)}
+    with pytest.raises(UsageError, match="--python works only with the venv engine"):
+        choose(EngineOptions(engine="docker", pythons=(python,)))
     with pytest.raises(UsageError, match="unknown framework 'jaxx'; nearest: 'jax'"):
-        chosen(EngineOptions(pythons=(f"jaxx={sys.executable}",)))
+        choose(EngineOptions(pythons=(f"jaxx={sys.executable}",)))
     with pytest.raises(UsageError, match="there is no file"):
-        chosen(EngineOptions(pythons=(f"jax={tmp_path}/python",)))
+        choose(EngineOptions(pythons=(f"jax={tmp_path}/python",)))
 
 
-def test_gpus_that_are_not_there_are_refused_by_what_is() -> None:
+def test_missing_gpus_are_refused_and_the_present_ones_listed() -> None:
     if host.gpus():
         pytest.skip("there is a GPU")
     with pytest.raises(EngineError, match="nvidia-smi shows here are: none"):
-        chosen(EngineOptions(engine="venv", gpus="1"))
+        choose(EngineOptions(engine="venv", gpus="1"))
 
 
 def test_the_device_follows_the_gpus() -> None:
@@ -108,16 +115,24 @@ def test_the_device_follows_the_gpus() -> None:
 
 
 @pytest.mark.docker
-def test_auto_takes_the_engine_where_images_can_be_built() -> None:
-    name, said = chosen(EngineOptions())
-    assert name == "docker" and said[0].startswith("engine: docker ")
+def test_auto_chooses_docker_if_images_can_be_built() -> None:
+    name, messages = choose(EngineOptions())
+    assert name == "docker" and messages[0].startswith("engine: docker ")
 
 
 @pytest.mark.docker
-def test_auto_is_venv_where_an_image_is_missing_and_its_base_is_too(
+def test_auto_chooses_venv_if_an_image_and_its_base_image_are_missing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("DLSUITE_BASE_IMAGE", "127.0.0.1:1/none:1")
-    name, said = chosen(EngineOptions())
+    name, messages = choose(EngineOptions())
     assert name == "venv"
-    assert "for MXNet has no image, and its base image 127.0.0.1:1/none:1 is not here" in said[0]
+    assert "MXNet has no image, and its base image 127.0.0.1:1/none:1 is missing" in messages[0]
+
+
+@pytest.mark.docker
+def test_auto_keeps_docker_for_a_memory_limit_even_if_images_are_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DLSUITE_BASE_IMAGE", "127.0.0.1:1/none:1")
+    assert choose(EngineOptions(memory="1GiB"))[0] == "docker"

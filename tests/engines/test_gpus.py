@@ -1,4 +1,4 @@
-"""How a choice of GPUs is read and how an engine is asked for them."""
+"""How the option --gpus is read, and how GPUs are requested from an engine."""
 
 import pytest
 
@@ -7,12 +7,13 @@ from suite.errors import EngineError, UsageError
 
 CDI = {
     "DiscoveredDevices": [
-        {"Source": "cdi", "ID": f"nvidia.com/gpu={each}"} for each in ("0", "1", "all", "GPU-7a")
+        {"Source": "cdi", "ID": f"nvidia.com/gpu={name}"} for name in ("0", "1", "all", "GPU-7a")
     ]
 }
+PRESENT = [{"uuid": f"GPU-{letter}", "name": "H100"} for letter in "abc"]
 
 
-def test_a_choice_is_a_number_all_or_ids() -> None:
+def test_the_option_is_a_number_all_or_ids() -> None:
     assert parse("0") is None
     assert parse("2") == Gpus(count=2)
     assert parse("all") == Gpus(count=-1)
@@ -22,12 +23,12 @@ def test_a_choice_is_a_number_all_or_ids() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "two", "0,", "-1", "device="])
-def test_what_cannot_be_meant_is_refused(text: str) -> None:
+def test_an_invalid_option_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--gpus"):
         parse(text)
 
 
-def test_an_engine_without_cdi_is_asked_by_driver() -> None:
+def test_gpus_are_requested_by_driver_from_an_engine_without_cdi() -> None:
     assert request(Gpus(count=-1), {}) == {
         "driver": "",
         "capabilities": [["gpu", "compute", "utility"]],
@@ -36,27 +37,24 @@ def test_an_engine_without_cdi_is_asked_by_driver() -> None:
     assert request(Gpus(ids=("0", "GPU-7a")), {})["device_ids"] == ["0", "GPU-7a"]
 
 
-def test_an_engine_with_cdi_devices_is_asked_for_them_by_name() -> None:
+def test_gpus_are_requested_by_name_from_an_engine_with_cdi() -> None:
     def names(gpus: Gpus) -> list[str]:
-        asked = request(gpus, CDI)
-        assert asked["driver"] == "cdi"
-        return [name.removeprefix("nvidia.com/gpu=") for name in asked["device_ids"]]
+        requested = request(gpus, CDI)
+        assert requested["driver"] == "cdi"
+        return [name.removeprefix("nvidia.com/gpu=") for name in requested["device_ids"]]
 
     assert names(Gpus(count=-1)) == ["all"]
     assert names(Gpus(count=1)) == ["0"]
     assert names(Gpus(ids=("1", "GPU-7a"))) == ["1", "GPU-7a"]
 
 
-def test_whether_an_engine_says_that_it_gives_gpus() -> None:
+def test_an_engine_reports_gpus_by_cdi_or_by_its_runtimes() -> None:
     assert gives_gpus(CDI) and gives_gpus({"Runtimes": {"nvidia": {}}})
     assert not gives_gpus({"Runtimes": {"runc": {}}})
 
 
-THERE = [{"uuid": f"GPU-{letter}", "name": "H100"} for letter in "abc"]
-
-
 @pytest.mark.parametrize(
-    ("gpus", "seen"),
+    ("gpus", "letters"),
     [
         (None, ""),
         (Gpus(count=2), "ab"),
@@ -65,18 +63,17 @@ THERE = [{"uuid": f"GPU-{letter}", "name": "H100"} for letter in "abc"]
         (Gpus(ids=("GPU-b",)), "b"),
     ],
 )
-def test_a_process_sees_the_gpus_that_were_chosen(gpus: Gpus | None, seen: str) -> None:
-    assert [gpu["uuid"] for gpu in visible(gpus, THERE)] == [f"GPU-{letter}" for letter in seen]
+def test_a_process_sees_the_chosen_gpus(gpus: Gpus | None, letters: str) -> None:
+    uuids = [gpu["uuid"] for gpu in visible(gpus, PRESENT)]
+    assert uuids == [f"GPU-{letter}" for letter in letters]
 
 
 @pytest.mark.parametrize(
     ("gpus", "missing"),
     [(Gpus(count=4), "4"), (Gpus(ids=("0", "3")), "3"), (Gpus(ids=("GPU-x",)), "GPU-x")],
 )
-def test_gpus_that_the_machine_has_not_are_named_beside_those_it_has(
-    gpus: Gpus, missing: str
-) -> None:
+def test_missing_gpus_are_named_with_the_present_ones(gpus: Gpus, missing: str) -> None:
     with pytest.raises(EngineError, match=f"--gpus {missing}: .*: 0 H100, 1 H100, 2 H100"):
-        visible(gpus, THERE)
+        visible(gpus, PRESENT)
     with pytest.raises(EngineError, match="shows here are: none"):
         visible(Gpus(count=-1), [])

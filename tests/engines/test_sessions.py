@@ -1,4 +1,4 @@
-"""Locks that live exactly as long as their process, however it ends."""
+"""Locks that last exactly as long as their process, however it ends."""
 
 import signal
 import subprocess
@@ -16,9 +16,9 @@ from suite.errors import BusyError
 
 HOLD = """
 import sys, time
-from suite import owners
-with sessions.exclusive("refuse", print), sessions.session(sys.argv[1]) as place:
-    (place / "file").touch()
+from suite.engines import sessions
+with sessions.exclusive("refuse", print), sessions.session(sys.argv[1]) as folder:
+    (folder / "file").touch()
     print("held", flush=True)
     time.sleep(600)
 """
@@ -26,7 +26,7 @@ with sessions.exclusive("refuse", print), sessions.session(sys.argv[1]) as place
 
 @contextmanager
 def another(session_id: str) -> Iterator[subprocess.Popen[str]]:
-    """Another process that is `session_id` and has the turn."""
+    """Another process that holds the session and the measuring lock."""
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, session_id], stdout=subprocess.PIPE, text=True
     ) as process:
@@ -38,20 +38,20 @@ def another(session_id: str) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.fixture(autouse=True)
-def own_turn(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The turn of this test, not of the machine's real orchestrators."""
+def separate_lock(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use a measuring lock of this test, not that of the machine."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
 
 
-def test_an_owner_lives_as_long_as_its_block() -> None:
+def test_a_session_is_active_during_its_block() -> None:
     assert sessions.state("a") == "unknown"
-    with sessions.session("a") as place:
-        assert sessions.state("a") == "active" and place.is_dir()
-    assert sessions.state("a") == "unknown" and not place.exists()
+    with sessions.session("a") as folder:
+        assert sessions.state("a") == "active" and folder.is_dir()
+    assert sessions.state("a") == "unknown" and not folder.exists()
 
 
-def test_one_that_keeps_or_fails_counts_as_dead_so_that_it_is_cleaned() -> None:
+def test_a_session_that_keeps_or_fails_is_stale_and_can_be_removed() -> None:
     with sessions.session("keeps", keep=True):
         pass
     with pytest.raises(KeyError), sessions.session("fails"):
@@ -61,31 +61,34 @@ def test_one_that_keeps_or_fails_counts_as_dead_so_that_it_is_cleaned() -> None:
     assert sessions.state("keeps") == "unknown"
 
 
-def test_a_killed_owner_is_dead_at_once_and_can_be_taken_over() -> None:
+def test_the_session_of_a_killed_process_is_stale_at_once_and_can_be_held_again() -> None:
     with another("b") as process:
         assert sessions.state("b") == "active"
-        with pytest.raises(BusyError, match="under way in another dlsuite"), sessions.session("b"):
+        with (
+            pytest.raises(BusyError, match="another dlsuite is working on this run"),
+            sessions.session("b"),
+        ):
             pass
         assert sessions.remove_stale() == 0
         process.send_signal(signal.SIGKILL)
         process.wait()
         assert sessions.state("b") == "stale"
-    with sessions.session("b") as place:
-        assert list(place.iterdir()) == []
-    assert not place.exists()
+    with sessions.session("b") as folder:
+        assert list(folder.iterdir()) == []
+    assert not folder.exists()
 
 
-def test_a_second_orchestrator_refuses_or_waits_as_it_was_told() -> None:
-    said: list[str] = []
+def test_a_second_measurement_refuses_or_waits() -> None:
+    messages: list[str] = []
     with another("c") as process:
         with (
             pytest.raises(BusyError, match="another dlsuite is measuring"),
-            sessions.exclusive("refuse", said.append),
+            sessions.exclusive("refuse", messages.append),
         ):
             pass
-        assert said == []
+        assert messages == []
         threading.Timer(0.5, process.kill).start()
-        begun = time.monotonic()
-        with sessions.exclusive("wait", said.append):
-            assert time.monotonic() - begun > 0.3
-    assert said == ["another dlsuite is measuring on this machine; waiting for it to end"]
+        started_s = time.monotonic()
+        with sessions.exclusive("wait", messages.append):
+            assert time.monotonic() - started_s > 0.3
+    assert messages == ["another dlsuite is measuring on this machine; waiting for it to end"]

@@ -23,7 +23,7 @@ from suite.paths import MANIFESTS
         ("imagenet", "[3, 224, 224]", "[3, 224, 192]", "shape: format image_folder takes 3"),
     ],
 )
-def test_a_dataset_has_what_its_format_needs(
+def test_a_dataset_must_have_exactly_the_fields_of_its_format(
     refused: Callable[..., str], name: str, old: str, new: str, message: str
 ) -> None:
     text = (MANIFESTS / "datasets" / f"{name}.yaml").read_text(encoding="utf-8")

@@ -7,7 +7,7 @@ import pytest
 from suite.errors import ManifestError, UsageError
 from suite.manifests import catalog
 from suite.manifests.datasets import DatasetManifest
-from suite.manifests.files import names
+from suite.manifests.files import Kind, names
 from suite.manifests.frameworks import FrameworkManifest, Unsupported
 from suite.paths import LOCKS, MANIFESTS
 
@@ -17,32 +17,33 @@ MNIST = (MANIFESTS / "datasets" / "mnist.yaml").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("kind", ["framework", "dataset", "suite", "track"])
-def test_every_manifest_of_the_repository_loads(kind: str) -> None:
-    loader = {
-        "framework": manifest.framework,
-        "dataset": manifest.dataset,
-        "suite": manifest.suite,
+def test_every_manifest_of_the_repository_loads(kind: Kind) -> None:
+    loader: Callable[[str], Any] = {
+        "framework": catalog.framework,
+        "dataset": catalog.dataset,
+        "suite": catalog.suite,
         "track": catalog.tracks().__getitem__,
     }[kind]
-    names = names(kind)  # type: ignore[arg-type]
-    assert names
-    for name in names:
+    assert names(kind)
+    for name in names(kind):
         assert loader(name).name == name
 
 
-def test_every_lock_that_a_manifest_names_exists() -> None:
+def test_every_lock_of_a_manifest_exists() -> None:
     for name in names("framework"):
         for lock in catalog.framework(name).locks:
             assert (LOCKS / name / lock).is_file()
 
 
-def test_an_unknown_key_is_named_with_its_line_and_the_nearest(refused: Callable[..., str]) -> None:
+def test_an_unknown_key_is_reported_with_its_line_and_the_nearest_key(
+    refused: Callable[..., str],
+) -> None:
     text = QUICK.replace("repeats:", "repeets:")
     line = [line[:8] for line in text.splitlines()].index("repeets:") + 1
     assert refused(text) == f"bad.yaml:{line}: unknown key 'repeets'; nearest: 'repeats'"
 
 
-def test_an_unknown_key_deep_inside_is_compared_with_its_own_siblings(
+def test_an_unknown_nested_key_is_compared_with_the_keys_of_its_level(
     refused: Callable[..., str],
 ) -> None:
     message = refused(QUICK.replace("learning_rate", "learning_rates"))
@@ -51,7 +52,7 @@ def test_an_unknown_key_deep_inside_is_compared_with_its_own_siblings(
     assert message.endswith("unknown key 'packages'; nearest: 'package'")
 
 
-def test_values_that_make_no_sense_are_refused(refused: Callable[..., str]) -> None:
+def test_an_invalid_value_is_refused(refused: Callable[..., str]) -> None:
     assert "workloads.0.batch_size: Input should be greater than 0" in refused(
         QUICK.replace("batch_size: 64", "batch_size: 0")
     )
@@ -68,7 +69,7 @@ def test_values_that_make_no_sense_are_refused(refused: Callable[..., str]) -> N
     assert "valid dictionary" in refused("")
 
 
-def test_a_missing_file_and_an_unknown_name_are_refused(tmp_path: Path) -> None:
+def test_a_missing_file_and_an_unknown_name_are_errors(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match="No such file"):
         catalog.suite(str(tmp_path / "none.yaml"))
     with pytest.raises(UsageError, match="unknown suite 'quik'; nearest: 'quick'"):
@@ -79,7 +80,9 @@ def test_a_missing_file_and_an_unknown_name_are_refused(tmp_path: Path) -> None:
         catalog.dataset("zzz")
 
 
-def test_what_a_framework_does_in_a_track_must_be_possible(refused: Callable[..., str]) -> None:
+def test_a_frameworks_track_needs_a_known_variant_track_and_device(
+    refused: Callable[..., str],
+) -> None:
     def changed(old: str, new: str) -> str:
         assert old in PYTORCH
         return refused(PYTORCH.replace(old, new), FrameworkManifest)
@@ -90,7 +93,7 @@ def test_what_a_framework_does_in_a_track_must_be_possible(refused: Callable[...
     assert "tuned.tpu" in changed("    cpu: {variant", "    tpu: {variant")
 
 
-def test_where_a_track_says_nothing_of_a_device_the_first_variant_is_usual() -> None:
+def test_the_default_variant_is_the_first_where_the_track_names_none() -> None:
     jax, pytorch = catalog.framework("jax"), catalog.framework("pytorch")
     assert jax.default_variant("tuned", "cuda:1") == "jit"
     assert pytorch.default_variant("default", "cpu") == "eager"
@@ -98,18 +101,18 @@ def test_where_a_track_says_nothing_of_a_device_the_first_variant_is_usual() -> 
     assert pytorch.in_track("tuned", "cuda:1").settings == {"cudnn_benchmark": True}
 
 
-def test_a_lack_holds_for_what_it_names_and_for_all_it_does_not() -> None:
+def test_an_unsupported_combination_matches_its_fields_and_anything_else() -> None:
     keras = catalog.framework("keras")
 
-    def lacking(each: FrameworkManifest = keras, **changes: Any) -> str | None:
+    def reason(manifest: FrameworkManifest = keras, **changes: Any) -> str | None:
         usual = {"variant": "jax", "device": "cpu", "layers": {"dense"}, "input": "host"}
-        return each.unsupported_reason(**{**usual, **changes})
+        return manifest.unsupported_reason(**{**usual, **changes})
 
-    assert "CUDA" in str(lacking(variant="tensorflow", device="cuda:0"))
-    assert lacking(variant="tensorflow") is None
-    assert lacking(device="cuda:0") is None
-    assert lacking(input="loader") is None
-    assert "photographs" in str(lacking(catalog.framework("jax"), variant="jit", input="loader"))
+    assert "CUDA" in str(reason(variant="tensorflow", device="cuda:0"))
+    assert reason(variant="tensorflow") is None
+    assert reason(device="cuda:0") is None
+    assert reason(input="loader") is None
+    assert "photographs" in str(reason(catalog.framework("jax"), variant="jit", input="loader"))
     changed = keras.model_copy(update={"unsupported": (Unsupported(layer="lstm", reason="none"),)})
-    assert lacking(changed, layers={"lstm", "dense"}) == "none"
-    assert lacking(changed) is None
+    assert reason(changed, layers={"lstm", "dense"}) == "none"
+    assert reason(changed) is None

@@ -18,8 +18,8 @@ def test_lenet_has_the_published_parameters_and_shapes() -> None:
     assert lenet.shapes()[1:6] == [(20, 24, 24), (20, 12, 12), (50, 8, 8), (50, 4, 4), (800,)]
 
 
-# As published: by the papers, by torchvision and timm for the ImageNet forms, by the repositories
-# that the files name for the CIFAR-10 forms.
+# Parameter counts as published: in the papers, in torchvision and timm for the ImageNet forms, in
+# the repositories that the modules name for the CIFAR-10 forms.
 PUBLISHED = {
     "lenet": 431_080,
     "kent_small": 101_770,
@@ -44,14 +44,14 @@ PUBLISHED = {
 def test_each_model_has_the_published_parameters(name: str) -> None:
     model = MODELS[name]()
     model.shapes()
-    left_out = 0
-    if name == "googlenet_cifar10":  # its biases before batch norms, which do nothing
-        left_out = sum(each.out_channels for each in model.leaves() if isinstance(each, Conv2d))
-    assert model.parameter_count + left_out == PUBLISHED[name]
+    omitted = 0
+    if name == "googlenet_cifar10":  # its biases before batch norms, which have no effect
+        omitted = sum(each.out_channels for each in model.leaves() if isinstance(each, Conv2d))
+    assert model.parameter_count + omitted == PUBLISHED[name]
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_each_model_fits_together_and_names_its_layers_once(name: str) -> None:
+def test_each_model_has_matching_shapes_and_unique_layer_names(name: str) -> None:
     model = MODELS[name]()
     assert model.name == name
     assert model.shapes()[-1] == (model.classes,)
@@ -60,14 +60,14 @@ def test_each_model_fits_together_and_names_its_layers_once(name: str) -> None:
     assert not [each for each in model.leaves() if "." in each.name]
 
 
-def test_every_kind_of_layer_is_in_the_two_models_for_tests() -> None:
+def test_the_two_models_for_tests_hold_every_kind_of_layer() -> None:
     used = {each.kind for name in MODELS for each in MODELS[name]().leaves()}
     small = [MODELS["every_layer"](), MODELS["every_sequence"]()]
     assert used == {each.kind for model in small for each in model.leaves()}
 
 
-def test_flops_of_the_large_ones_are_those_of_the_literature() -> None:
-    """He et al. 2015 and others count multiply-accumulates, and not those of small layers."""
+def test_flops_of_large_models_equal_those_of_the_literature() -> None:
+    """He et al. 2015 and others count multiply-accumulates, without those of small layers."""
     macs = {name: MODELS[name]().flops_per_sample("infer") / 2e9 for name in PUBLISHED}
     assert macs["resnet50"] == pytest.approx(4.09, abs=0.01)
     assert macs["vgg16"] == pytest.approx(15.47, abs=0.01)
@@ -82,7 +82,7 @@ def test_flops_count_two_for_each_multiply_accumulate() -> None:
     assert lenet.flops_per_sample("train") == 6 * macs - 2 * conv1
 
 
-def test_windows_drop_the_incomplete_last_one_and_count_padding() -> None:
+def test_windows_include_padding_and_drop_an_incomplete_last_one() -> None:
     pool = MaxPool2d(name="pool", kernel=(2, 2), stride=(2, 2))
     assert pool.output_shape((3, 7, 8)) == (3, 3, 4)
     whole = MaxPool2d(name="pool", kernel=(2, 2), stride=(2, 2), ceil=True)
@@ -93,7 +93,7 @@ def test_windows_drop_the_incomplete_last_one_and_count_padding() -> None:
     assert conv.output_shape((3, 7, 8)) == (8, 4, 4)
 
 
-def test_initial_weights_follow_seed_and_fan_in() -> None:
+def test_initial_weights_depend_on_the_seed_and_fan_in() -> None:
     lenet = MODELS["lenet"]()
     weights = lenet.initial_weights(1)
     assert weights.dtype == np.float32 and weights.shape == (431_080,)
@@ -104,12 +104,12 @@ def test_initial_weights_follow_seed_and_fan_in() -> None:
     assert not weights[25_570 + 400_000 : 25_570 + 400_500].any()
 
 
-def test_batch_norms_are_told_by_the_largest_image_they_see() -> None:
+def test_batch_norm_positions_are_those_of_the_largest_image() -> None:
     assert MODELS["resnet50"]().batch_norm_positions == 112 * 112
     assert MODELS["vgg16"]().batch_norm_positions == 0
 
 
-def test_layers_that_do_not_fit_are_named() -> None:
+def test_a_layer_that_does_not_fit_its_input_is_named() -> None:
     broken = Architecture(
         name="broken",
         input_shape=(1, 4, 4),
@@ -123,7 +123,7 @@ def test_layers_that_do_not_fit_are_named() -> None:
         broken.shapes()
 
 
-def test_branches_that_do_not_meet_are_named() -> None:
+def test_branches_with_different_result_shapes_are_named() -> None:
     narrow = Conv2d(name="narrow", in_channels=3, out_channels=3, kernel=(3, 3))
     with pytest.raises(ValueError, match="layer 'add' cannot take an input of shape"):
         Add(name="add", branches=((narrow,), ())).output_shape((3, 8, 8))
@@ -131,10 +131,10 @@ def test_branches_that_do_not_meet_are_named() -> None:
         Concat(name="concat", branches=((narrow,), ())).output_shape((3, 8, 8))
     same = Conv2d(name="same", in_channels=3, out_channels=5, kernel=(3, 3), padding=(1, 1))
     assert Concat(name="concat", branches=((same,), ())).output_shape((3, 8, 8)) == (8, 8, 8)
-    with pytest.raises(ValueError, match="layer 'alone' wants two branches or more"):
+    with pytest.raises(ValueError, match="layer 'alone' needs two branches or more"):
         Add(name="alone", branches=((),))
 
 
-def test_trial_json_tells_each_layer_its_input() -> None:
+def test_each_layer_in_trial_json_has_its_input_shape() -> None:
     inner = MODELS["resnet50_cifar10"]().to_json()["layers"][3]["branches"][0]
     assert [layer["input_shape"][0] for layer in inner] == [64] * 7 + [256]

@@ -1,4 +1,4 @@
-"""The proof with the real frameworks; the faults that it must find are in the self-test's test."""
+"""Certificates with the real frameworks. The self-test's tests plant the faults."""
 
 import tempfile
 from pathlib import Path
@@ -9,12 +9,12 @@ from suite.engines.venv.engine import VenvEngine
 from suite.manifests import catalog
 from suite.manifests.files import names
 from suite.parity.certificates import Certificate
+from suite.parity.faults import Fault
 from suite.parity.tensors import ProofFailed
 from suite.paths import WORKER
 from suite.protocol.plan import expand
 from suite.report.parity_table import QUANTITIES
 from suite.runner.runner import Runner
-from suite.runner.selftest import Fault
 from tests.conftest import Silent
 from tests.report.test_parity_table import certificate as partly_judged
 
@@ -24,20 +24,19 @@ def certify(
 ) -> dict[str, Certificate]:
     """Certificates by framework:variant, made with the environments of `make bench`."""
     suite = catalog.suite("zoo")
-    only = tuple(workload for workload in suite.workloads if workload.model == model)
-    chosen = suite.model_copy(update={"workloads": only})
+    workloads = tuple(workload for workload in suite.workloads if workload.model == model)
+    chosen = suite.model_copy(update={"workloads": workloads})
     plan = expand(chosen, catalog.frameworks(), catalog.tracks(), only=frameworks)
-    with tempfile.TemporaryDirectory() as work:
-        runner = Runner(VenvEngine(worker), Silent(), Path(work))
-        given = next(iter(runner.inputs(plan).values()))
-        runner.prepare(plan.frameworks)
-        found = runner.certify(list(plan.trials), given)
+    with tempfile.TemporaryDirectory() as work_dir:
+        runner = Runner(VenvEngine(worker), Silent(), Path(work_dir))
+        (inputs,) = runner.prepare(plan).values()
+        found = runner.certify(list(plan.trials), inputs, fresh=False)
     return {f"{each.framework}:{each.variant}": each for each in found.values()}
 
 
 @pytest.mark.parametrize("model", ["every_layer", "every_sequence"])
 def test_every_kind_of_layer_is_the_same_in_every_framework(model: str) -> None:
-    """With Adam and RMSProp, in the usual form of each; `make parity-small` takes them all."""
+    """With Adam and RMSProp, in each default variant; `make parity-small` tests all variants."""
     certificates = certify(*names("framework"), "jax:matmul", model=model)
     assert len(certificates) == 6
     for name, certificate in certificates.items():
@@ -48,15 +47,15 @@ def test_every_kind_of_layer_is_the_same_in_every_framework(model: str) -> None:
         assert certificate.reference_error < 1e-9
 
 
-def test_its_mark_tells_how_many_steps_were_judged() -> None:
+def test_the_status_has_the_number_of_judged_steps() -> None:
     assert partly_judged(None).status().steps == 7
 
 
-def test_references_that_disagree_are_not_believed(tmp_path: Path) -> None:
+def test_lowerings_that_disagree_are_no_reference(tmp_path: Path) -> None:
     fault = Fault(
         name="gelu",
         framework="jax",
-        file="frameworks/jax_layers.py",
+        file="frameworks/jax/layers.py",
         right='"relu": nnx.relu',
         wrong='"relu": nnx.gelu',
     )

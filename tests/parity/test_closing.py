@@ -1,4 +1,4 @@
-"""How the closing proof judges; that it finds real faults in timed runs is in the self-test."""
+"""The rules of the closing proof. The self-test's tests plant faults in timed runs."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -27,25 +27,25 @@ def tensors(update: float, *, loss: float = 1.0) -> Tensors:
 def reference(
     quick: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., StateReference]:
-    """A reference whose lowerings compute what they are told; `perturbed` in each other draw."""
+    """A reference with fixed results: `draws` in float64, `perturbed` from perturbed weights."""
 
     def make(
         *draws: Tensors, stored: float = 0.0, perturbed: Tensors | None = None
     ) -> StateReference:
         def computed(self: StateReference, which: Any, precision: str, draw: int = 0) -> Any:
-            alike = draw or (precision == "float32" and len(draws) == 1)
-            return [perturbed or draws[0]] if alike else [*draws]
+            one = draw or (precision == "float32" and len(draws) == 1)
+            return [perturbed or draws[0]] if one else [*draws]
 
         monkeypatch.setattr(StateReference, "computed", computed)
         monkeypatch.setattr(closing, "_stored", lambda *known: {"updates a": stored})
         trial = quick("pytorch").trials[0]
-        nothing: Any = None
+        unused: Any = None
         prover = Replay(
-            engine=nothing,
+            engine=unused,
             prepared={},
-            inputs=nothing,
+            inputs=unused,
             steps=1,
-            work=Path(),
+            work_dir=Path(),
             notify=print,
             start=Start(state=Path(), first_step=0, steps=1),
         )
@@ -54,7 +54,7 @@ def reference(
     return make
 
 
-def test_an_update_that_is_missing_or_other_is_found(
+def test_a_missing_or_different_update_is_found(
     reference: Callable[..., StateReference],
 ) -> None:
     known = reference(tensors(0.01))
@@ -63,26 +63,26 @@ def test_an_update_that_is_missing_or_other_is_found(
     for other in (0.0, 0.005, 0.0101):
         assert closing._with_reference(tensors(other), known, FLOAT32).share > 90
     loss = closing._with_reference(tensors(0.01, loss=1.01), known, FLOAT32)
-    assert "loss is off by 1.0e-02" in str(loss.verdict)
+    assert "loss: relative error 1.0e-02 exceeds the tolerance" in str(loss.verdict)
 
 
-def test_what_float32_loses_by_storing_a_weight_is_allowed(
+def test_the_rounding_of_stored_weights_and_of_perturbed_ones_is_tolerated(
     reference: Callable[..., StateReference],
 ) -> None:
     off = tensors(0.01001)
     assert closing._with_reference(off, reference(tensors(0.01)), FLOAT32).verdict
-    assert (
-        closing._with_reference(off, reference(tensors(0.01), stored=2e-3), FLOAT32).verdict is None
-    )
-    rounder = reference(tensors(0.01), perturbed=tensors(0.01001))
-    assert closing._with_reference(off, rounder, FLOAT32).verdict is None
+    stored = reference(tensors(0.01), stored=2e-3)
+    assert closing._with_reference(off, stored, FLOAT32).verdict is None
+    perturbed = reference(tensors(0.01), perturbed=tensors(0.01001))
+    assert closing._with_reference(off, perturbed, FLOAT32).verdict is None
 
 
-def test_updates_that_rounding_hides_show_nothing(
+def test_updates_hidden_by_rounding_prove_nothing(
     reference: Callable[..., StateReference],
 ) -> None:
-    resting = closing._with_reference(tensors(0.0), reference(tensors(1e-9), stored=9.0), FLOAT32)
-    assert resting.verdict is None and "come to rest" in str(closing._hidden(resting))
+    hidden = closing._with_reference(tensors(0.0), reference(tensors(1e-9), stored=9.0), FLOAT32)
+    assert hidden.verdict is None
+    assert "training stands still" in str(closing._hidden(hidden))
 
 
 def test_a_step_with_dropout_must_lie_among_the_draws(
@@ -91,16 +91,16 @@ def test_a_step_with_dropout_must_lie_among_the_draws(
     draws = [tensors(0.01 * (1 + off), loss=1 + off) for off in (-0.1, 0.1, -0.05, 0.05)]
     known = reference(*draws)
     assert closing._with_draws(tensors(0.0108, loss=1.15), known, FLOAT32).verdict is None
-    for update, loss, words in (
-        (0.0, 1.0, " a is"),
-        (0.02, 1.0, " a is"),
-        (0.01, 2.0, "loss is"),
+    for update, loss, tensor in (
+        (0.0, 1.0, " a: "),
+        (0.02, 1.0, " a: "),
+        (0.01, 2.0, "loss: "),
     ):
         verdict = closing._with_draws(tensors(update, loss=loss), known, FLOAT32).verdict
-        assert words in str(verdict)
+        assert f"{tensor}relative error" in str(verdict)
 
 
-def test_dropout_that_scatters_widely_still_shows_a_step_that_was_not_done(
+def test_a_missing_step_is_found_among_widely_scattered_draws(
     reference: Callable[..., StateReference],
 ) -> None:
     draws = [{"updates a": np.eye(4)[n], "loss": np.asarray(1.0)} for n in range(4)]

@@ -1,9 +1,11 @@
-"""The reference beside values worked out by hand in numpy: what two lowerings that are wrong alike
-cannot show each other.
+"""The reference compared with values worked out by hand in numpy.
+
+Two lowerings that are wrong in the same way cannot show each other's fault.
 """
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,12 +25,11 @@ from suite.parity.reference import LOWERINGS, TOLERANCE, compare, largest
 from suite.parity.tensors import Prover, Tensors
 from suite.paths import WORKER
 from suite.protocol.plan import Plan, Trial
-from suite.runner.runner import Runner
-from suite.runner.selftest import Fault
-from tests.conftest import Silent, made_up
+from suite.runner.frameworks import Frameworks
+from tests.conftest import made_up
 
 Values = NDArray[np.float64]
-HIDDEN = 4  # so that no tensor has more than 256 values, and each is its own sketch
+HIDDEN = 4  # so small that no tensor has more than 256 values: each is its own sketch
 # A convolution, an LSTM and a dense layer, one after the other.
 MODEL = Architecture(
     name="oracle",
@@ -57,7 +58,7 @@ def by_hand(weights: dict[str, Values], images: Values, labels: NDArray[np.int32
     count = len(labels)
     kernel = weights["conv.weight"][0, 0]
     padded = np.pad(images, ((0, 0), (1, 1), (2, 2)))
-    # Cross-correlation with stride 2: windows[n, y, x] is what the kernel lies on.
+    # Cross-correlation with stride 2: windows[n, y, x] are the pixels under the kernel.
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 5), axis=(1, 2))[:, ::2, ::2]
     rows = np.einsum("nyxij,ij->nyx", windows, kernel) + weights["conv.bias"]  # (N, 14, 14)
 
@@ -79,7 +80,7 @@ def by_hand(weights: dict[str, Values], images: Values, labels: NDArray[np.int32
     loss = -np.log(shares[right]).mean()
 
     shares[right] -= 1
-    off = shares / count  # the loss's gradient for the logits
+    off = shares / count  # the loss's gradient with respect to the logits
     gradients = {"classes.weight": off.T @ hidden, "classes.bias": off.sum(axis=0)}
     gradients |= {f"lstm.{n}": np.zeros_like(weights[f"lstm.{n}"]) for n in LSTM}
     to_hidden, to_cell = off @ weights["classes.weight"], np.zeros((count, HIDDEN))
@@ -111,17 +112,17 @@ LSTM = ("input_weight", "hidden_weight", "bias")
 
 
 @pytest.fixture
-def given(quick: Callable[..., Plan], tmp_path: Path) -> Inputs:
-    """Made-up images for MODEL, and weights of which none is zero."""
-    made = made_up(quick("pytorch").trials[0].workload, tmp_path)
+def inputs(quick: Callable[..., Plan], tmp_path: Path) -> Inputs:
+    """Made-up images for MODEL, and weights without a zero."""
+    of_lenet = made_up(quick("pytorch").trials[0].workload, tmp_path)
     path = tmp_path / "weights.npy"
     generator = np.random.default_rng(5)
     np.save(path, generator.normal(0, 0.4, MODEL.parameter_count).astype(np.float32))
-    return replace(made, architecture=MODEL, weights=path)
+    return replace(of_lenet, architecture=MODEL, weights=path)
 
 
-def expected(given: Inputs, batch_size: int) -> Tensors:
-    """By hand, of the first batch."""
+def first_batch_by_hand(inputs: Inputs, batch_size: int) -> Tensors:
+    """Logits, loss and gradients of the first batch."""
     order = np.load(inputs.order)[0, :batch_size]
     pixels = np.load(inputs.data / "train_inputs.npy")[order, 0] / 255
     mean, std = inputs.dataset.normalize.mean[0], inputs.dataset.normalize.std[0]
@@ -135,62 +136,58 @@ def expected(given: Inputs, batch_size: int) -> Tensors:
     return by_hand(weights, (pixels - mean) / std, labels)
 
 
-def computed(given: Inputs, trial: Trial, worker: Path, work: Path) -> list[Tensors]:
-    """By the two lowerings, in float64."""
+def by_lowerings(inputs: Inputs, trial: Trial, worker: Path, folder: Path) -> list[Tensors]:
+    """The first step of each lowering, in float64."""
     engine = VenvEngine(worker)
+    prepared = Frameworks(engine, print).with_reference()
     found = []
     for framework, variant in LOWERINGS:
-        place = work / framework
-        place.mkdir(parents=True)
+        work_dir = folder / framework
+        work_dir.mkdir(parents=True)
         prover = Prover(
             engine=engine,
-            prepared=Runner(engine, Silent(), place).prepared(()),
-            inputs=given,
+            prepared=prepared,
+            inputs=inputs,
             steps=1,
-            work=place,
+            work_dir=work_dir,
             notify=print,
         )
-        conditions = catalog.runtime_settings(framework, EQUAL, "cpu")
-        lowered = replace(trial, framework=framework, variant=variant, runtime=conditions)
+        runtime = catalog.runtime_settings(framework, EQUAL, "cpu")
+        lowered = replace(trial, framework=framework, variant=variant, runtime=runtime)
         found += prover.tensors(lowered, "float64", role="oracle")
     return found
 
 
-def error(found: Tensors, wanted: Tensors) -> float:
-    return largest(compare([found], [wanted])[0])[1]
+def largest_error(found: Tensors, expected: Tensors) -> float:
+    return largest(compare([found], [expected])[0])[1]
 
 
-def test_both_lowerings_compute_what_the_definitions_say(
-    given: Inputs, quick: Callable[..., Plan], tmp_path: Path
+def test_both_lowerings_compute_the_definitions(
+    inputs: Inputs, quick: Callable[..., Plan], tmp_path: Path
 ) -> None:
     trial = quick("pytorch").trials[0]
-    wanted = expected(given, trial.workload.batch_size)
-    for found in computed(given, trial, WORKER, tmp_path):
-        assert error(found, wanted) < TOLERANCE
+    expected = first_batch_by_hand(inputs, trial.workload.batch_size)
+    for found in by_lowerings(inputs, trial, WORKER, tmp_path):
+        assert largest_error(found, expected) < TOLERANCE
 
 
-def test_a_fault_in_both_lowerings_shows_by_hand_alone(
-    given: Inputs, quick: Callable[..., Plan], tmp_path: Path
+def test_a_fault_in_both_lowerings_shows_only_by_hand(
+    inputs: Inputs, quick: Callable[..., Plan], tmp_path: Path
 ) -> None:
-    """An image read by columns instead of by rows."""
+    """The fault: an image is read by columns instead of by rows."""
     faults = (
-        ("pytorch_layers.py", "images.squeeze(1))", "images.squeeze(1).transpose(1, 2))"),
-        (
-            "jax_layers.py",
-            "lambda images: images[..., 0],",
-            "lambda images: images[..., 0].swapaxes(1, 2),",
-        ),
+        ("pytorch", "images.squeeze(1))", "images.squeeze(1).transpose(1, 2))"),
+        ("jax", "lambda images: images[..., 0],", "lambda images: images[..., 0].swapaxes(1, 2),"),
     )
-    worker = Fault(name="none", framework="", file="__init__.py", right="", wrong="").plant(
-        tmp_path / "worker"
-    )
-    for file, right, wrong in faults:
-        path = worker / "frameworks" / file
+    worker = tmp_path / "worker"
+    shutil.copytree(WORKER, worker, ignore=shutil.ignore_patterns("__pycache__"))
+    for framework, right, wrong in faults:
+        path = worker / "frameworks" / framework / "layers.py"
         text = path.read_text(encoding="utf-8")
         assert text.count(right) == 1
         path.write_text(text.replace(right, wrong), encoding="utf-8")
     trial = quick("pytorch").trials[0]
-    first, second = computed(given, trial, worker, tmp_path / "work")
-    assert error(first, second) < TOLERANCE
-    wanted = expected(given, trial.workload.batch_size)
-    assert error(first, wanted) > 0.01 and error(second, wanted) > 0.01
+    first, second = by_lowerings(inputs, trial, worker, tmp_path / "work")
+    assert largest_error(first, second) < TOLERANCE
+    expected = first_batch_by_hand(inputs, trial.workload.batch_size)
+    assert largest_error(first, expected) > 0.01 and largest_error(second, expected) > 0.01

@@ -22,10 +22,10 @@ def test_the_error_is_relative_and_bad_values_are_infinite() -> None:
     assert relative_error(np.array([0.5]), np.array([0.0])) == 0.5
 
 
-def test_tolerances_come_from_float32_and_from_moved_weights(
+def test_tolerances_come_from_float32_and_from_perturbed_weights(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each run is off by so much in its one tensor, which is 1 in float64."""
+    """`off` is the error of each run in its one tensor, whose float64 value is 1."""
     off = {("pytorch", "float32", 0): 1e-6, ("jax", "float32", 0): 3e-6}
     off |= {("pytorch", "float64", 1): 2e-6, ("pytorch", "float64", 2): 1e-3}
 
@@ -40,14 +40,14 @@ def test_tolerances_come_from_float32_and_from_moved_weights(
     assert reference.float32_tolerances(2) == [{"logits": pytest.approx(2 * 1e-3)}]
 
 
-def test_weights_are_moved_further_where_a_batch_norm_sums_many_values(
+def test_weights_are_perturbed_more_where_a_batch_norm_sums_many_values(
     quick: Callable[..., Plan], tmp_path: Path
 ) -> None:
-    """By 20 units in the last place, or the root of how many values there are."""
+    """By 20 units in the last place, or by the square root of the number of summed values."""
     trial = quick("pytorch").trials[0]
-    given = made_up(trial.workload, tmp_path / "made")
+    of_lenet = made_up(trial.workload, tmp_path / "made")
     for model, ulps in (("lenet", 20), ("resnet50", math.sqrt(64) * 112)):
-        inputs = replace(given, architecture=MODELS[model]())
+        inputs = replace(of_lenet, architecture=MODELS[model]())
         prover = Prover(
             engine=VenvEngine(),
             prepared={},

@@ -1,15 +1,16 @@
-"""One framework that learns otherwise than the others is named."""
+"""Warnings about a framework whose loss or accuracy differs from the others'."""
 
 import math
 
-from suite.report.agreement import CHANCE, warnings
+from suite.report.agreement import THRESHOLD, warnings
 from suite.results.record import Epoch, Record
-from tests.test_records import record
+from tests.results.test_record import record
 
 SAMPLES = 10_000
 
 
-def learnt(accuracy: float, loss: float = 0.1, **changes: object) -> list[Record]:
+def trained(accuracy: float, loss: float = 0.1, **changes: object) -> list[Record]:
+    """Two runs of a trial, the first with an epoch that ends with this accuracy and loss."""
     epoch = Epoch(
         epoch=1,
         duration_s=1,
@@ -23,35 +24,37 @@ def learnt(accuracy: float, loss: float = 0.1, **changes: object) -> list[Record
     return [record(epochs=(epoch,), **changes), record(repeat=1, **changes)]
 
 
-def apart(**trials: list[Record]) -> dict[str, str]:
+def differing(**trials: list[Record]) -> dict[str, str]:
+    """The details of the warnings, by trial."""
     return {name: found[0].detail for name, found in warnings(trials).items()}
 
 
-def test_what_chance_explains_is_no_warning() -> None:
+def test_a_difference_that_chance_explains_raises_no_warning() -> None:
     error = math.sqrt(2 * 0.97 * 0.03 / SAMPLES)
-    near = 0.97 + 0.9 * CHANCE * error
-    assert apart(a=learnt(0.97), b=learnt(0.97), c=learnt(near)) == {}
+    near = 0.97 + 0.9 * THRESHOLD * error
+    assert differing(a=trained(0.97), b=trained(0.97), c=trained(near)) == {}
 
 
-def test_who_learns_less_or_more_is_named_and_the_others_are_not() -> None:
-    assert apart(a=learnt(0.97), b=learnt(0.9702), c=learnt(0.83)) == {
+def test_only_the_trial_that_differs_from_the_median_is_named() -> None:
+    assert differing(a=trained(0.97), b=trained(0.9702), c=trained(0.83)) == {
         "c": "accuracy 83.00%, median 97.00%"
     }
-    assert apart(a=learnt(0.97), b=learnt(0.97), c=learnt(0.97, loss=0.2)) == {
+    assert differing(a=trained(0.97), b=trained(0.97), c=trained(0.97, loss=0.2)) == {
         "c": "test loss 0.2, median 0.1"
     }
 
 
-def test_of_two_that_differ_neither_is_known_to_be_right() -> None:
-    assert set(apart(a=learnt(0.97), b=learnt(0.83))) == {"a", "b"}
+def test_of_two_trials_that_differ_both_are_named() -> None:
+    """Neither of the two is known to be right."""
+    assert set(differing(a=trained(0.97), b=trained(0.83))) == {"a", "b"}
 
 
-def test_only_the_same_work_is_compared() -> None:
-    other = learnt(0.5, batch_size=32)
-    assert apart(a=learnt(0.97), b=learnt(0.97), c=other) == {}
-    failed = learnt(0.5, status="failed")
-    assert apart(a=learnt(0.97), b=learnt(0.97), c=failed) == {}
+def test_only_equal_workloads_are_compared() -> None:
+    other = trained(0.5, batch_size=32)
+    assert differing(a=trained(0.97), b=trained(0.97), c=other) == {}
+    failed = trained(0.5, status="failed")
+    assert differing(a=trained(0.97), b=trained(0.97), c=failed) == {}
 
 
-def test_all_right_leaves_room_for_one_wrong() -> None:
-    assert apart(a=learnt(1.0), b=learnt(1.0), c=learnt(1 - 1 / SAMPLES)) == {}
+def test_one_wrong_answer_is_no_difference_where_all_others_are_right() -> None:
+    assert differing(a=trained(1.0), b=trained(1.0), c=trained(1 - 1 / SAMPLES)) == {}

@@ -1,30 +1,34 @@
-"""What may be compared, and that everything else is refused by the name of what differs."""
+"""Pairs of trials: which are comparable, why others are refused, and how rates are compared."""
 
+from suite.manifests.workloads import Sgd
 from suite.report.comparison import Comparisons, compare
 from suite.report.summary import TrialSummary, summarise
 from suite.results.record import Error, Parity
-from tests.test_records import record
+from tests.results.test_record import WORKLOAD, record
 
 STEADY = (100.0, 101.0, 99.0, 100.5)
 
 
 def trials(rates: tuple[float, ...] = STEADY, **changes: object) -> list[TrialSummary]:
+    """One trial with a run for each rate."""
     return summarise(
         record(repeat=repeat, samples_per_s=rate, **changes) for repeat, rate in enumerate(rates)
     )
 
 
 def slowed(share: float) -> tuple[float, ...]:
+    """The rates of STEADY, all slower by this share."""
     return tuple(rate * (1 - share) for rate in STEADY)
 
 
 def refused(found: Comparisons) -> str:
+    """The reason why the only pair is not compared."""
     (pair,) = found.pairs
     assert pair.difference is None and pair.refused is not None
     return pair.refused
 
 
-def test_equal_work_is_compared_and_the_slower_named() -> None:
+def test_equal_work_is_compared_and_the_slower_side_is_named() -> None:
     (pair,) = compare(trials(), trials(slowed(0.1), run_id="s")).pairs
     assert pair.refused is None and pair.difference is not None
     assert pair.difference.verdict == "slower"
@@ -35,21 +39,27 @@ def test_unequal_work_has_no_partner_and_the_differing_fields_are_named() -> Non
     found = compare(trials(), trials(batch_size=128, device="cuda:0"))
     assert not found.pairs
     assert found.unmatched == (
-        "pytorch:eager of r, lenet: nothing to compare with: the nearest differs in "
+        "pytorch:eager of r, lenet: no comparable trial: the nearest differs in "
         "batch_size (64, 128), device (cpu, cuda:0)",
-        "pytorch:eager of r, lenet: nothing to compare with: the nearest differs in "
+        "pytorch:eager of r, lenet: no comparable trial: the nearest differs in "
         "batch_size (128, 64), device (cuda:0, cpu)",
     )
     assert "there is none" in compare(trials(), []).unmatched[0]
 
 
 def test_the_optimizer_is_part_of_the_work() -> None:
-    other = {"name": "sgd", "learning_rate": 0.1}
-    alone = compare(trials(), trials(optimizer=other)).unmatched[0]
-    assert alone.endswith("optimizer (sgd 0.01, sgd 0.1)")
+    other = Sgd(name="sgd", learning_rate=0.1)
+    unmatched = compare(trials(), trials(optimizer=other)).unmatched[0]
+    assert unmatched.endswith("optimizer (sgd 0.01, sgd 0.1)")
 
 
-def test_frameworks_are_paired_with_their_like_unless_it_is_they_that_are_compared() -> None:
+def test_epochs_and_the_learning_rate_of_the_proof_are_not_part_of_the_work() -> None:
+    other = WORKLOAD.model_copy(update={"epochs": 0, "proof_learning_rate": 0.001})
+    (pair,) = compare(trials(), trials(workload=other, run_id="s")).pairs
+    assert pair.difference is not None and pair.difference.verdict == "no difference shown"
+
+
+def test_trials_of_one_framework_are_paired_unless_configurations_are_compared() -> None:
     jax = trials(framework="jax", variant="jit", trial_id="jax-jit")
     assert not compare(trials(), jax).pairs
     (pair,) = compare(trials(), jax, across=True).pairs
@@ -59,17 +69,17 @@ def test_frameworks_are_paired_with_their_like_unless_it_is_they_that_are_compar
     assert [pair.b.record.framework for pair in both.pairs] == ["pytorch", "jax"]
 
 
-def test_what_is_not_proven_or_has_no_figure_is_not_compared() -> None:
+def test_a_trial_that_is_not_proven_or_has_no_rate_is_not_compared() -> None:
     unproven = Parity(proven=False, reason="step 3: loss is off")
     assert refused(compare(trials(), trials(parity=unproven, run_id="s"))) == (
         "pytorch:eager of s is not proven to be the same work: step 3: loss is off"
     )
     error = Error(error_class="OutOfMemory", message="killed")
     failed = summarise([record(status="oom", error=error)])
-    assert refused(compare(failed, trials())) == "pytorch:eager of r has no figure: killed"
+    assert refused(compare(failed, trials())) == "pytorch:eager of r has no rate: killed"
 
 
-def test_other_versions_and_machines_are_compared_and_told() -> None:
+def test_other_versions_and_machines_are_compared_and_listed() -> None:
     here = {"cpus": [0, 1], "cpu": "EPYC", "gpus": [{"name": "H200", "uuid": "1"}]}
     there = {"cpus": [0, 1, 2], "cpu": "Xeon", "gpus": [{"name": "H200", "uuid": "2"}]}
     (pair,) = compare(
@@ -85,7 +95,7 @@ def test_other_versions_and_machines_are_compared_and_told() -> None:
 
 
 def blocks(rate: float, first_ns: int) -> list[dict[str, object]]:
-    """One before and five after warm-up, a tenth of a second each."""
+    """One block of warm-up and five after it, a tenth of a second each."""
     return [
         {
             "warmup": number == 0,
@@ -98,16 +108,16 @@ def blocks(rate: float, first_ns: int) -> list[dict[str, object]]:
     ]
 
 
-def test_in_a_round_each_block_is_set_beside_the_others() -> None:
-    """Their whole rates are alike: something else must have disturbed a while b had no block."""
+def test_interleaved_runs_are_compared_block_by_block() -> None:
+    """The rates of the whole runs are equal, but the blocks of b are slower."""
     both = (
         summarise(
-            record(turns=2, repeat=n, samples_per_s=100.0, blocks=blocks(100.0, 0))
+            record(interleaved=2, repeat=n, samples_per_s=100.0, blocks=blocks(100.0, 0))
             for n in range(6)
         ),
         summarise(
             record(
-                turns=2,
+                interleaved=2,
                 repeat=n,
                 samples_per_s=100.0,
                 blocks=blocks(90.0 + n / 10, 10**8),
@@ -122,15 +132,15 @@ def test_in_a_round_each_block_is_set_beside_the_others() -> None:
     assert abs(pair.difference.ratio - 0.9025) < 1e-9
 
 
-def test_rows_that_took_turns_are_compared_round_by_round() -> None:
+def test_interleaved_trials_of_one_run_are_compared_round_by_round() -> None:
     rates = (100.0, 400.0, 80.0, 250.0, 310.0, 150.0)
     slower = tuple(rate * (0.97 + number / 1000) for number, rate in enumerate(rates))
     jax = {"framework": "jax", "variant": "jit", "trial_id": "jax-jit"}
-    both = (trials(rates, turns=2), trials(slower, turns=2, **jax))
+    both = (trials(rates, interleaved=2), trials(slower, interleaved=2, **jax))
     (pair,) = compare(*both, across=True).pairs
     assert pair.difference is not None
     assert (pair.difference.test, pair.difference.verdict) == ("Wilcoxon", "slower")
-    of_another_run = trials(slower, turns=2, run_id="s", **jax)
+    of_another_run = trials(slower, interleaved=2, run_id="s", **jax)
     (pair,) = compare(both[0], of_another_run, across=True).pairs
     assert pair.difference is not None and pair.difference.test == "Mann-Whitney"
-    assert "turns (2, 1)" in compare(both[0], trials(), across=True).unmatched[0]
+    assert "interleaved (2, 1)" in compare(both[0], trials(), across=True).unmatched[0]

@@ -1,10 +1,12 @@
+"""A comparison as a table and as JSON."""
+
 import json
 
 from rich.console import Console
 
 from suite.report import comparison_table
 from suite.report.comparison import Comparisons, compare
-from tests.test_compare import slowed, trials
+from tests.report.test_comparison import slowed, trials
 
 
 def shown(found: Comparisons) -> str:
@@ -14,7 +16,7 @@ def shown(found: Comparisons) -> str:
     return captured.get()
 
 
-def test_a_row_has_both_figures_the_ratio_its_interval_and_what_b_is() -> None:
+def test_a_row_has_both_rates_the_ratio_its_interval_and_the_verdict() -> None:
     text = shown(compare(trials(), trials(slowed(0.1), run_id="s")))
     row = next(line.split() for line in text.splitlines() if "pytorch:eager" in line)
     assert row[:8] == ["pytorch:eager", "100", "|", "90.2", "4", "|", "4", "0.900"]
@@ -22,20 +24,20 @@ def test_a_row_has_both_figures_the_ratio_its_interval_and_what_b_is() -> None:
     assert "Mann-Whitney" in text and max(map(len, text.splitlines())) <= 120
 
 
-def test_two_frameworks_stand_in_one_row() -> None:
+def test_two_frameworks_share_a_row() -> None:
     jax = trials(framework="jax", variant="jit", trial_id="jax-jit")
     assert "pytorch:eager | jax:jit" in shown(compare(trials(), jax, across=True))
 
 
-def test_too_few_runs_are_told_as_such_and_how_to_have_more() -> None:
+def test_with_too_few_runs_the_table_names_the_minimum_and_the_option() -> None:
     text = shown(compare(trials((100.0, 101.0)), trials((50.0, 51.0), run_id="s")))
-    assert "too few runs: at least 4" in text and "--repeats 10" in text
+    assert "too few runs: a difference needs at least 4" in text and "--repeats 10" in text
 
 
-def test_json_has_what_the_table_has() -> None:
+def test_json_has_the_values_of_the_table() -> None:
     found = compare(trials(), [*trials(slowed(0.1), run_id="s"), *trials(batch_size=1)])
     values = json.loads(comparison_table.as_json(found))
     (pair,) = values["pairs"]
     assert pair["verdict"] == "slower" and pair["difference"]["p_value"] < 0.05
     assert pair["samples_per_s"] == {"a": 100.25, "b": 90.225}
-    assert "batch_size (1, 64)" in values["alone"][0]
+    assert "batch_size (1, 64)" in values["unmatched"][0]

@@ -1,3 +1,5 @@
+"""Progress on standard error: live lines on a terminal, plain lines elsewhere."""
+
 import io
 from collections.abc import Callable
 
@@ -6,39 +8,96 @@ from rich.console import Console
 
 from suite.protocol.plan import Plan
 from suite.report import live
-from tests.test_records import record
+from suite.results.record import Times
+from tests.results.test_record import record
 
 
-def told(plan: Plan, monkeypatch: pytest.MonkeyPatch, *, terminal: bool) -> str:
-    """What is shown of one run, from the installation to its record."""
+def use_console(monkeypatch: pytest.MonkeyPatch, *, terminal: bool) -> io.StringIO:
+    """Let Live write to a console of 80 columns; return the text that it has written so far."""
     shown = io.StringIO()
-    console = Console(file=shown, force_terminal=terminal, width=120, no_color=True)
+    console = Console(file=shown, force_terminal=terminal, width=80, no_color=True)
     monkeypatch.setattr(live, "console", lambda stderr: console)
+    return shown
+
+
+def shown_of_one_run(plan: Plan, monkeypatch: pytest.MonkeyPatch, *, terminal: bool) -> str:
+    """The output of one run, from the installation of its framework to its record."""
+    shown = use_console(monkeypatch, terminal=terminal)
     run = plan.runs[0]
     with live.Live() as display:
         display.notify("PyTorch: making its environment")
         display.notify("PyTorch: downloading torch.whl")
         display.planned(plan)
+        display.stage("runs")
         block = {"event": "block", "samples_per_s": 640.0, "left_s": 7.0}
-        display.event(run, {"event": "unheard of"})
+        display.event(run, {"event": "an unknown kind"})
         display.event(run, block)
         display._bars.refresh()
         display.done(run, record(samples_per_s=650.0))
     return shown.getvalue()
 
 
-def test_a_terminal_sees_a_live_line_with_phase_rate_and_time_left(
+def test_a_terminal_shows_a_live_line_with_phase_rate_and_time_left(
     quick: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = told(quick("pytorch"), monkeypatch, terminal=True)
-    assert "pytorch:eager lenet run 1/1 measuring 640 images/s 7 s left" in text
+    text = shown_of_one_run(quick("pytorch"), monkeypatch, terminal=True)
+    words = " ".join(text.split())  # columns are padded
+    assert "pytorch:eager lenet run 1/1 measuring 640 samples/s 7 s left" in words
 
 
-def test_a_pipe_gets_one_plain_line_for_each_thing_done(
+def test_a_pipe_gets_one_plain_line_for_each_message_and_each_run(
     quick: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = told(quick("pytorch"), monkeypatch, terminal=False)
+    text = shown_of_one_run(quick("pytorch"), monkeypatch, terminal=False)
     assert text.splitlines() == [
         "PyTorch: making its environment",
-        "pytorch:eager lenet run 1/1 ok 650 images/s",
+        "pytorch:eager lenet run 1/1 ok 650 samples/s",
     ]
+
+
+def overview(display: live.Live, shown: io.StringIO) -> str:
+    """The line of the stages as it is shown now."""
+    shown.seek(0)
+    shown.truncate()
+    display._bars.refresh()
+    return next(line for line in shown.getvalue().splitlines() if "environments" in line)
+
+
+def test_the_overview_names_all_stages_and_shows_progress_and_time_left(
+    quick: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the first run the estimate of a run is 6 + 12 x 0.2 + 2 = 10.4 s."""
+    shown = use_console(monkeypatch, terminal=True)
+    plan = quick("pytorch", repeats=3)
+    with live.Live() as display:
+        display.planned(plan)
+        assert "data  environments  parity  peak  runs" in overview(display, shown)
+        assert "runs: 31 s left" in overview(display, shown)
+        display.stage("data")
+        assert "[data]  environments  parity  peak  runs" in overview(display, shown)
+        display.stage("environments")
+        assert "data ✓  [environments]  parity  peak  runs" in overview(display, shown)
+        display.stage("parity")
+        display.stage("peak")
+        display.stage("runs")
+        line = overview(display, shown)
+        assert "data ✓  environments ✓  parity ✓  peak ✓  [runs]" in line
+        display.done(plan.runs[0], record(times=Times(total_s=20.0)))
+        assert "runs: 40 s left" in overview(display, shown)
+        display.done(plan.runs[1], record(times=Times(total_s=220.0)))
+        assert "runs: 2 min left" in overview(display, shown)
+
+
+def test_the_runs_have_a_line_for_each_trial_once_they_start(
+    quick: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = use_console(monkeypatch, terminal=True)
+    with live.Live() as display:
+        display.planned(quick("pytorch", "mxnet"))
+        display.notify("PyTorch: making its environment")
+        display._bars.refresh()
+        assert "PyTorch: making" in shown.getvalue() and "waiting" not in shown.getvalue()
+        display.stage("runs")
+        overview(display, shown)
+        assert shown.getvalue().count("waiting") == 2
+        assert "PyTorch: making" not in shown.getvalue()

@@ -1,3 +1,5 @@
+"""The summary of a run as a table and as JSON."""
+
 import json
 
 from rich.console import Console
@@ -7,8 +9,9 @@ from suite.report import as_json, table
 from suite.report.summary import summarise
 from suite.results.record import Epoch, Error, Parity, Record
 from suite.results.telemetry import Energy
-from tests.test_checks import CALM_MACHINE
-from tests.test_records import record
+from tests.report.test_warnings import QUIET_MACHINE
+from tests.results.test_record import record
+from tests.results.test_roofline import PEAK
 
 EPOCH = Epoch(
     epoch=1,
@@ -21,6 +24,7 @@ EPOCH = Epoch(
 
 
 def some_records() -> list[Record]:
+    """Three runs in PyTorch, three in JAX, and one in MXNet that crashed."""
     rates = {"pytorch": (4000.0, 4400.0, 4200.0), "jax": (3000.0, 3100.0, 3050.0)}
     found = [
         record(
@@ -52,30 +56,30 @@ def rendered(width: int = 120) -> str:
 
 
 def test_the_table_puts_the_fastest_first_and_failures_last() -> None:
-    lines = rendered().splitlines()
+    lines = rendered(width=130).splitlines()
     rows = [line for line in lines if line.startswith((" PyTorch", " JAX", " MXNet"))]
     assert [row.split()[0] for row in rows] == ["PyTorch", "JAX/Flax", "MXNet"]
     assert rows[0].split()[2:] == [
         "4,200",
-        "3",
         "±4.8%",
+        "3",
         "1.00",
         "-",
         "9.5",
         "s",
         "96.91%",
         "-",
-        "=",
+        "yes",
         "ok",
     ]
-    assert rows[1].split()[3:7] == ["3", "±1.6%", "0.73", "-"]
-    assert rows[2].split()[-7:] == ["-", "?", "failed", "(1", "of", "1", "runs)"]
+    assert rows[1].split()[3:7] == ["±1.6%", "3", "0.73", "-"]
+    assert rows[2].split()[-7:] == ["-", "no", "failed", "(1", "of", "1", "runs)"]
     assert "mxnet:eager: the worker was killed" in rendered()
 
 
 def test_slow_rates_keep_three_digits() -> None:
-    told = [table.rate_of(rate) for rate in (1234.5, 99.6, 99.4, 1.2345, None)]
-    assert told == ["1,234", "100", "99.4", "1.23", "-"]
+    shown = [table.rate_of(rate) for rate in (1234.5, 99.6, 99.4, 1.2345, None)]
+    assert shown == ["1,234", "100", "99.4", "1.23", "-"]
 
 
 def test_the_table_is_plain_text_within_its_width() -> None:
@@ -83,16 +87,16 @@ def test_the_table_is_plain_text_within_its_width() -> None:
     assert max(map(len, rendered().splitlines())) <= 120
 
 
-def test_on_a_narrow_terminal_columns_go_and_none_is_cut() -> None:
+def test_a_narrow_terminal_omits_columns_and_truncates_none() -> None:
     narrow = rendered(width=72)
     assert max(map(len, narrow.splitlines())) <= 72
     assert "…" not in narrow
     for text in ("PyTorch", "eager", "4,200", "±4.8%", "96.91%"):
         assert text in narrow
-    assert "memory " not in narrow.splitlines()[2]
+    assert "memory" not in narrow
 
 
-def test_the_track_is_in_the_title_or_where_there_are_several_in_each_row() -> None:
+def test_the_track_is_in_the_title_or_in_each_row_where_there_are_several() -> None:
     assert "track equal" in rendered().splitlines()[0]
     tf32 = {"worker": {"device": {"tf32": True}}, "cpus": [0, 1]}
     tuned = record(track="tuned", trial_id="t", samples_per_s=9000.0, environment=tf32)
@@ -104,32 +108,47 @@ def test_the_track_is_in_the_title_or_where_there_are_several_in_each_row() -> N
     assert "tuned (TF32)" in lines[4] and "equal" in lines[5]
 
 
-def test_json_gives_each_trial_its_identity_figures_and_parity() -> None:
+def test_json_has_the_identity_the_figures_and_the_parity_of_each_trial() -> None:
     values = json.loads(as_json.render("r", summarise(some_records()), ["jax-r1"]))
     assert values["missing"] == ["jax-r1"]
     first = values["trials"][0]
     assert values["run_id"] == "r"
     assert first["samples_per_s"] == {"median": 4200.0, "ci_low": 4000.0, "ci_high": 4400.0}
     assert (first["framework"], first["runs"], first["accuracy"]) == ("pytorch", 3, 0.9691)
+    assert (first["workload"]["model"], first["stop_reason"]) == ("lenet", "run limit")
     assert first["parity"]["proven"] is True
     assert values["trials"][2]["samples_per_s"]["median"] is None
     assert values["trials"][2]["error"]["error_class"] == "WorkerCrashed"
 
 
-def test_where_runs_are_repeated_as_needed_the_table_says_why_there_are_no_more() -> None:
+def test_the_share_of_the_peak_has_a_column_where_the_peak_is_known() -> None:
+    """A rate of 100 samples per second with 6e8 operations and 1e7 bytes for each."""
+    found = summarise([record(samples_per_s=100.0, flops_per_sample=6e8, bytes_per_sample=1e7)])
+    console = Console(width=120, no_color=True)
+    with console.capture() as captured:
+        console.print(table.render(found, 120, PEAK))
+    assert "MFU" in captured.get() and " 60% " in captured.get()
+    assert "MFU" not in rendered()
+    values = json.loads(as_json.render("r", found, [], PEAK))
+    assert values["peak"]["best"]["copy"] == {"work_per_s": 20e9, "framework": "mxnet"}
+    share = {"compute": 0.6, "memory": 0.05, "bound": "compute"}
+    assert values["trials"][0]["peak_share"] == share
+
+
+def test_the_table_has_the_stop_reasons_where_runs_are_repeated_as_needed() -> None:
     adaptive = Repeats(at_least=3, at_most=10)
     found = [each.model_copy(update={"repeats": adaptive}) for each in some_records()]
     console = Console(width=200, no_color=True)
     with console.capture() as captured:
         console.print(table.render(summarise(found), 200))
     assert (
-        "why no more runs: pytorch:eager not yet, jax:eager narrow enough, mxnet:eager not yet"
+        "stop reason: pytorch:eager not yet, jax:eager interval narrow, mxnet:eager not yet"
         in captured.get()
     )
-    assert "why no more runs" not in rendered()
+    assert "stop reason" not in rendered()
 
 
-def test_each_kind_of_doubt_is_told_once_with_all_whom_it_concerns() -> None:
+def test_each_kind_of_warning_is_shown_once_with_all_its_trials() -> None:
     found = [
         record(framework=framework, trial_id=framework, samples_per_s=rate)
         for framework, rate in {"pytorch": 4000.0, "jax": 3000.0}.items()
@@ -140,11 +159,15 @@ def test_each_kind_of_doubt_is_told_once_with_all_whom_it_concerns() -> None:
     lines = captured.get().splitlines()
     at = lines.index("warning: too few runs: pytorch:eager (1), jax:eager (1)")
     assert lines[at + 1] == "  hint: --repeats 3 or more"
-    doubt = json.loads(as_json.render("r", summarise(found), []))["trials"][0]["doubts"][0]
-    assert doubt == {"kind": "too few runs", "detail": "1", "hint": "--repeats 3 or more"}
+    trials = json.loads(as_json.render("r", summarise(found), []))["trials"]
+    assert trials[0]["warnings"][0] == {
+        "kind": "too few runs",
+        "detail": "1",
+        "hint": "--repeats 3 or more",
+    }
 
 
-def test_energy_has_a_column_where_any_is_known() -> None:
+def test_energy_has_a_column_where_a_trial_has_a_value() -> None:
     energy = Energy(
         source="counter",
         gross_j=100,
@@ -154,12 +177,12 @@ def test_energy_has_a_column_where_any_is_known() -> None:
         idle_power_w=70,
     )
     found = [record(repeat=repeat, samples_per_s=100.0) for repeat in range(3)]
-    told = CALM_MACHINE.model_copy(update={"cpu_energy": energy, "gpu": None})
+    measured = QUIET_MACHINE.model_copy(update={"cpu_energy": energy, "gpu": None})
     console = Console(width=150, no_color=True)
     with console.capture() as captured:
-        summaries = summarise([each.model_copy(update={"telemetry": told}) for each in found])
+        summaries = summarise([each.model_copy(update={"telemetry": measured}) for each in found])
         console.print(table.render(summaries, 150))
-    assert "J/image, net" in captured.get() and "0.0123, 0.0098" in captured.get()
-    assert "J/image, net" not in rendered()
+    assert "J/sample (net)" in captured.get() and "0.0123 (0.0098)" in captured.get()
+    assert "J/sample (net)" not in rendered()
     values = json.loads(as_json.render("r", summaries, []))["trials"][0]
     assert values["energy"]["source"] == "counter"

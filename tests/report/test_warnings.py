@@ -1,76 +1,83 @@
+"""Warnings about the figures of a trial: each is raised alone, and none without a reason."""
+
 import pytest
 
+from suite.report.warnings import warnings_of
 from suite.results.record import Block, Parity
 from suite.results.telemetry import Gpu, Telemetry
-from tests.test_records import PROVEN, record
+from tests.results.test_record import PROVEN, record
 
-CALM = {"cpus": [0, 1], "governor": None, "worker": {"device": {"threads": 2}}}
+QUIET = {"cpus": [0, 1], "governor": None, "worker": {"device": {"threads": 2}}}
 
 
-def still(loss: float) -> tuple[Block, ...]:
-    """Blocks that all end with the same loss."""
+def constant(loss: float) -> tuple[Block, ...]:
+    """Five blocks that all end with the same loss."""
     values = {"warmup": False, "monotonic_ns": 1, "steps": 1, "duration_s": 1, "samples_per_s": 1}
     return tuple(Block(loss=loss, **values) for _ in range(5))
 
 
-def kinds(rates: tuple[float, ...] = (100.0, 101.0, 102.0), **changes: object) -> list[str]:
-    values = {"environment": CALM, "steady": True, **changes}
+def raised(rates: tuple[float, ...] = (100.0, 101.0, 102.0), **changes: object) -> list[str]:
+    """The warnings about a trial with a run for each rate; all of them have a hint."""
+    values = {"environment": QUIET, "steady": True, **changes}
     runs = [
         record(repeat=repeat, samples_per_s=rate, **values) for repeat, rate in enumerate(rates)
     ]
-    return [f"{doubt.kind}: {doubt.detail}" for doubt in warnings_of(runs) if doubt.hint]
+    return [f"{each.kind}: {each.detail}" for each in warnings_of(runs) if each.hint]
 
 
-def test_three_calm_runs_that_were_proven_raise_none() -> None:
-    assert kinds() == []
+def test_three_proven_runs_on_a_quiet_machine_raise_no_warning() -> None:
+    assert raised() == []
 
 
 @pytest.mark.parametrize(
-    ("changes", "doubt"),
+    ("changes", "warning"),
     [
         (
             {"parity": Parity(proven=False, reason="step 3: loss is off")},
             "not proven to be the same work: step 3: loss is off",
         ),
         ({"parity": PROVEN.model_copy(update={"steps": 1})}, "proven over few steps: 1"),
-        ({"blocks": still(2.5)}, "the loss does not move: 2.5 at the end of 5 blocks"),
+        ({"blocks": constant(2.5)}, "the loss is constant: 2.5 at the end of 5 blocks"),
         ({"rates": (100.0, 101.0)}, "too few runs: 2"),
         ({"steady": False}, "not steady after warm-up: 3 of 3 runs"),
-        ({"rates": (100.0, 120.0, 110.0)}, "runs differ much: ±9.1%"),
+        ({"rates": (100.0, 120.0, 110.0)}, "runs vary: ±9.1%"),
         (
-            {"environment": {**CALM, "worker": {"device": {"threads": 1}}}},
-            "other threads than cores: 1 on 2",
+            {"environment": {**QUIET, "worker": {"device": {"threads": 1}}}},
+            "threads differ from cores: 1 on 2",
         ),
         (
-            {"environment": {**CALM, "own_python": True}},
+            {"environment": {**QUIET, "own_python": True}},
             "packages of the user's own Python: no lock",
         ),
         (
-            {"environment": {**CALM, "governor": "powersave"}},
-            "the CPU's frequency changes: governor powersave",
+            {"environment": {**QUIET, "governor": "powersave"}},
+            "the CPU's frequency varies: governor powersave",
         ),
     ],
 )
-def test_each_doubt_is_told_by_itself(changes: dict[str, object], doubt: str) -> None:
-    assert kinds(**changes) == [doubt]  # type: ignore[arg-type]
+def test_each_warning_is_raised_alone(changes: dict[str, object], warning: str) -> None:
+    assert raised(**changes) == [warning]  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("turns", "advice"), [(1, "--turns"), (4, "dlsuite compare")])
-def test_runs_that_differ_are_told_what_helps_them(turns: int, advice: str) -> None:
-    runs = [record(samples_per_s=rate, turns=turns, environment=CALM) for rate in (100.0, 120.0)]
-    (hint,) = (doubt.hint for doubt in warnings_of(runs) if doubt.kind == "runs differ much")
+@pytest.mark.parametrize(("interleaved", "advice"), [(1, "--interleave"), (4, "dlsuite compare")])
+def test_the_hint_about_varying_runs_depends_on_interleaving(interleaved: int, advice: str) -> None:
+    runs = [
+        record(samples_per_s=rate, interleaved=interleaved, environment=QUIET)
+        for rate in (100.0, 120.0)
+    ]
+    (hint,) = (each.hint for each in warnings_of(runs) if each.kind == "runs vary")
     assert advice in hint
 
 
-def test_what_cannot_be_known_raises_none() -> None:
-    assert kinds(environment={"cpus": [0, 1]}, steady=None) == []
+def test_unknown_values_raise_no_warning() -> None:
+    assert raised(environment={"cpus": [0, 1]}, steady=None) == []
 
 
-def test_of_runs_that_failed_there_is_no_figure_to_doubt() -> None:
+def test_failed_runs_raise_no_warning() -> None:
     assert warnings_of([record(status="failed", parity=Parity(proven=False))]) == ()
 
 
-CALM_MACHINE = Telemetry(
+QUIET_MACHINE = Telemetry(
     samples=9,
     rss_peak_bytes=1,
     cores=1.9,
@@ -94,22 +101,22 @@ CALM_MACHINE = Telemetry(
 
 
 def gpu(**changes: object) -> dict[str, object]:
-    assert CALM_MACHINE.gpu is not None
-    return {"gpu": CALM_MACHINE.gpu.model_copy(update=changes)}
+    assert QUIET_MACHINE.gpu is not None
+    return {"gpu": QUIET_MACHINE.gpu.model_copy(update=changes)}
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "expected"),
     [
         ({}, []),
-        ({"other_cores": 0.6}, ["something else ran: on 0.6 cores"]),
-        ({"sampler_cores": 0.02}, ["the telemetry cost much: 1.0% of the cores"]),
-        ({"steal_cores": 0.3}, ["the hypervisor gave time to others: 0.3 cores"]),
+        ({"other_cores": 0.6}, ["other processes ran: on 0.6 cores"]),
+        ({"sampler_cores": 0.02}, ["high cost of telemetry: 1.0% of the cores"]),
+        ({"steal_cores": 0.3}, ["the hypervisor took CPU time: 0.3 cores"]),
         (gpu(other_processes=2), ["the GPU was shared: 2 other processes"]),
         (gpu(throttled=("power cap",)), ["the GPU was throttled: power cap"]),
     ],
 )
-def test_what_the_telemetry_saw_beside_the_worker(
-    changes: dict[str, object], told: list[str]
+def test_the_telemetry_raises_warnings_about_the_machine(
+    changes: dict[str, object], expected: list[str]
 ) -> None:
-    assert kinds(telemetry=CALM_MACHINE.model_copy(update=changes)) == told
+    assert raised(telemetry=QUIET_MACHINE.model_copy(update=changes)) == expected

@@ -1,4 +1,4 @@
-"""What samples say of the timed blocks, in figures that can be worked out by hand."""
+"""The telemetry of the timed blocks, in figures that can be checked by hand."""
 
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ def summary(found: list[Sample], *blocks: dict[str, Any]) -> Telemetry:
     return summarised
 
 
-def test_energy_is_that_of_the_blocks_alone_and_net_of_the_idle_machines() -> None:
+def test_energy_covers_only_the_blocks_and_its_net_value_subtracts_idle_power() -> None:
     """10 W idle for 2 s, then 50 W; the blocks last 1.5 s and 1 s, with a pause between."""
     rapl_j: list[float | None] = [0, 10, 20, 70, 120, 170, 220, 270]
     found = summary(samples(rapl_j=rapl_j), block(3.5, 5), block(5.5, 6.5)).cpu_energy
@@ -42,7 +42,7 @@ def test_energy_is_that_of_the_blocks_alone_and_net_of_the_idle_machines() -> No
     assert found.net_j_per_sample == pytest.approx(10)
 
 
-def test_processor_time_is_told_in_cores() -> None:
+def test_processor_time_is_expressed_in_cores() -> None:
     found = summary(
         samples(
             cpu_s=[0, 0, 0, 1.5, 3, 4.5],
@@ -59,20 +59,20 @@ def test_processor_time_is_told_in_cores() -> None:
     assert (found.rss_peak_bytes, found.samples) == (9, 3)
 
 
-def test_what_was_not_sampled_all_through_the_blocks_is_null() -> None:
+def test_values_that_were_not_sampled_throughout_the_blocks_are_null() -> None:
     late = summary(samples(cpu_s=[0, 1, 2, 3]), block(2, 4))  # the last sample is at second 3
     assert late.cores is None
-    torn = summary(samples(cpu_s=[0, 1, 2, None, 4, 5]), block(2.5, 4.5))
-    assert torn.cores is None
-    assert (torn.rss_peak_bytes, torn.gpu, torn.cpu_energy) == (None, None, None)
+    incomplete = summary(samples(cpu_s=[0, 1, 2, None, 4, 5]), block(2.5, 4.5))
+    assert incomplete.cores is None
+    assert (incomplete.rss_peak_bytes, incomplete.gpu, incomplete.cpu_energy) == (None, None, None)
 
 
-def test_without_samples_or_blocks_there_is_nothing_to_tell() -> None:
+def test_without_samples_or_blocks_there_is_no_summary() -> None:
     assert telemetry.summarise([], [STARTED, block(1, 2)], trained=1) is None
     assert telemetry.summarise(samples(cpu_s=[0, 1]), [STARTED], trained=1) is None
 
 
-def test_a_torn_line_is_left_out(tmp_path: Path) -> None:
+def test_an_incomplete_line_is_omitted(tmp_path: Path) -> None:
     path = tmp_path / "telemetry.jsonl"
     assert telemetry.read(path) == []
     path.write_text('{"monotonic_ns": 1}\n{"monoto')

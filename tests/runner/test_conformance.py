@@ -1,4 +1,4 @@
-"""Each framework's worker goes through the protocol's test; workers that break it do not pass."""
+"""The worker conforms to the protocol in each framework; workers that violate it are found."""
 
 import json
 import re
@@ -16,19 +16,19 @@ from suite.worker import host
 
 
 @pytest.mark.parametrize("framework", names("framework"))
-def test_our_workers_conform(framework: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_worker_conforms(framework: str, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = VenvEngine()
-    known = catalog.framework(framework)
-    prepared = engine.prepare(known, print)
+    manifest = catalog.framework(framework)
+    prepared = engine.prepare(manifest, print)
     monkeypatch.setenv("PYTHONPATH", str(engine.staged()))
     command = [str(prepared.python), "-m", "suite.worker"]
-    variant = next(iter(known.variants))
+    variant = next(iter(manifest.variants))
     assert conformance.check(command, framework=framework, variant=variant) == []
 
 
 @pytest.mark.parametrize("framework", names("framework"))
-def test_a_gpu_that_is_not_there_is_a_failure_in_words(framework: str, trial_folder: Path) -> None:
-    """Never a silent computation on the CPU under a GPU's name."""
+def test_a_missing_gpu_is_a_failure_with_a_message(framework: str, trial_folder: Path) -> None:
+    """The worker never computes on the CPU in place of a missing GPU."""
     if host.gpus():
         pytest.skip("there is a GPU")
     engine = VenvEngine()
@@ -49,19 +49,20 @@ def test_a_gpu_that_is_not_there_is_a_failure_in_words(framework: str, trial_fol
     assert re.search("(?i)cuda|gpu", done.error.message)
 
 
-def worker(tmp_path: Path, text: str) -> list[str]:
+def command(tmp_path: Path, text: str) -> list[str]:
+    """The command that starts `text` as a worker."""
     path = tmp_path / "worker.py"
     path.write_text(text, encoding="utf-8")
     return [sys.executable, str(path)]
 
 
 def test_a_silent_worker_does_not_conform(tmp_path: Path) -> None:
-    problems = conformance.check(worker(tmp_path, ""))
+    problems = conformance.check(command(tmp_path, ""))
     assert any("no event started" in problem for problem in problems)
-    assert any("weights are cut short" in problem for problem in problems)
+    assert any("weights are truncated" in problem for problem in problems)
 
 
-def test_a_worker_that_talks_beside_its_events_does_not_conform(tmp_path: Path) -> None:
+def test_a_worker_that_prints_more_than_its_events_does_not_conform(tmp_path: Path) -> None:
     text = """
 import json, pathlib, sys
 trial = json.loads((pathlib.Path(sys.argv[1]) / "trial.json").read_text())
@@ -70,11 +71,11 @@ line = json.dumps({"event": "finished", "monotonic_ns": 1})
 print("loading ...")
 print(line)
 """
-    problems = conformance.check(worker(tmp_path, text))
-    assert any("standard output is not the same" in problem for problem in problems)
+    problems = conformance.check(command(tmp_path, text))
+    assert any("standard output differs from events.jsonl" in problem for problem in problems)
 
 
-def test_an_event_out_of_its_schema_is_named(tmp_path: Path) -> None:
+def test_an_event_that_violates_its_schema_is_reported(tmp_path: Path) -> None:
     text = """
 import json, pathlib, sys
 trial = json.loads((pathlib.Path(sys.argv[1]) / "trial.json").read_text())
@@ -83,5 +84,5 @@ line = json.dumps({"event": "built", "monotonic_ns": 1, "build_s": "long", "para
 (pathlib.Path(trial["paths"]["results"]) / "events.jsonl").write_text(line + "\\n")
 print(line)
 """
-    problems = conformance.check(worker(tmp_path, text))
-    assert any("'long' is not of type 'number'" in problem for problem in problems)
+    problems = conformance.check(command(tmp_path, text))
+    assert any("build_s: Input should be a valid number" in problem for problem in problems)

@@ -1,14 +1,16 @@
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from suite.engines.choice import EngineOptions
+from suite.engines.venv.engine import VenvEngine
 from suite.errors import ResultsError
 from suite.protocol.plan import Plan
 from suite.runner import planfile
 from suite.runner.planfile import Planned
-from tests.test_records import record
+from tests.results.test_record import record
 
 
 @pytest.fixture
@@ -22,27 +24,39 @@ def planned(quick: Callable[..., Plan]) -> Planned:
     )
 
 
-def test_what_is_read_is_what_was_written(planned: Planned, tmp_path: Path) -> None:
+def test_a_written_plan_can_be_read_back(planned: Planned, tmp_path: Path) -> None:
     planfile.write(tmp_path, planned)
     assert planfile.read(tmp_path) == planned
 
 
-def test_the_runs_without_a_record_are_missing_in_the_plans_order(
+def test_runs_without_a_record_are_missing_in_the_order_of_the_plan(
     planned: Planned, tmp_path: Path
 ) -> None:
-    assert planfile.missing(tmp_path, []) == []  # a run from before there were plans
+    assert planfile.missing(tmp_path, []) == []  # a folder without a plan
     planfile.write(tmp_path, planned)
     first, *others = planned.plan.runs
     done = [record(trial_id=first.trial.trial_id, repeat=first.repeat)]
     assert planfile.missing(tmp_path, done) == [run.name for run in others]
 
 
-def test_a_plan_that_is_none_or_of_another_version_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_plan_or_one_of_another_version_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ResultsError, match="has no plan to resume"):
         planfile.read(tmp_path)
     (tmp_path / planfile.NAME).write_text("version: 9\n")
-    with pytest.raises(ResultsError, match="plan of version 9, this is 5"):
+    with pytest.raises(ResultsError, match="plan of version 9, this is 6"):
         planfile.read(tmp_path)
-    (tmp_path / planfile.NAME).write_text(f"version: {planfile.VERSION}\nowner: x\n")
+    (tmp_path / planfile.NAME).write_text(f"version: {planfile.VERSION}\nsession: x\n")
     with pytest.raises(ResultsError, match="not a plan"):
         planfile.read(tmp_path)
+
+
+def test_a_plan_cannot_be_resumed_with_another_worker_or_lock(
+    planned: Planned, tmp_path: Path
+) -> None:
+    engine = VenvEngine()
+    same = replace(planned, worker_sha256=engine.worker_sha256)
+    same.must_match(engine, {**planned.locks, "mxnet": "2" * 64}, tmp_path)  # mxnet had no lock
+    with pytest.raises(ResultsError, match="cannot be resumed: jax changed"):
+        same.must_match(engine, {"jax": "2" * 64}, tmp_path)
+    with pytest.raises(ResultsError, match="cannot be resumed: the worker changed"):
+        planned.must_match(engine, planned.locks, tmp_path)

@@ -1,4 +1,4 @@
-"""Plans run to the end whatever the workers do: each planned run has its record."""
+"""A plan runs to its end even where workers fail: each planned run gets a record."""
 
 import textwrap
 from collections.abc import Callable
@@ -10,6 +10,7 @@ import pytest
 from suite.datasets import library
 from suite.engines.base import FrameworkUnavailable, Prepared
 from suite.errors import EngineError
+from suite.manifests import catalog
 from suite.manifests.datasets import DatasetManifest
 from suite.manifests.frameworks import FrameworkManifest, Unsupported
 from suite.messages import Notify
@@ -17,6 +18,7 @@ from suite.protocol.events import Event
 from suite.protocol.plan import Plan, Run
 from suite.results import store
 from suite.results.record import Record
+from suite.runner.progress import STAGES, Stage
 from suite.runner.runner import Runner
 from tests.conftest import ScriptEngine, Silent
 
@@ -45,22 +47,22 @@ def run(
 ) -> Callable[[Plan, ScriptEngine], list[Record]]:
     dataset, raw = digits
     library.prepare(dataset, notify=lambda text: None, source=raw)
-    monkeypatch.setattr(manifest, "dataset", lambda name: dataset)
-
+    monkeypatch.setattr(catalog, "dataset", lambda name: dataset)
     (tmp_path / "work").mkdir()
 
-    def done(plan: Plan, engine: ScriptEngine) -> list[Record]:
+    def run(plan: Plan, engine: ScriptEngine) -> list[Record]:
         with store.run_folder(tmp_path / "results", plan.suite) as folder:
-            returned = Runner(engine, Silent(), tmp_path / "work").run(plan, folder)
+            runner = Runner(engine, Silent(), tmp_path / "work")
+            returned = runner.run(plan, runner.prepare(plan), folder)
         by_id = {(each.trial_id, each.repeat): each for each in store.read(folder.path)}
         assert by_id == {(each.trial_id, each.repeat): each for each in returned}
         assert len(by_id) == len(plan.runs)
         return returned
 
-    return done
+    return run
 
 
-def test_what_the_worker_measured_is_in_the_record(
+def test_the_record_has_the_figures_of_the_worker(
     run: Callable[..., list[Record]],
     script_engine: Callable[[str], ScriptEngine],
     quick: Callable[..., Plan],
@@ -79,7 +81,7 @@ def test_what_the_worker_measured_is_in_the_record(
         "measured_s": 4.0,
         "engine_s": None,
     }
-    assert (record.steady, record.turns) == (False, 1)
+    assert (record.steady, record.interleaved) == (False, 1)
     assert [block.warmup for block in record.blocks] == [True, False, False]
     assert record.samples_per_s == pytest.approx(20 * 64 / 4, rel=1e-3)
     assert record.epochs[0].test_accuracy == 0.91
@@ -90,7 +92,7 @@ def test_what_the_worker_measured_is_in_the_record(
     assert (folder / record.log.replace(".log", ".events.jsonl")).is_file()
 
 
-def test_a_framework_that_proves_nothing_is_run_and_marked(
+def test_a_framework_that_is_not_proven_runs_and_its_record_has_the_reason(
     home: Path,
     run: Callable[..., list[Record]],
     script_engine: Callable[[str], ScriptEngine],
@@ -102,17 +104,20 @@ def test_a_framework_that_proves_nothing_is_run_and_marked(
     assert not (home / "certificates").exists()
 
 
-def test_a_crash_of_one_framework_loses_nothing_of_the_others(
+def test_a_crash_of_one_framework_does_not_affect_the_others(
     run: Callable[..., list[Record]],
     script_engine: Callable[[str], ScriptEngine],
     quick: Callable[..., Plan],
 ) -> None:
     text = "if trial['framework'] == 'jax': sys.exit(9)\n" + WORKS
-    done = run(quick("jax", "mxnet", repeats=2), script_engine(text))
-    assert {(each.framework, each.status) for each in done} == {("jax", "failed"), ("mxnet", "ok")}
+    records = run(quick("jax", "mxnet", repeats=2), script_engine(text))
+    assert {(each.framework, each.status) for each in records} == {
+        ("jax", "failed"),
+        ("mxnet", "ok"),
+    }
 
 
-def test_frameworks_that_cannot_be_had_are_skipped_or_failed_with_the_reason(
+def test_unavailable_frameworks_are_skipped_or_failed_with_the_reason(
     run: Callable[..., list[Record]],
     script_engine: Callable[[str], ScriptEngine],
     quick: Callable[..., Plan],
@@ -121,78 +126,79 @@ def test_frameworks_that_cannot_be_had_are_skipped_or_failed_with_the_reason(
     engine = script_engine(WORKS)
     prepare = engine.prepare
 
-    def picky(manifest: FrameworkManifest, notify: Notify) -> Prepared:
+    def some_unavailable(manifest: FrameworkManifest, notify: Notify) -> Prepared:
         if manifest.name == "mxnet":
             raise FrameworkUnavailable("no Python 3.11", hint="install one")
         if manifest.name == "tensorflow":
             raise EngineError("no network", hint="check it")
         return prepare(manifest, notify)
 
-    monkeypatch.setattr(engine, "prepare", picky)
-    done = {each.framework: each for each in run(quick(), engine)}
-    assert {name: each.status for name, each in done.items()} == {
+    monkeypatch.setattr(engine, "prepare", some_unavailable)
+    records = {each.framework: each for each in run(quick(), engine)}
+    assert {name: each.status for name, each in records.items()} == {
         "pytorch": "ok",
         "jax": "ok",
         "mxnet": "skipped",
         "tensorflow": "failed",
     }
-    error = done["mxnet"].error
+    error = records["mxnet"].error
     assert error is not None and (error.message, error.hint) == ("no Python 3.11", "install one")
 
 
-def test_what_a_framework_lacks_is_skipped_for_its_declared_reason(
+def test_an_unsupported_trial_is_skipped_with_the_declared_reason(
     run: Callable[..., list[Record]],
     script_engine: Callable[[str], ScriptEngine],
     quick: Callable[..., Plan],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    lack = Unsupported(layer="max_pool2d", reason="it has no pools")
-    real = manifest.framework
+    unsupported = Unsupported(layer="max_pool2d", reason="it has no pools")
+    real = catalog.framework
 
     def framework(name: str) -> FrameworkManifest:
-        return real(name).model_copy(update={"unsupported": (lack,) if name == "mxnet" else ()})
+        changes = {"unsupported": (unsupported,) if name == "mxnet" else ()}
+        return real(name).model_copy(update=changes)
 
-    monkeypatch.setattr(manifest, "framework", framework)
-    done = {each.framework: each for each in run(quick("pytorch", "mxnet"), script_engine(WORKS))}
-    assert done["pytorch"].status == "ok"
-    skipped = done["mxnet"]
+    monkeypatch.setattr(catalog, "framework", framework)
+    plan = quick("pytorch", "mxnet")
+    records = {each.framework: each for each in run(plan, script_engine(WORKS))}
+    assert records["pytorch"].status == "ok"
+    skipped = records["mxnet"]
     assert skipped.status == "skipped" and skipped.blocks == ()
     assert skipped.error is not None and skipped.error.message == "it has no pools"
 
 
 MEETS = """
-turns = pathlib.Path(trial["paths"]["turns"])
-mine = turns.parent / trial["framework"]
-mine.touch()
-other = turns.parent / {"jax": "mxnet", "mxnet": "jax"}[trial["framework"]]
+folder = pathlib.Path(trial["paths"]["interleaving"]).parent
+(folder / trial["framework"]).touch()
+other = folder / {"jax": "mxnet", "mxnet": "jax"}[trial["framework"]]
 while not other.exists():
     time.sleep(0.01)
 """
 
 
-def test_in_turns_the_frameworks_of_a_workload_run_at_once(
+def test_interleaved_frameworks_of_a_workload_run_at_once(
     run: Callable[..., list[Record]],
     script_engine: Callable[[str], ScriptEngine],
     quick: Callable[..., Plan],
 ) -> None:
-    """Each worker waits until the other one is there too; alone it would wait for ever."""
+    """Each worker waits until the other one runs too, so the test ends only with both."""
     text = f"if trial['mode'] == 'train':\n{textwrap.indent(MEETS, '    ')}\n{WORKS}"
-    plan = replace(quick("jax", "mxnet", repeats=2), turns=True)
-    done = run(plan, script_engine(text))
-    assert [(each.status, each.turns, each.repeat) for each in done] == [
+    plan = replace(quick("jax", "mxnet", repeats=2), interleave=True)
+    records = run(plan, script_engine(text))
+    assert [(each.status, each.interleaved, each.repeat) for each in records] == [
         *[("ok", 2, 0)] * 2,
         *[("ok", 2, 1)] * 2,
     ]
 
 
-def test_an_interruption_ends_all_that_run_at_once(
+def test_an_interruption_ends_all_interleaved_workers(
     run: Callable[..., list[Record]],
     script_engine: Callable[[str], ScriptEngine],
     quick: Callable[..., Plan],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    """One worker sleeps; what the other one says interrupts, as Ctrl-C would."""
+    """One worker sleeps; an event of the other one interrupts, as Ctrl-C would."""
     text = """
 if trial["mode"] == "train" and trial["framework"] == "jax":
     time.sleep(600)
@@ -203,7 +209,19 @@ started()
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Silent, "event", interrupt)
-    plan = replace(quick("jax", "mxnet"), turns=True)
+    plan = replace(quick("jax", "mxnet"), interleave=True)
     with pytest.raises(KeyboardInterrupt):
         run(plan, script_engine(text))
     assert not list((tmp_path / "results").glob("*/*.json"))
+
+
+def test_the_stages_are_reported_in_their_order(
+    run: Callable[..., list[Record]],
+    script_engine: Callable[[str], ScriptEngine],
+    quick: Callable[..., Plan],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reported: list[Stage] = []
+    monkeypatch.setattr(Silent, "stage", lambda self, stage: reported.append(stage))
+    run(quick("pytorch"), script_engine(WORKS))
+    assert tuple(reported) == STAGES

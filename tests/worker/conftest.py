@@ -10,12 +10,12 @@ from suite.worker.protocol import Trial
 
 @pytest.fixture
 def trial(trial_folder: Path) -> Trial:
-    """A trial on 200 made-up images."""
+    """A trial on 200 generated images."""
     return Trial.read(trial_folder)
 
 
 def in_environment(framework: str, code: str, *arguments: str, folder: Path) -> str:
-    """What Python code prints in a framework's environment, the worker's package at hand."""
+    """The output of Python code in a framework's environment; it can import the worker."""
     engine = VenvEngine()
     python = engine.prepare(catalog.framework(framework), lambda text: None).python
     reply = subprocess.run(

@@ -1,7 +1,7 @@
-/* What stands in for libnvidia-ml.so.1 in the tests, at its ABI: two GPUs of 100 W and 200 W, the
- * first with a foreign process. What goes wrong with the first GPU, from half a second on:
- *   FAKE_NVML = fine | absent (it has no energy counter) | wraps | fails (the counter) | vanishes
- * Since when is told by a file's first use, the start of this process.
+/* A substitute for libnvidia-ml.so.1 in the tests, with the same ABI: two GPUs of 100 W and 200 W.
+ * The first GPU also has a process that is not the worker's. FAKE_NVML names its fault, which starts
+ * half a second after the library is initialized:
+ *   fine | absent (no energy counter, from the start) | wraps | fails (the counter) | vanishes
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -18,28 +18,28 @@ typedef struct { unsigned int pid; unsigned long long used; unsigned int gi, ci;
 static struct { int number; } gpus[2] = {{0}, {1}};
 static const char *const uuids[2] = {"GPU-aaaa", "GPU-bbbb"};
 static const unsigned int watts[2] = {100, 200};
-static struct timespec begun;
+static struct timespec started;
 
-static double passed_s(void) {
+static double elapsed_s(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)(now.tv_sec - begun.tv_sec) + (double)(now.tv_nsec - begun.tv_nsec) / 1e9;
+    return (double)(now.tv_sec - started.tv_sec) + (double)(now.tv_nsec - started.tv_nsec) / 1e9;
 }
 
 static int is(const char *fault) {
-    const char *told = getenv("FAKE_NVML");
-    return told && strcmp(told, fault) == 0;
+    const char *chosen = getenv("FAKE_NVML");
+    return chosen && strcmp(chosen, fault) == 0;
 }
 
 static int late(Device device, const char *fault) {
-    return device->number == 0 && is(fault) && passed_s() > 0.5;
+    return device->number == 0 && is(fault) && elapsed_s() > 0.5;
 }
 
 static int lost(Device device) { return late(device, "vanishes") ? GPU_IS_LOST : SUCCESS; }
 
 int nvmlInitWithFlags(unsigned int flags) {
     (void)flags;
-    clock_gettime(CLOCK_MONOTONIC, &begun);
+    clock_gettime(CLOCK_MONOTONIC, &started);
     return SUCCESS;
 }
 
@@ -72,7 +72,7 @@ int nvmlDeviceGetMemoryInfo(Device device, Memory *memory) {
 }
 
 int nvmlDeviceGetTotalEnergyConsumption(Device device, unsigned long long *millijoules) {
-    double joules = 1000 + watts[device->number] * passed_s();
+    double joules = 1000 + watts[device->number] * elapsed_s();
     if (device->number == 0 && is("absent")) return NOT_SUPPORTED;
     if (late(device, "fails")) return UNKNOWN;
     if (late(device, "wraps")) joules -= 1000;
@@ -101,7 +101,7 @@ int nvmlDeviceGetTemperature(Device device, int sensor, unsigned int *celsius) {
     return lost(device);
 }
 
-/* An older driver: it has not the newer name, nvmlDeviceGetCurrentClocksEventReasons. */
+/* As in an older driver, which does not have nvmlDeviceGetCurrentClocksEventReasons. */
 int nvmlDeviceGetCurrentClocksThrottleReasons(Device device, unsigned long long *reasons) {
     *reasons = device->number == 0 ? 0x4 : 0x1; /* power cap; idle */
     return lost(device);

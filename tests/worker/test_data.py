@@ -10,7 +10,7 @@ from suite.worker.protocol import SCHEMA_VERSION, Trial, read_weights
 ALL = np.arange(200)
 
 
-def test_images_are_normalised_alike_in_both_layouts(trial: Trial) -> None:
+def test_images_are_normalized_alike_in_both_layouts(trial: Trial) -> None:
     images, labels = Split(trial, "train", "NCHW").take(ALL)
     raw = np.load(Path(trial.paths["data"]) / "train_inputs.npy")
     expected = (raw / 255 - 0.5) / 0.25
@@ -21,7 +21,7 @@ def test_images_are_normalised_alike_in_both_layouts(trial: Trial) -> None:
     assert np.array_equal(channels_last.transpose(0, 3, 1, 2), images)
 
 
-def test_from_memory_comes_what_comes_from_disk(trial: Trial) -> None:
+def test_batches_from_memory_equal_those_from_disk(trial: Trial) -> None:
     from_disk, in_memory = Split(trial, "train", "NHWC"), Split(trial, "train", "NHWC")
     in_memory.into_memory()
     chosen = np.array([7, 3, 199])
@@ -29,7 +29,7 @@ def test_from_memory_comes_what_comes_from_disk(trial: Trial) -> None:
         assert np.array_equal(one, other)
 
 
-def test_rows_of_a_table_are_scaled_as_they_are(trial: Trial, tmp_path: Path) -> None:
+def test_rows_of_a_table_are_normalized(trial: Trial, tmp_path: Path) -> None:
     rows = np.random.default_rng(0).normal(size=(5, 16)).astype(np.float32)
     np.save(tmp_path / "train_inputs.npy", rows)
     np.save(tmp_path / "train_labels.npy", np.zeros(5, np.int32))
@@ -39,20 +39,20 @@ def test_rows_of_a_table_are_scaled_as_they_are(trial: Trial, tmp_path: Path) ->
     np.testing.assert_allclose(found, (rows - 1) / 2, rtol=1e-6)
 
 
-def test_an_epoch_sees_every_sample_and_fills_its_last_batch_from_its_start(trial: Trial) -> None:
+def test_an_epoch_has_every_sample_and_fills_its_last_batch_from_its_start(trial: Trial) -> None:
     batches = Batches(trial, "NCHW")
     order = np.load(trial.paths["order"])[0]
     images, _ = batches.split.take(ALL)
     assert batches.steps_per_epoch == 4  # 200 samples in batches of 64
-    seen = [batches.at(step)[0] for step in range(4)]
-    assert {len(batch) for batch in seen} == {64}
+    inputs = [batches.at(step)[0] for step in range(4)]
+    assert {len(batch) for batch in inputs} == {64}
     expected = np.concatenate([order, order[:56]])
-    assert np.array_equal(np.concatenate(seen), images[expected])
-    assert np.array_equal(batches.at(4)[0], seen[0])
+    assert np.array_equal(np.concatenate(inputs), images[expected])
+    assert np.array_equal(batches.at(4)[0], inputs[0])
 
 
 class Device:
-    """Keeps what is put on it."""
+    """A session that only counts the batches put on the device."""
 
     def __init__(self) -> None:
         self.put_count = 0
@@ -62,20 +62,20 @@ class Device:
         return inputs, labels
 
 
-@pytest.mark.parametrize("place", ["disk", "host", "device"])
-def test_the_same_batches_come_from_disk_host_and_device(trial: Trial, place: str) -> None:
+@pytest.mark.parametrize("source", ["disk", "host", "device"])
+def test_disk_host_and_device_give_the_same_batches(trial: Trial, source: str) -> None:
     device, batches = Device(), Batches(trial, "NCHW")
-    batch_of = feed(dataclasses.replace(trial, input=place), device, batches)
+    batch_of = feed(dataclasses.replace(trial, input=source), device, batches)
     for step in range(4):
         for found, expected in zip(batch_of(step), Batches(trial, "NCHW").at(step), strict=True):
             assert np.array_equal(found, expected)
     assert device.put_count == 4 < DEVICE_BATCHES
-    again = batch_of(4)  # the first of the next epoch, or the first that lies there
+    again = batch_of(4)  # the first batch of the next epoch, or the first one on the device
     assert np.array_equal(again[0], batch_of(0)[0])
-    assert device.put_count == (4 if place == "device" else 6)
+    assert device.put_count == (4 if source == "device" else 6)
 
 
-def test_weights_come_back_as_they_were_written(trial: Trial) -> None:
+def test_weights_are_read_as_they_were_written(trial: Trial) -> None:
     weights = read_weights(trial)
     assert weights["conv2.weight"].shape == (50, 20, 5, 5)
     flat = np.concatenate([values.ravel() for values in weights.values()])
@@ -85,15 +85,15 @@ def test_weights_come_back_as_they_were_written(trial: Trial) -> None:
         read_weights(trial)
 
 
-def test_another_schema_version_is_refused(trial: Trial, tmp_path: Path) -> None:
+def test_another_schema_version_is_an_error(trial: Trial, tmp_path: Path) -> None:
     path = tmp_path / "trial" / "trial.json"
-    ours = f'"schema_version": {SCHEMA_VERSION}'
-    path.write_text(path.read_text().replace(ours, '"schema_version": 1'))
-    with pytest.raises(ValueError, match=f"schema version 1, this worker speaks {SCHEMA_VERSION}"):
+    current = f'"schema_version": {SCHEMA_VERSION}'
+    path.write_text(path.read_text().replace(current, '"schema_version": 1'))
+    with pytest.raises(ValueError, match=f"schema version 1, this worker needs {SCHEMA_VERSION}"):
         Trial.read(path.parent)
 
 
-def test_in_parity_no_layer_is_left_to_chance(trial: Trial) -> None:
+def test_mode_parity_omits_dropout(trial: Trial) -> None:
     inner = [{"kind": "dropout", "name": "d2"}, {"kind": "relu", "name": "r2"}]
     layers = [
         {"kind": "dropout", "name": "d1"},
@@ -101,5 +101,5 @@ def test_in_parity_no_layer_is_left_to_chance(trial: Trial) -> None:
     ]
     changed = dataclasses.replace(trial, architecture={**trial.architecture, "layers": layers})
     assert [layer["name"] for layer in changed.leaves()] == ["d1", "d2", "r2"]
-    proven = dataclasses.replace(changed, mode="parity")
-    assert [layer["name"] for layer in proven.leaves()] == ["r2"]
+    parity = dataclasses.replace(changed, mode="parity")
+    assert [layer["name"] for layer in parity.leaves()] == ["r2"]

@@ -1,16 +1,16 @@
-"""The JAX module's own convolution and max pooling beside lax's and Flax's, in its environment."""
+"""JAX's variant `matmul`: its convolution and max pooling equal those of lax and Flax."""
 
 from pathlib import Path
 
 from tests.worker.conftest import in_environment
 
-# Uneven: rows and columns, both sides of the padding, windows that do not fill the image.
+# The cases differ in rows and columns, have uneven padding, and windows that leave a remainder.
 COMPARE = """
 import jax, numpy as np
 jax.config.update("jax_enable_x64", True)
 from flax import nnx
 from jax import lax, numpy as jnp
-from suite.worker.frameworks import jax_matmul
+from suite.worker.frameworks.jax import matmul
 
 rng = np.random.default_rng(0)
 
@@ -28,19 +28,19 @@ for kernel, strides, padding in [
     ((3, 3), (1, 1), one), ((3, 3), (2, 2), one), ((5, 3), (2, 1), uneven), ((4, 2), (3, 2), none),
 ]:
     images, weight = rng.normal(size=(2, 9, 8, 3)), rng.normal(size=(*kernel, 3, 4))
-    how = {"dimension_numbers": ("NHWC", "HWIO", "NHWC")}
+    layout = {"dimension_numbers": ("NHWC", "HWIO", "NHWC")}
     same(
-        lambda x, w: jax_matmul.convolve(x, w, strides, padding, **how),
-        lambda x, w: lax.conv_general_dilated(x, w, strides, padding, **how),
+        lambda x, w: matmul.convolve(x, w, strides, padding, **layout),
+        lambda x, w: lax.conv_general_dilated(x, w, strides, padding, **layout),
         images, weight,
     )
 for window, strides, padding in [
     ((2, 2), (2, 2), none), ((3, 3), (2, 2), one), ((3, 2), (2, 1), [(0, 1), (1, 0)]),
 ]:
-    # Of three values only: most windows have their largest twice.
+    # With only three different values, most windows have their maximum twice.
     images = rng.integers(-3, 0, size=(2, 9, 8, 3)).astype(float)
     same(
-        lambda x: jax_matmul.max_pool(x, window, strides, padding),
+        lambda x: matmul.max_pool(x, window, strides, padding),
         lambda x: nnx.max_pool(x, window, strides, padding),
         images,
     )
@@ -48,5 +48,5 @@ print("compared")
 """
 
 
-def test_values_and_gradients_are_those_of_the_plain_operations(tmp_path: Path) -> None:
+def test_values_and_gradients_equal_those_of_the_plain_operations(tmp_path: Path) -> None:
     assert in_environment("jax", COMPARE, folder=tmp_path) == "compared\n"

@@ -4,13 +4,13 @@ from suite.worker.layouts import to_canonical, to_channels_last
 from suite.worker.protocol import Trial, read_weights
 
 
-def test_there_and_back_changes_nothing(trial: Trial) -> None:
+def test_a_conversion_and_its_inverse_change_nothing(trial: Trial) -> None:
     weights = read_weights(trial)
     back = to_canonical(trial, to_channels_last(trial, weights))
     assert all(np.array_equal(back[name], values) for name, values in weights.items())
 
 
-def test_the_dense_layer_after_a_flatten_computes_the_same(trial: Trial) -> None:
+def test_the_dense_layer_after_a_flatten_has_the_same_result_in_both_layouts(trial: Trial) -> None:
     weights = read_weights(trial)
     converted = to_channels_last(trial, weights)
     values = np.random.default_rng(0).normal(size=(2, 50, 4, 4))

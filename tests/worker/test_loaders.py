@@ -1,4 +1,4 @@
-"""Each framework's own loader, on photographs of which every part can be told."""
+"""Each framework's own loader, on photographs whose parts are recognizable."""
 
 import json
 from dataclasses import dataclass
@@ -10,28 +10,28 @@ from PIL import Image
 
 from suite.datasets import inputs
 from suite.datasets.formats import image_folder, prepared
-from suite.engines.attempt import attempt
+from suite.engines.attempt import run_task
 from suite.engines.venv.engine import VenvEngine
 from suite.manifests import catalog
 from suite.manifests.workloads import Measure, Sgd, Workload
-from suite.protocol import trial_file
+from suite.protocol import events
 from suite.protocol.plan import expand
-from suite.worker import data, host
-from suite.worker.frameworks import MODULES
+from suite.protocol.trial_file import Task
+from suite.worker import data
 from suite.worker.protocol import Trial
 from tests.worker.conftest import in_environment
 
 LOADERS = [
     name
-    for name in MODULES
-    if not any(lack.input == "loader" for lack in catalog.framework(name).unsupported)
+    for name, manifest in catalog.frameworks().items()
+    if not any(entry.input == "loader" for entry in manifest.unsupported)
 ]
 SIZE, BATCH = 32, 4
 COLOURS = [(0, 0, 0), (255, 255, 255), (250, 120, 5), (10, 200, 90), (0, 30, 255)]
 SLOPES = 2 * BATCH - len(COLOURS)
 EPOCHS = 6
-BEST = {"quality": 100, "subsampling": 0}  # of a JPEG
-# What comes is written down as it would be trained on, but turned to (N, channels, height, width).
+QUALITY = {"quality": 100, "subsampling": 0}  # of a JPEG
+# Saves the batches that training would use, converted to (N, channels, height, width).
 READ = """
 import sys
 from pathlib import Path
@@ -43,12 +43,12 @@ from suite.worker.protocol import Trial
 trial = Trial.read(Path(sys.argv[1]))
 framework = load(trial)
 
-class Kept:
+class Arrays:
     def put(self, inputs, labels):
         return [np.asarray(each if isinstance(each, np.ndarray) else getattr(
             each, "asnumpy", getattr(each, "numpy", None))()) for each in (inputs, labels)]
 
-batch_of = feed(trial, Kept(), None)
+batch_of = feed(trial, Arrays(), None)
 batches = [batch_of(step) for step in range(int(sys.argv[3]))]
 inputs, labels = (np.stack(each) for each in zip(*batches))
 if framework.LAYOUT == "NHWC":
@@ -64,15 +64,15 @@ class Read:
 
 
 def photographs(trial_folder: Path, root: Path, images: list[Image.Image]) -> None:
-    """Make the trial's folder one of these photographs; every other one is a PNG by its content."""
+    """Change the trial to these photographs. Every second file is a PNG with the suffix .JPEG."""
     values = json.loads((trial_folder / "trial.json").read_text())
-    place = Path(values["paths"]["data"])
+    prepared_folder = Path(values["paths"]["data"])
     (root / "train").mkdir(parents=True)
     names = [f"train/{number}.JPEG" for number in range(len(images))]
     for number, (name, image) in enumerate(zip(names, images, strict=True)):
-        image.save(root / name, "PNG" if number % 2 else "JPEG", **({} if number % 2 else BEST))
-    (place / "train_files.json").write_text(json.dumps(names))
-    np.save(place / "train_labels.npy", np.arange(len(images), dtype=np.int32))
+        image.save(root / name, "PNG" if number % 2 else "JPEG", **({} if number % 2 else QUALITY))
+    (prepared_folder / "train_files.json").write_text(json.dumps(names))
+    np.save(prepared_folder / "train_labels.npy", np.arange(len(images), dtype=np.int32))
     values["paths"]["images"] = str(root)
     values.update(input="loader", batch_size=BATCH)
     values["normalize"] = {"mean": [0.5, 0.4, 0.3], "std": [0.25, 0.2, 0.5]}
@@ -81,6 +81,7 @@ def photographs(trial_folder: Path, root: Path, images: list[Image.Image]) -> No
 
 
 def read(framework: str, trial_folder: Path) -> Read:
+    """The batches of a framework's loader."""
     path = trial_folder / "trial.json"
     values = json.loads(path.read_text())
     variant = next(iter(catalog.framework(framework).variants))
@@ -93,27 +94,27 @@ def read(framework: str, trial_folder: Path) -> Read:
 
 
 def slopes() -> Image.Image:
-    """Brighter to the right in red, to the bottom in green."""
+    """An image whose red increases to the right, and whose green increases to the bottom."""
     row, column = np.mgrid[0:200, 0:200]
     pixels = np.stack([column, row, np.zeros_like(row)], axis=-1)
     return Image.fromarray(pixels.astype(np.uint8))
 
 
-SEEN: dict[str, Read] = {}
+CACHE: dict[str, Read] = {}
 
 
 @pytest.fixture(params=LOADERS)
 def found(request: pytest.FixtureRequest, trial_folder: Path, tmp_path: Path) -> Read:
     """Six epochs of a framework's loader, read once for all tests."""
     framework = request.param
-    if framework not in SEEN:
+    if framework not in CACHE:
         plain = [Image.new("RGB", (90, 60), colour) for colour in COLOURS]
         photographs(trial_folder, tmp_path / "photographs", plain + [slopes()] * SLOPES)
-        SEEN[framework] = read(framework, trial_folder)
-    return SEEN[framework]
+        CACHE[framework] = read(framework, trial_folder)
+    return CACHE[framework]
 
 
-def test_a_photograph_comes_with_its_label_and_normalised(found: Read) -> None:
+def test_photographs_are_normalized_and_have_their_labels(found: Read) -> None:
     assert found.inputs.shape == (EPOCHS * 2, BATCH, 3, SIZE, SIZE)
     assert found.inputs.dtype == np.float32
     plain = found.labels < len(COLOURS)
@@ -123,35 +124,37 @@ def test_a_photograph_comes_with_its_label_and_normalised(found: Read) -> None:
         assert np.ptp(image, axis=(1, 2)).max() < 0.05
 
 
-def test_each_epoch_has_all_photographs_in_an_order_of_its_own(found: Read) -> None:
+def test_each_epoch_has_all_photographs_in_another_order(found: Read) -> None:
     counts = np.bincount(found.labels.ravel(), minlength=2 * BATCH)
     assert len(counts) == 2 * BATCH
-    assert np.abs(counts - EPOCHS).max() <= 1  # tf.data may begin the next before one has ended
+    assert (
+        np.abs(counts - EPOCHS).max() <= 1
+    )  # tf.data may begin an epoch early
     assert len({tuple(epoch) for epoch in found.labels.reshape(EPOCHS, -1)}) == EPOCHS
 
 
-def test_parts_are_taken_at_random_and_mirrored(found: Read) -> None:
+def test_random_parts_are_cropped_and_mirrored(found: Read) -> None:
     images = found.inputs[found.labels >= len(COLOURS)]
     across = images[:, 0, :, -1].mean(axis=1) - images[:, 0, :, 0].mean(axis=1)
     down = images[:, 1, -1].mean(axis=1) - images[:, 1, 0].mean(axis=1)
-    assert {-1, 1} == set(np.sign(across).astype(int))  # some are mirrored, some are not
-    assert (down > 0).all()  # none is upside down
-    widths, heights = np.abs(across) / 4 * 255, down / 5 * 255  # of the parts, of 200 pixels
+    assert {-1, 1} == set(np.sign(across).astype(int))  # some are mirrored, others are not
+    assert (down > 0).all()  # none is mirrored vertically
+    widths, heights = np.abs(across) / 4 * 255, down / 5 * 255  # of the parts, in pixels of 200
     shares = widths * heights / 200**2
     assert shares.min() > 0.04 and 0.3 < shares.max() <= 1.01 and np.ptp(shares) > 0.2
     assert np.ptp(widths / heights) > 0.1 and (widths / heights).max() < 1.6
 
 
-def test_fewer_photographs_than_a_batch_are_refused(trial_folder: Path, tmp_path: Path) -> None:
+def test_fewer_photographs_than_a_batch_are_an_error(trial_folder: Path, tmp_path: Path) -> None:
     photographs(trial_folder, tmp_path / "photographs", [Image.new("RGB", (50, 50))] * 3)
-    with pytest.raises(ValueError, match="3 photographs are less than a batch of 4"):
+    with pytest.raises(ValueError, match="3 photographs are fewer than a batch of 4"):
         data.photographs(Trial.read(trial_folder))
 
 
 @pytest.mark.parametrize("name", ["pytorch", "tensorflow", "mxnet", "keras:jax", "keras:pytorch"])
 def test_a_trial_trains_on_photographs(name: str, tmp_path: Path) -> None:
-    """Through the engine, from a folder of images to blocks: with its paths, limits and signals."""
-    root, place = tmp_path / "photographs", tmp_path / "prepared"
+    """A complete run through the engine, from a folder of images to timed blocks."""
+    root, folder = tmp_path / "photographs", tmp_path / "prepared"
     for split in ("train", "val"):
         for class_name in ("ant", "bee"):
             (root / split / class_name).mkdir(parents=True)
@@ -159,8 +162,8 @@ def test_a_trial_trains_on_photographs(name: str, tmp_path: Path) -> None:
                 image = Image.new("RGB", (60, 50), COLOURS[number])
                 image.save(root / split / class_name / f"{number}.jpg")
     dataset = catalog.dataset("imagenet").model_copy(update={"shape": (3, SIZE, SIZE)})
-    image_folder.prepare(dataset, place, root, lambda text: None)
-    images = prepared.read(place).images
+    image_folder.prepare(dataset, folder, root, lambda text: None)
+    images = prepared.read(folder).images
     dataset = dataset.model_copy(update={"samples": images.samples, "classes": 2})
     workload = Workload(
         model="vit_tiny_cifar10",
@@ -172,19 +175,21 @@ def test_a_trial_trains_on_photographs(name: str, tmp_path: Path) -> None:
     )
     suite = catalog.suite("quick").model_copy(update={"workloads": (workload,)})
     trial = expand(suite, catalog.frameworks(), catalog.tracks(), only=[name]).trials[0]
-    given = inputs.make(workload, dataset, data=place, seed=1, folder=tmp_path / "inputs")
-    measure = Measure(block_s=0.05, max_warmup_blocks=1, min_measure_s=0.1, max_measure_s=0.2)
-    folder = tmp_path / trial.trial_id
-    trial_file.write(folder, trial, given, mode="train", measure=measure, cpus=host.cpus())
+    task = Task(
+        trial=trial,
+        inputs=inputs.make(workload, dataset, data=folder, seed=1, folder=tmp_path / "inputs"),
+        mode="train",
+        measure=Measure(block_s=0.05, max_warmup_blocks=1, min_measure_s=0.1, max_measure_s=0.2),
+    )
     engine = VenvEngine()
-    done = attempt(
+    attempt = run_task(
         engine,
         engine.prepare(catalog.framework(trial.framework), lambda text: None),
-        folder,
+        task,
+        tmp_path / trial.trial_id,
         name="loader",
         log=tmp_path / "log",
         deadline_s=120,
-        on_event=lambda event: None,
     )
-    assert (done.status, done.error) == ("ok", None)
-    assert [event for event in done.events if event["event"] == "block"]
+    assert (attempt.status, attempt.error) == ("ok", None)
+    assert events.of(attempt.events, "block")

@@ -1,4 +1,4 @@
-"""The loop with a real, if small, model: softmax regression in numpy."""
+"""The loop with a small real model: softmax regression in numpy."""
 
 import fcntl
 import itertools
@@ -15,12 +15,11 @@ from suite.worker.protocol import Array, Trial
 
 
 class Regression:
-    """Softmax regression on pixels; `learning_rate` may be absurd."""
+    """Softmax regression on pixels."""
 
     def __init__(self, learning_rate: float = 0.01) -> None:
         self.matrix = np.zeros((784, 10))
         self.steps = 0
-        self.read_in_block = False
         self._rate = learning_rate
 
     def put(self, inputs: Array, labels: Array) -> tuple[Array, Array]:
@@ -48,7 +47,13 @@ class Regression:
         return self.steps
 
 
+def make_folder(tmp_path: Path) -> Path:
+    """A folder for two interleaved workers."""
+    return trial_file.make_interleaving(tmp_path / "interleaving", 2).folder
+
+
 def train(trial: Trial, session: Any, **changes: Any) -> list[dict[str, Any]]:
+    """The events of a short training."""
     events: list[dict[str, Any]] = []
 
     def emit(event: str, **values: Any) -> None:
@@ -57,7 +62,7 @@ def train(trial: Trial, session: Any, **changes: Any) -> list[dict[str, Any]]:
     values = {**trial.__dict__, **changes}
     values["measure"] = {
         "block_s": 0.002,
-        "turn_s": 0.001,
+        "interleaved_block_s": 0.001,
         "max_warmup_blocks": 8,
         "min_measure_s": 0.01,
         "max_measure_s": 0.05,
@@ -67,7 +72,7 @@ def train(trial: Trial, session: Any, **changes: Any) -> list[dict[str, Any]]:
     return events
 
 
-def test_an_epoch_run_does_all_its_steps_and_evaluates(trial: Trial) -> None:
+def test_a_run_of_epochs_does_all_their_steps_and_evaluates_each(trial: Trial) -> None:
     session = Regression()
     events = train(trial, session, epochs=2)
     kinds = [event["event"] for event in events]
@@ -87,7 +92,7 @@ def test_an_epoch_of_one_step_is_evaluated_too(trial: Trial) -> None:
     assert [event["event"] for event in events][:2] == ["compiled", "epoch"]
 
 
-def test_warm_up_comes_first_ends_and_is_capped(trial: Trial) -> None:
+def test_warm_up_precedes_the_blocks_and_has_a_maximum_length(trial: Trial) -> None:
     events = train(trial, Regression(), epochs=0)
     kinds = [event["event"] for event in events][1:]
     assert set(kinds) == {"warmup", "warm", "block", "trained"} and kinds[-1] == "trained"
@@ -96,7 +101,7 @@ def test_warm_up_comes_first_ends_and_is_capped(trial: Trial) -> None:
     assert events[1 + end]["blocks"] == end <= 8
 
 
-def test_a_series_that_is_never_steady_is_cut_short_and_said_to_be(
+def test_a_warm_up_that_is_never_steady_ends_and_is_reported_as_not_steady(
     trial: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop, "STEADY_CHANGE", -1.0)
@@ -104,8 +109,8 @@ def test_a_series_that_is_never_steady_is_cut_short_and_said_to_be(
     assert (warm["blocks"], warm["steady"]) == (8, False)
 
 
-def test_blocks_are_so_long_that_synchronising_costs_little(trial: Trial) -> None:
-    """A device that takes 0.2 ms to answer, and blocks that were to last 2 ms."""
+def test_blocks_are_long_compared_with_synchronization(trial: Trial) -> None:
+    """A device that takes 0.2 ms to synchronize, and blocks of 2 ms."""
 
     class Distant(Regression):
         def synchronize(self) -> None:
@@ -115,37 +120,35 @@ def test_blocks_are_so_long_that_synchronising_costs_little(trial: Trial) -> Non
     synchronize_s = events[0]["synchronize_s"]
     assert synchronize_s >= 0.0002
     blocks = [event for event in events if event["event"] == "block"]
-    # Rates vary from block to block: half of what is asked for is still ten times what was inputs.
+    # Durations vary: half of the calibrated duration is still ten times block_s.
     assert min(block["duration_s"] for block in blocks) > synchronize_s / 0.005 / 2
 
 
-def test_who_takes_turns_uses_its_time_up_and_holds_its_turn_in_each_block(
+def test_an_interleaved_run_uses_its_whole_time_and_holds_its_turn_in_each_step(
     trial: Trial, tmp_path: Path
 ) -> None:
-    class Asking(Regression):
-        """Sees at each step that nobody else could get the turn."""
+    folder = make_folder(tmp_path)
+
+    class Checking(Regression):
+        """Checks at each step that no other process can get the turn."""
 
         def train_step(self, batch: tuple[Array, Array]) -> float:
-            with (tmp_path / "turns" / "turn").open() as file, pytest.raises(BlockingIOError):
+            with (folder / "turn").open() as file, pytest.raises(BlockingIOError):
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return super().train_step(batch)
 
-    turns = trial_file.make_interleaving(tmp_path / "turns", 2)
-    paths = {**trial.paths, "turns": str(turns.folder)}
-    events = train(trial, Asking(), epochs=0, paths=paths)
+    paths = {**trial.paths, "interleaving": str(folder)}
+    events = train(trial, Checking(), epochs=0, paths=paths)
     blocks = [event["duration_s"] for event in events if event["event"] == "block"]
     assert sum(blocks) >= 0.05 > sum(blocks[:-1])
 
 
 @pytest.mark.parametrize("long_step_s", [1.0, 0.0])
-def test_a_block_in_turns_comes_after_untimed_steps_unless_a_step_is_long(
+def test_an_interleaved_block_follows_untimed_steps_unless_steps_are_long(
     trial: Trial, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long_step_s: float
 ) -> None:
     monkeypatch.setattr(loop, "LONG_STEP_S", long_step_s)
-    paths = {
-        **trial.paths,
-        "turns": str(trial_file.make_interleaving(tmp_path / "turns", 2).folder),
-    }
+    paths = {**trial.paths, "interleaving": str(make_folder(tmp_path))}
     events = train(trial, Regression(), epochs=0, paths=paths)
     timed = [event for event in events if "duration_s" in event]
     for before, after in itertools.pairwise(timed):
@@ -155,16 +158,13 @@ def test_a_block_in_turns_comes_after_untimed_steps_unless_a_step_is_long(
     assert (len(lengths) > 1) == (long_step_s > 0)
 
 
-def test_epochs_in_turns_end_where_they_end(trial: Trial, tmp_path: Path) -> None:
-    paths = {
-        **trial.paths,
-        "turns": str(trial_file.make_interleaving(tmp_path / "turns", 2).folder),
-    }
+def test_interleaved_epochs_end_at_their_last_step(trial: Trial, tmp_path: Path) -> None:
+    paths = {**trial.paths, "interleaving": str(make_folder(tmp_path))}
     events = train(trial, Regression(), epochs=9, paths=paths)
     assert [event["epoch"] for event in events if event["event"] == "epoch"] == [*range(1, 10)]
 
 
-def test_rates_are_steps_times_batch_over_duration(trial: Trial) -> None:
+def test_a_rate_is_samples_over_duration(trial: Trial) -> None:
     events = train(trial, Regression(), epochs=0)
     for event in [each for each in events if "samples_per_s" in each]:
         expected = event["steps"] * 64 / event["duration_s"]
@@ -176,14 +176,14 @@ def test_a_loss_that_is_not_finite_is_an_error(trial: Trial) -> None:
         train(trial, Regression(learning_rate=float("inf")), epochs=0)
 
 
-def test_a_series_is_steady_when_two_windows_agree() -> None:
+def test_a_series_is_steady_when_the_medians_of_two_windows_agree() -> None:
     rising = [50.0, 100, 120, 140, 160, 180, 200]
     assert not loop._steady(rising)
     assert loop._steady([*rising, 200, 201, 199, 200, 200])
     assert not loop._steady([200.0] * 5)
 
 
-def test_cross_entropy_is_that_of_softmax() -> None:
+def test_cross_entropies_are_those_of_softmax() -> None:
     logits = np.array([[2.0, 0.0, -1.0], [1000.0, 0.0, 0.0]])
     softmax = np.exp(logits[0]) / np.exp(logits[0]).sum()
     expected = [-np.log(softmax[1]), 0]

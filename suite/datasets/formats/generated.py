@@ -1,11 +1,11 @@
-"""A made-up table, the same to the last bit on every machine.
+"""A generated table, identical to the last bit on every machine.
 
-Each row is 16 features and a class. The class is what a small random network (the teacher) says of
-the row, with noise: so a model can learn it, but not perfectly.
+Each row has 16 features and a class. A small random network (the teacher) predicts the class from
+the features, with noise added to its scores, so a model can learn it, but not perfectly.
 
-All arithmetic is on integers, and the random integers come from numpy's RandomState, whose streams
-are frozen. Floats would not do: a matrix product adds in another order on another CPU, and the
-last bit of its sum may decide a class.
+All arithmetic uses integers. The random integers come from numpy's RandomState, whose streams never
+change. With floats, a matrix product would add in another order on another CPU, and the last bit of
+a sum could change a class.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from suite.manifests.datasets import SPLITS, DatasetManifest
 
 SEED = 2016
 HIDDEN = 24
-SCALE = 256  # an integer of this size is 1.0
-NOISE = 40  # the teacher itself is then right for 86 % of the rows, a linear model for 64 %
+SCALE = 256  # this integer represents 1.0
+NOISE = 40  # with it the teacher predicts 86 % of the classes, a linear model 64 %
 Integers = NDArray[np.int64]
 
 
 def arrays(manifest: DatasetManifest, raw: Path) -> Iterator[tuple[str, NDArray[Any]]]:
-    """The prepared arrays, by name; there is nothing to be had from the folder `raw`."""
+    """The prepared arrays, by name; the folder `raw` is not used."""
     random = np.random.RandomState(SEED)
     (features,) = manifest.shape
     teacher = _Teacher(random, features, manifest.classes)
@@ -38,12 +38,12 @@ def arrays(manifest: DatasetManifest, raw: Path) -> Iterator[tuple[str, NDArray[
 
 
 class _Teacher:
-    """features -> HIDDEN units with a rectifier -> classes; weights from -8 to 8."""
+    """features -> HIDDEN units with ReLU -> classes; weights are integers from -8 to 8."""
 
     def __init__(self, random: np.random.RandomState, features: int, classes: int) -> None:
         self._first = random.randint(-8, 9, (features, HIDDEN), np.int64)
         self._second = random.randint(-8, 9, (HIDDEN, classes), np.int64)
-        # Scores about their mean over many rows, or one class would win nearly always.
+        # The mean is subtracted from the scores; without that, one class would nearly always win.
         self._mean = self._scores(_normal(random, 10_000, features)).sum(0) // 10_000
 
     def classes(self, random: np.random.RandomState, values: Integers) -> Integers:
@@ -56,7 +56,7 @@ class _Teacher:
 
 
 def _normal(random: np.random.RandomState, rows: int, columns: int) -> Integers:
-    """Integers of mean 0 and deviation SCALE, nearly normal: the sum of twelve random bytes."""
+    """Nearly normal integers of mean 0 and deviation SCALE: sums of twelve random bytes."""
     total = np.full((rows, columns), -12 * 255 // 2, np.int64)
     for _ in range(12):
         total += random.randint(0, 256, (rows, columns), np.uint8)

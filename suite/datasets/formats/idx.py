@@ -1,4 +1,4 @@
-"""IDX files of unsigned bytes, as MNIST's authors describe them."""
+"""IDX files of unsigned bytes, the format of MNIST."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def arrays(manifest: DatasetManifest, raw: Path) -> Iterator[tuple[str, NDArray[
 
 
 def read(path: Path) -> NDArray[np.uint8]:
-    """The array of one file; ValueError where it is of another kind or cut short."""
+    """The array of one file; ValueError where the file has another type or is truncated."""
     content = path.read_bytes()
     zeros, kind, rank = struct.unpack_from(">HBB", content)
     if zeros or kind != 8:

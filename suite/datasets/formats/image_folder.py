@@ -1,8 +1,9 @@
-"""A user's image folder, decoded once into the shared format by several processes, resumably.
+"""A user's image folder, decoded once into the shared format by several processes.
 
-The work lies in a folder beside the prepared one, `.NAME-part`. Each chunk of images is written to
-its place in the split's .npy file and then noted in a journal; what is noted is not done again,
-whatever ended the work. Only a complete work takes the place of what was prepared before.
+The intermediate files are in `.NAME-part`, a folder beside the prepared one. Each chunk of images
+is written to its rows in the split's .npy file and then recorded in a journal. After an
+interruption of any kind, the next call skips the recorded chunks. An earlier prepared folder is
+replaced only when the new one is complete.
 """
 
 from __future__ import annotations
@@ -32,59 +33,61 @@ from suite.messages import Notify
 from suite.paths import digest
 from suite.worker import host
 
-CHUNK = 128  # images: 19 MB at 224 x 224, a second or two of one process
-TELL_S = 10.0
+CHUNK = 128  # images: 19 MB at 224 x 224, one or two seconds in one process
+PROGRESS_S = 10.0  # between progress messages
 HEADER = 128  # bytes before the first row of an .npy file of our shapes
 JOURNAL = "journal.jsonl"
 
 
-def prepare(manifest: DatasetManifest, place: Path, source: Path, notify: Notify) -> Path:
-    """Decode the images of `source` into `place`; return it. An unchanged folder is left alone.
+def prepare(manifest: DatasetManifest, target: Path, source: Path, notify: Notify) -> Path:
+    """Decode the images of `source` into `target`; return it.
 
-    DataError where `source` is laid out otherwise, has gone, or the disk is too small.
+    Nothing is done where `target` was prepared from `source` and `source` has not changed. Raise
+    DataError where `source` has another layout or does not exist, or the disk is too small.
     """
-    notify(f"{manifest.name}: looking at {source}")
+    notify(f"{manifest.name}: listing {source}")
     found = listing.read(source.resolve())
-    if _is_current(place, found):
+    if _is_current(target, found):
         notify(f"{manifest.name}: prepared from {source}, which has not changed since")
-        return place
-    part = place.with_name(f".{place.name}-part")
+        return target
+    part = target.with_name(f".{target.name}-part")
     part.mkdir(parents=True, exist_ok=True)
     identity = digest([found.sha256, f"{manifest.shape} {CHUNK} {prepared.FORMAT_VERSION}"])
     with Journal(part / JOURNAL, identity) as journal:
-        work = _Work(manifest, part, found, journal, notify)
-        work.make_room()
-        work.decode()
-        samples = {split: work.complete(split) for split in SPLITS}
+        preparation = _Preparation(manifest, part, found, journal, notify)
+        preparation.allocate()
+        preparation.decode()
+        samples = {split: preparation.complete(split) for split in SPLITS}
         images = prepared.Images(
             source_folder=str(found.root),
             sha256=found.sha256,
             classes=found.classes,
             samples=samples,
-            unreadable=work.unreadable(),
+            unreadable=preparation.unreadable(),
         )
         notify(f"{manifest.name}: computing checksums")
         prepared.write(part, manifest.name, str(found.root), images)
-        shutil.rmtree(place, ignore_errors=True)
-        part.rename(place)
-        (place / JOURNAL).unlink()
-    return place
+        shutil.rmtree(target, ignore_errors=True)
+        part.rename(target)
+        (target / JOURNAL).unlink()
+    return target
 
 
-def _is_current(place: Path, found: Listing) -> bool:
+def _is_current(target: Path, found: Listing) -> bool:
+    """Whether `target` is intact and was prepared from the images of `found`."""
     try:
-        description = prepared.read(place)
+        description = prepared.read(target)
     except ValueError:
         return False
     if description is None or description.images is None:
         return False
-    held = description.images
-    same = (held.source_folder, held.sha256) == (str(found.root), found.sha256)
-    return same and prepared.damaged(place, description, full=False) is None
+    images = description.images
+    same = (images.source_folder, images.sha256) == (str(found.root), found.sha256)
+    return same and prepared.damaged(target, description, full=False) is None
 
 
-class _Work:
-    """One preparation: the rows of each split in `part`, and the journal of what is done."""
+class _Preparation:
+    """One preparation: the rows of each split in `part`, and the journal of the decoded chunks."""
 
     def __init__(
         self,
@@ -101,34 +104,34 @@ class _Work:
         self._journal = journal
         self._notify = notify
 
-    def make_room(self) -> None:
-        """Make the files that the rows go to, where none of their rows is done."""
+    def allocate(self) -> None:
+        """Create the file of each split that has no decoded rows yet, with its full size."""
         if not all(self._rows(split).exists() for split in SPLITS):
             self._journal.clear()
-        begun = {split for split, _ in self._journal.done}
+        started = {split for split, _ in self._journal.done}
         missing = self._row_bytes * sum(len(chunk.names) for chunk in self._missing())
         free = shutil.disk_usage(self._part).free
         if missing > free:
             raise DataError(
                 f"{self._part.parent} has {free / 2**30:.1f} GiB free, "
                 f"{self._name} needs {missing / 2**30:.1f} GiB",
-                hint="make room, or set DLSUITE_HOME to a folder on a larger disk",
+                hint="free some space, or set DLSUITE_HOME to a folder on a larger disk",
             )
         for split in SPLITS:
-            if split not in begun:
+            if split not in started:
                 samples = len(self._found.names[split])
                 with self._rows(split).open("wb") as file:
                     file.write(_header((samples, *self._shape)))
                     file.truncate(HEADER + samples * self._row_bytes)
 
     def decode(self) -> None:
-        """Decode what is not done yet, each chunk in one of several processes."""
+        """Decode the remaining chunks in several processes."""
         chunks = self._missing()
         if not chunks:
             return
         pool = ProcessPoolExecutor(
             min(len(chunks), len(host.cpus())),
-            mp_context=multiprocessing.get_context("spawn"),  # fork and threads do not go together
+            mp_context=multiprocessing.get_context("spawn"),  # fork is unsafe beside threads
             initializer=begin,
         )
         try:
@@ -136,15 +139,15 @@ class _Work:
         except (OSError, MemoryError, BrokenProcessPool) as error:
             raise DataError(
                 f"{self._name} is not complete: {error}",
-                hint="the same command goes on from here; what is decoded is kept",
+                hint="the same command continues; decoded images are kept",
             ) from None
         finally:
             pool.shutdown(cancel_futures=True)
 
     def complete(self, split: Split) -> int:
-        """Fill the rows of unreadable files with the last rows; write the labels and names.
+        """Replace the rows of unreadable files by the last rows; write the labels and names.
 
-        Return how many samples the split has. Ends the same when it is killed and done again.
+        Return the number of samples in the split. A repetition after a kill has the same result.
         """
         names, rows = self._found.names[split], self._rows(split)
         unreadable = self.unreadable()
@@ -171,27 +174,30 @@ class _Work:
         return samples
 
     def unreadable(self) -> dict[str, str]:
-        return {name: why for bad in self._journal.done.values() for name, why in bad.items()}
+        """The unreadable files, each with the reason."""
+        chunks = self._journal.done.values()
+        return {name: reason for unreadable in chunks for name, reason in unreadable.items()}
 
     def _collect(self, pool: ProcessPoolExecutor, chunks: list[Chunk]) -> None:
+        """Decode the chunks; record each in the journal, and report progress."""
         total = sum(len(names) for names in self._found.names.values())
         done = total - sum(len(chunk.names) for chunk in chunks)
-        told = time.monotonic()
+        reported_s = time.monotonic()
         self._notify(f"{self._name}: {done:,} of {total:,} images are decoded")
         futures = self._submit(pool, chunks)
         for future in as_completed(futures):
             chunk = futures[future]
             self._journal.add(chunk.split, chunk.first, future.result())
             done += len(chunk.names)
-            if time.monotonic() - told > TELL_S:
-                told = time.monotonic()
+            if time.monotonic() - reported_s > PROGRESS_S:
+                reported_s = time.monotonic()
                 self._notify(f"{self._name}: {done:,} of {total:,} images are decoded")
 
     def _submit(
         self, pool: ProcessPoolExecutor, chunks: list[Chunk]
     ) -> dict[Future[dict[str, str]], Chunk]:
         root, size = self._found.root, self._shape[-1]
-        with _deaf():  # the first of them start the processes
+        with _interrupts_blocked():  # the first submissions start the processes
             return {
                 pool.submit(decode, chunk, root, self._rows(chunk.split), HEADER, size): chunk
                 for chunk in chunks
@@ -214,25 +220,26 @@ class _Work:
 
 
 @contextmanager
-def _deaf() -> Iterator[None]:
-    """Ctrl-C goes to every process of a terminal; those started in the block never hear it.
+def _interrupts_blocked() -> Iterator[None]:
+    """Delay Ctrl-C until the end of the block, and block it in the processes started meanwhile.
 
-    This one hears it when the block ends: a process half started would complain.
+    The terminal sends Ctrl-C to all processes. Without this, a decoding process would print a
+    traceback, even while it starts.
     """
-    heard = []
-    handler = signal.signal(signal.SIGINT, lambda *caught: heard.append(caught))
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # a new process inherits it
+    received = []
+    handler = signal.signal(signal.SIGINT, lambda *caught: received.append(caught))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # new processes inherit it
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         signal.signal(signal.SIGINT, handler)
-    if heard:
+    if received:
         raise KeyboardInterrupt
 
 
 def _header(shape: tuple[int, ...]) -> bytes:
-    """The beginning of an .npy file of bytes; numpy pads it, so that a count may be changed."""
+    """The header of an .npy file of bytes; numpy pads it, so the number of rows may change."""
     buffer = io.BytesIO()
     fields = {"descr": "|u1", "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(buffer, fields)

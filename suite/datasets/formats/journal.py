@@ -1,4 +1,4 @@
-"""What of a long preparation is done, kept in a file that survives a kill at any moment."""
+"""A journal of the completed parts of a long preparation, valid after a kill at any moment."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from suite.errors import BusyError
 
 
 class Journal:
-    """One line for each chunk that is done and safe on the disk; a context manager.
+    """One line for each chunk that is completely on the disk; a context manager.
 
-    The first line is the `identity` of the work; a journal of other work begins empty. BusyError
-    where another process has it open.
+    The first line is the `identity` of the preparation; a journal with another identity is cleared.
+    Raise BusyError where another process has it open.
     """
 
     def __init__(self, path: Path, identity: str) -> None:
@@ -31,12 +31,12 @@ class Journal:
         self._read()
 
     def add(self, split: str, first: int, unreadable: dict[str, str]) -> None:
-        """Note that the chunk whose first row is `first` is done."""
+        """Record the chunk whose first row is `first` as done."""
         self.done[split, first] = unreadable
         self._append([split, first, unreadable])
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Remove all entries."""
         self.done = {}
         self._file.truncate(0)
         self._append(self._identity)
@@ -44,10 +44,10 @@ class Journal:
     def _read(self) -> None:
         self._file.seek(0)
         content = self._file.read()
-        whole = content[: content.rfind(b"\n") + 1]  # the last line may have been cut short
+        whole = content[: content.rfind(b"\n") + 1]  # the last line may be incomplete
         try:
             identity, *done = map(json.loads, whole.splitlines())
-        except ValueError:  # empty, or no journal
+        except ValueError:  # empty, or not a journal
             identity = None
         if identity != self._identity:
             self.clear()

@@ -20,7 +20,7 @@ HINT = "FOLDER must hold train/CLASS/* and val/CLASS/*, images in one folder for
 
 @dataclass(frozen=True, kw_only=True)
 class Listing:
-    """What is to be prepared, in the order in which it will lie in the prepared files."""
+    """The images of a folder, in their order in the prepared files."""
 
     root: Path
     classes: tuple[str, ...]
@@ -30,10 +30,10 @@ class Listing:
 
 
 def read(root: Path) -> Listing:
-    """DataError where `root` is not laid out like that.
+    """The images in `root`; DataError where it does not have this layout.
 
-    The order is a fixed shuffle of the names' order, so that the first samples of a split are of
-    all classes.
+    The order is a fixed shuffle of the sorted names, so the first samples of a split come from all
+    classes.
     """
     classes = tuple(_folders(root / "train"))
     numbers = {name: number for number, name in enumerate(classes)}
@@ -42,18 +42,18 @@ def read(root: Path) -> Listing:
     labels: dict[Split, NDArray[np.int32]] = {}
     for split in SPLITS:
         found: list[str] = []
-        classed: list[int] = []
+        class_numbers: list[int] = []
         for name in _folders(root / FOLDERS[split]):
             if name not in numbers:
-                raise DataError(f"{root}: {FOLDERS[split]}/{name} is no class of train", hint=HINT)
+                raise DataError(f"{root}: {FOLDERS[split]}/{name} is not in train", hint=HINT)
             images = _images(root, f"{FOLDERS[split]}/{name}", hashed)
             found += images
-            classed += [numbers[name]] * len(images)
+            class_numbers += [numbers[name]] * len(images)
         if not found:
             raise DataError(f"{root / FOLDERS[split]} has no images in class folders", hint=HINT)
         order = np.random.RandomState(0).permutation(len(found))
         names[split] = [found[index] for index in order]
-        labels[split] = np.array(classed, np.int32)[order]
+        labels[split] = np.array(class_numbers, np.int32)[order]
     return Listing(
         root=root, classes=classes, names=names, labels=labels, sha256=hashed.hexdigest()
     )
@@ -68,7 +68,7 @@ def _folders(folder: Path) -> list[str]:
 
 
 def _images(root: Path, folder: str, hashed: hashlib._Hash) -> list[str]:
-    """The images of one class, sorted; their names, sizes and times go into `hashed`."""
+    """The images of one class, sorted; `hashed` is updated with their names, sizes and times."""
     with os.scandir(root / folder) as entries:
         found = {
             f"{folder}/{entry.name}": entry.stat()

@@ -1,11 +1,11 @@
-"""The shared format: what lies in a prepared dataset's folder, whatever form it came in.
+"""The shared format of prepared datasets, with the following files in a dataset's folder:
 
     <split>_inputs.npy   uint8 (N, channels, height, width), or float32 (N, features)
     <split>_labels.npy   int32 (N,), class numbers from 0
-    dataset.json         what it is, where it came from, the SHA-256 of each file
-    stamps.json          of an image folder only: sizes and times by which a change is noticed
+    dataset.json         the dataset's name, its origin, the SHA-256 of each file
+    stamps.json          only of an image folder: file sizes and times, to detect changes
 
-`split` is `train` or `test`. Files are memory-mapped, never loaded whole.
+`split` is `train` or `test`. Files are memory-mapped, never loaded completely.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from suite.paths import digest, sha256, write_atomically
 FORMAT_VERSION = 2
 DESCRIPTION = "dataset.json"
 STAMPS = "stamps.json"
+GENERATED = "made here"  # the origin of a dataset that is generated on this machine
 
 _versions = TypeAdapter(dict[str, object])
 _stamps = TypeAdapter(dict[str, tuple[int, int]])
 
 
 class Images(BaseModel):
-    """What the user's image folder held, from which a dataset was made."""
+    """The content of the user's image folder from which a dataset was prepared."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -35,11 +36,11 @@ class Images(BaseModel):
     sha256: str  # of the names, sizes and times of its files
     classes: tuple[str, ...]  # a label is an index into these
     samples: dict[Split, int]
-    unreadable: dict[str, str]  # file -> why; left out of the samples
+    unreadable: dict[str, str]  # file -> reason; omitted from the samples
 
 
 class Description(BaseModel):
-    """dataset.json"""
+    """The content of dataset.json."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -51,19 +52,22 @@ class Description(BaseModel):
 
     @property
     def fingerprint(self) -> str:
-        """One digest of all that is in the files; nothing is read for it."""
+        """One digest of the contents of all files, computed from `files` without reading them."""
         return digest(f"{name} {self.files[name]}" for name in sorted(self.files))
 
     @property
     def source_folder(self) -> Path | None:
-        """The user's image folder; None where the dataset was not made from one."""
+        """The user's image folder; None where the dataset was not prepared from one."""
         return Path(self.images.source_folder) if self.images else None
 
 
-def read(place: Path) -> Description | None:
-    """None where nothing is prepared in this version of the format; ValueError where damaged."""
+def read(folder: Path) -> Description | None:
+    """The description of the dataset in `folder`; None where there is none of this version.
+
+    Raise ValueError where it is damaged.
+    """
     try:
-        text = (place / DESCRIPTION).read_text(encoding="utf-8")
+        text = (folder / DESCRIPTION).read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
         return None
     if _versions.validate_json(text).get("format_version") != FORMAT_VERSION:
@@ -71,43 +75,43 @@ def read(place: Path) -> Description | None:
     return Description.model_validate_json(text)
 
 
-def write(place: Path, name: str, origin: str, images: Images | None = None) -> None:
-    """Describe the files that lie in `place`, which makes it a prepared dataset."""
-    found = [*place.glob("train_*"), *place.glob("test_*")]
+def write(folder: Path, name: str, origin: str, images: Images | None = None) -> None:
+    """Write dataset.json for the files in `folder`: the folder becomes a prepared dataset."""
+    found = [*folder.glob("train_*"), *folder.glob("test_*")]
     files = {path.name: sha256(path) for path in sorted(found)}
     description = Description(name=name, origin=origin, files=files, images=images)
     if images:
-        stamp(place, description)
+        stamp(folder, description)
     text = description.model_dump_json(indent=2, exclude_none=True)
-    write_atomically(place / DESCRIPTION, text)
+    write_atomically(folder / DESCRIPTION, text)
 
 
-def stamp(place: Path, description: Description) -> None:
-    """Note that the files, as they are now, have the digests that dataset.json says."""
-    stamps = {name: _stamp(place / name) for name in description.files}
-    write_atomically(place / STAMPS, json.dumps(stamps, indent=2))
+def stamp(folder: Path, description: Description) -> None:
+    """Write stamps.json: the files match their digests at their present sizes and times."""
+    stamps = {name: _stamp(folder / name) for name in description.files}
+    write_atomically(folder / STAMPS, json.dumps(stamps, indent=2))
 
 
-def damaged(place: Path, description: Description, *, full: bool) -> str | None:
-    """The name of the first file that is missing or not what its digest says.
+def damaged(folder: Path, description: Description, *, full: bool) -> str | None:
+    """The name of the first file that is missing or does not match its digest.
 
-    Unless `full`, a file of the size and time that stamps.json has for it is taken as right: to
-    read the 190 GB of ImageNet takes many minutes.
+    Unless `full`, a file whose size and time are those in stamps.json is taken as unchanged:
+    reading the 190 GB of ImageNet takes many minutes.
     """
-    stamps = {} if full else _read_stamps(place)
-    for name, wanted in description.files.items():
-        path = place / name
+    stamps = {} if full else _read_stamps(folder)
+    for name, expected in description.files.items():
+        path = folder / name
         if not path.is_file():
             return name
-        if stamps.get(name) != _stamp(path) and sha256(path) != wanted:
+        if stamps.get(name) != _stamp(path) and sha256(path) != expected:
             return name
     return None
 
 
-def _read_stamps(place: Path) -> dict[str, tuple[int, int]]:
+def _read_stamps(folder: Path) -> dict[str, tuple[int, int]]:
     try:
-        return _stamps.validate_json((place / STAMPS).read_bytes())
-    except (OSError, ValueError):  # then the digests decide
+        return _stamps.validate_json((folder / STAMPS).read_bytes())
+    except (OSError, ValueError):  # without stamps, every file is compared with its digest
         return {}
 
 

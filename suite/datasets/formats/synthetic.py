@@ -1,8 +1,8 @@
-"""Made-up batches in the shape that a model takes, so that any model can be run without data.
+"""Generated batches in the input shape of a model, so that any model can run without a dataset.
 
-Images are coarse random fields, seven (on small images four) squares a side, each of one colour.
-Noise of single pixels would not do: its mean over an image is always the same, so all images look
-alike to the layers that average, and a batch norm then makes much of the little that is left.
+An image is a grid of random squares, each of one colour: seven on a side, four on small images.
+Independent random pixels are unsuitable: all such images have nearly the same mean, so the layers
+that average make them almost equal, and a batch norm then amplifies the small differences left.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from suite.manifests.workloads import Workload
 from suite.models import MODELS
 
 NAME = "synthetic"
-TITLE = "Made-up batches in the shape that the model takes"
+TITLE = "Generated batches in the shape that the model takes"
 BATCHES = {"train": 8, "test": 1}
 
 
 def fitted(workload: Workload) -> DatasetManifest:
-    """The dataset that fits the workload's model and batch size."""
+    """The manifest that fits the workload's model and batch size."""
     model = MODELS[workload.model]()
     is_image = len(model.input_shape) == 3
     channels = model.input_shape[0] if is_image else 1
@@ -40,16 +40,16 @@ def fitted(workload: Workload) -> DatasetManifest:
     )
 
 
-def write(manifest: DatasetManifest, place: Path, seed: int) -> None:
-    """Make the dataset in the new folder `place`."""
-    place.mkdir(parents=True)
+def write(manifest: DatasetManifest, folder: Path, seed: int) -> None:
+    """Generate the dataset in the new folder `folder`."""
+    folder.mkdir(parents=True)
     random = np.random.default_rng(seed)
     for split in SPLITS:
         samples = manifest.samples[split]
-        np.save(place / f"{split}_inputs.npy", _inputs(random, samples, manifest.shape))
+        np.save(folder / f"{split}_inputs.npy", _inputs(random, samples, manifest.shape))
         labels = random.integers(0, manifest.classes, samples, dtype=np.int32)
-        np.save(place / f"{split}_labels.npy", labels)
-    prepared.write(place, NAME, "made here")
+        np.save(folder / f"{split}_labels.npy", labels)
+    prepared.write(folder, NAME, prepared.GENERATED)
 
 
 def _inputs(random: np.random.Generator, samples: int, shape: tuple[int, ...]) -> NDArray[Any]:

@@ -1,7 +1,7 @@
-"""The client of the Docker engine, as far as the suite needs it: the only importer of the SDK.
+"""A client of the Docker engine with the calls that the suite needs.
 
-It knows nothing about frameworks or trials. Every call raises EngineLost where the engine does not
-answer, EngineError where it refuses.
+Only this module imports the SDK, and it does not know frameworks or trials. Every call raises
+EngineLost if the engine does not answer, EngineError if it refuses.
 """
 
 from __future__ import annotations
@@ -31,14 +31,16 @@ NO_ENGINE = "start Docker or set DOCKER_HOST, or use --engine venv"
 POLL_S = 0.02
 CONFLICT = 409
 TIMEOUT_S = 60  # of one request; streams have none
-REMOVAL_S = 20.0  # at most, for a container's removal, after which its volumes are free
+REMOVAL_S = 20.0  # how long the removal of a container may take; then its volumes are free
 Labels = dict[str, str]
-Chunk = tuple[bytes | None, bytes | None]  # of standard output and standard error
+Chunk = tuple[bytes | None, bytes | None]  # standard output, standard error
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Image:
+    """The engine's description of an image."""
+
     image_id: str
     tags: tuple[str, ...]
     labels: Labels
@@ -56,30 +58,25 @@ class State:
     finished_at: float
 
     @property
-    def started(self) -> bool:
-        """Whether it ever ran; engines have several names for a container that did not."""
-        return self.started_at > 0
-
-    @property
-    def over(self) -> bool:
-        """Whether it has ended."""
+    def ended(self) -> bool:
+        """Whether it ran and has ended."""
         # Podman resets an ended container to "created" when a client attaches to it.
-        ended = self.status != "running" and self.finished_at > self.started_at > 0
-        return ended or self.status in ("exited", "dead")
+        finished = self.status != "running" and self.finished_at > self.started_at > 0
+        return finished or self.status in ("exited", "dead")
 
     @property
-    def ran_s(self) -> float | None:
-        """How long it ran, in seconds; None where it has not ended.
+    def duration_s(self) -> float | None:
+        """How long it ran; None if it has not ended.
 
-        The runtime reports the end and the engine the start, a little late: for a container that
-        ends at once the end may precede the start.
+        The runtime reports the end and the engine reports the start, with a small delay. For a
+        container that ends at once the reported end may precede the reported start.
         """
         return max(0.0, self.finished_at - self.started_at) if self.finished_at > 0 else None
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
-    """Convert the SDK's exceptions to the suite's."""
+def _sdk_errors() -> Iterator[None]:
+    """Convert the SDK's exceptions to EngineError and EngineLost."""
     try:
         yield
     except APIError as error:
@@ -91,22 +88,22 @@ def _translated() -> Iterator[None]:
 
 
 def _cause(error: BaseException) -> tuple[str, str]:
-    """The system's reason for a failed connection, which the SDK wraps repeatedly; and a hint."""
-    where = os.environ.get("DOCKER_HOST")
+    """The system's reason for a failed connection, from the SDK's nested exceptions; and a hint."""
+    address = os.environ.get("DOCKER_HOST")
     inner: BaseException | None = error
     while inner is not None:
         if isinstance(inner, PermissionError):
-            named = where or "its socket"
-            return f"no permission for {named}", "join the group docker and log in again, or sudo"
+            reason = f"no permission for {address or 'its socket'}"
+            return reason, "join the group docker and log in again, or sudo"
         if isinstance(inner, FileNotFoundError):
-            return f"there is no socket at {where or 'its usual place'}", NO_ENGINE
-        wrapped = next((each for each in inner.args if isinstance(each, BaseException)), None)
+            return f"there is no socket at {address or 'its default path'}", NO_ENGINE
+        wrapped = next((arg for arg in inner.args if isinstance(arg, BaseException)), None)
         inner = wrapped or inner.__cause__ or inner.__context__
     return str(error), NO_ENGINE
 
 
 class Container:
-    """One container, which may be removed at any time: then `state` is None."""
+    """One container. Another client may remove it at any time: then `state` is None."""
 
     def __init__(self, sdk: SdkContainer) -> None:
         self._sdk = sdk
@@ -115,10 +112,10 @@ class Container:
         self.labels: Labels = sdk.labels
 
     def state(self) -> State | None:
-        """None where it was removed; a removal in progress is awaited."""
+        """Its state; None if it was removed. A removal in progress is awaited."""
         end = time.monotonic() + REMOVAL_S
         while True:
-            with _translated():
+            with _sdk_errors():
                 try:
                     self._sdk.reload()
                 except NotFound:
@@ -135,30 +132,33 @@ class Container:
             finished_at=_seconds(state["FinishedAt"]),
         )
 
-    def ended(self, limit_s: float) -> State | None:
-        """Its state once it has ended; None where it was removed or still runs after the limit."""
-        end = time.monotonic() + limit_s
-        while (state := self.state()) and not state.over:
+    def wait(self, timeout_s: float) -> State | None:
+        """Its state once it has ended; None if it was removed or still runs after the timeout."""
+        end = time.monotonic() + timeout_s
+        while (state := self.state()) and not state.ended:
             if time.monotonic() >= end:
                 return None
             time.sleep(POLL_S)
         return state
 
     def inspect(self) -> dict[str, Any]:
-        """All attributes that the engine has of it."""
-        with _translated():
+        """All attributes that the engine reports of it."""
+        with _sdk_errors():
             self._sdk.reload()
         attrs: dict[str, Any] = self._sdk.attrs
         return attrs
 
     def start(self) -> None:
         """Start it."""
-        with _translated():
+        with _sdk_errors():
             self._sdk.start()
 
     def attach(self) -> Iterator[Chunk]:
-        """Its output from the start until it ends. For a container that has ended: nothing."""
-        with _translated():
+        """Its output from the start until it ends; nothing if it has ended already.
+
+        While it runs, output that is written during this call can be lost.
+        """
+        with _sdk_errors():
             chunks: Iterator[Chunk] = self._sdk.attach(
                 stdout=True, stderr=True, stream=True, demux=True, logs=True
             )
@@ -166,20 +166,20 @@ class Container:
 
     def output(self) -> tuple[bytes, bytes]:
         """Its complete standard output and standard error."""
-        with _translated():
+        with _sdk_errors():
             out: bytes = self._sdk.logs(stdout=True, stderr=False)
             err: bytes = self._sdk.logs(stdout=False, stderr=True)
         return out, err
 
     def put(self, folder: str, archive: IO[bytes]) -> None:
-        """Unpack a tar archive into a folder on a volume; the container need not run."""
-        with _translated():
+        """Unpack a tar archive into a folder on a volume; the container need not be running."""
+        with _sdk_errors():
             self._sdk.put_archive(folder, archive)
 
     def fetch(self, path: str, into: IO[bytes]) -> bool:
-        """Write a tar archive of a file or folder to `into`; False where there is none."""
+        """Write a tar archive of a file or folder to `into`; False if there is none."""
         try:
-            with _translated():
+            with _sdk_errors():
                 try:
                     chunks, _ = self._sdk.get_archive(path)
                 except NotFound:
@@ -194,8 +194,8 @@ class Container:
         return True
 
     def kill(self) -> None:
-        """Kill it; no error where it has ended or was removed."""
-        with _translated():
+        """Kill it; no error if it has ended or was removed."""
+        with _sdk_errors():
             try:
                 self._sdk.kill()
             except APIError as error:
@@ -203,8 +203,8 @@ class Container:
                     raise
 
     def remove(self) -> None:
-        """Kill and remove it; no error where it was removed already."""
-        with _translated():
+        """Kill and remove it; no error if it was removed already."""
+        with _sdk_errors():
             try:
                 self._sdk.remove(force=True)
             except NotFound:
@@ -218,7 +218,7 @@ class Daemon:
     """A connection to the engine that DOCKER_HOST or the current Docker context names."""
 
     def __init__(self) -> None:
-        with _translated():
+        with _sdk_errors():
             context = None if os.environ.get("DOCKER_HOST") else ContextAPI.get_current_context()
             if context is None or context.name == "default":
                 self._client = docker.from_env(timeout=TIMEOUT_S, use_ssh_client=True)
@@ -232,20 +232,16 @@ class Daemon:
             self.info: dict[str, Any] = self._client.info()
 
     def close(self) -> None:
+        """Close the connection."""
         self._client.close()
 
     def answers(self) -> bool:
-        with _translated():
+        """Whether the engine answers now."""
+        with _sdk_errors():
             try:
                 return bool(self._client.ping())
             except (requests.RequestException, DockerException):
                 return False
-
-    def now(self) -> float:
-        """Seconds since the epoch by the engine's clock."""
-        with _translated():
-            system_time = self._client.info().get("SystemTime")
-        return _seconds(system_time) if system_time else time.time()
 
     def create(
         self,
@@ -256,15 +252,15 @@ class Daemon:
         folders: Mapping[str, Path] | None = None,
         **options: Any,
     ) -> Container:
-        """Create a container; `folders` of the engine's machine are mounted read-only at the keys.
+        """Create a container; `folders` maps its paths to folders of the engine's machine.
 
-        The engine refuses a folder that does not exist.
+        The folders are mounted read-only. The engine refuses a folder that does not exist.
         """
         mounts = [
             Mount(target, str(source), type="bind", read_only=True)
             for target, source in (folders or {}).items()
         ]
-        with _translated():
+        with _sdk_errors():
             return Container(
                 self._client.containers.create(
                     image, name=name, labels=labels, mounts=mounts, **options
@@ -273,27 +269,28 @@ class Daemon:
 
     def containers(self, labels: Mapping[str, str]) -> list[Container]:
         """All containers with these labels, running or not; an empty value matches any."""
-        with _translated():
+        with _sdk_errors():
             found = self._client.containers.list(
                 all=True, filters={"label": _filter(labels)}, ignore_removed=True
             )
-        return [Container(each) for each in found]
+        return [Container(sdk) for sdk in found]
 
     def make_volume(self, name: str, labels: Labels) -> None:
         """Create the volume, unless it exists."""
-        with _translated():
+        with _sdk_errors():
             self._client.volumes.create(name, labels=labels)
 
     def volumes(self, labels: Mapping[str, str]) -> dict[str, Labels]:
-        with _translated():
+        """The names and labels of all volumes with these labels."""
+        with _sdk_errors():
             found = self._client.volumes.list(filters={"label": _filter(labels)})
-        return {each.name: each.attrs.get("Labels") or {} for each in found}
+        return {volume.name: volume.attrs.get("Labels") or {} for volume in found}
 
     def remove_volume(self, name: str) -> None:
-        """Remove it, waiting until the engine has released it; no error where it does not exist."""
+        """Remove it once the engine has released it; no error if it does not exist."""
         end = time.monotonic() + REMOVAL_S
         while True:
-            with _translated():
+            with _sdk_errors():
                 try:
                     self._client.api.remove_volume(name, force=True)
                 except NotFound:
@@ -306,7 +303,8 @@ class Daemon:
             time.sleep(POLL_S)
 
     def image(self, reference: str) -> Image | None:
-        with _translated():
+        """The image with this tag, digest or id; None if the engine has none."""
+        with _sdk_errors():
             try:
                 return _image(self._client.images.get(reference).attrs)
             except ImageNotFound:
@@ -314,17 +312,18 @@ class Daemon:
 
     def images(self, labels: Mapping[str, str]) -> list[Image]:
         """All images with these labels, newest first."""
-        with _translated():
+        with _sdk_errors():
             found = self._client.images.list(filters={"label": _filter(labels)})
-        return [_image(each.attrs) for each in sorted(found, key=_created, reverse=True)]
+        return [_image(image.attrs) for image in sorted(found, key=_created, reverse=True)]
 
     def pull(self, reference: str) -> None:
-        with _translated():
+        """Download an image from its registry."""
+        with _sdk_errors():
             self._client.images.pull(reference)
 
     def pullable(self, reference: str) -> bool:
-        """Whether the registry has it; nothing is downloaded."""
-        with _translated():
+        """Whether the registry has the image; nothing is downloaded."""
+        with _sdk_errors():
             try:
                 self._client.images.get_registry_data(reference)
             except APIError:
@@ -342,11 +341,11 @@ class Daemon:
         on_line: Callable[[str], None],
         stopped: threading.Event,
     ) -> str | None:
-        """Build docker/Dockerfile of a tar archive; return the engine's error, None on success.
+        """Build docker/Dockerfile from a tar archive; return the engine's error, or None.
 
         Return at once when `stopped` is set; the engine cancels the build when this process ends.
         """
-        with _translated():
+        with _sdk_errors():
             steps = self._client.api.build(
                 fileobj=context,
                 custom_context=True,
@@ -360,7 +359,7 @@ class Daemon:
                 decode=True,
                 timeout=None,
             )
-        queued = pumped(steps)
+        queued = queued_items(steps)
         while not stopped.is_set():
             try:
                 step = queued.get(timeout=0.2)
@@ -375,12 +374,13 @@ class Daemon:
         return "stopped"
 
     def tag(self, image_id: str, reference: str) -> None:
-        with _translated():
+        """Give an image a tag, which is taken from any other image."""
+        with _sdk_errors():
             self._client.api.tag(image_id, *reference.split(":"), force=True)
 
     def remove_image(self, image_id: str) -> None:
-        """Remove it with all tags; no error where it is missing, EngineError where it is used."""
-        with _translated():
+        """Remove it with all tags; no error if it is missing, EngineError if it is in use."""
+        with _sdk_errors():
             try:
                 self._client.images.remove(image_id, force=True)
             except ImageNotFound:
@@ -388,19 +388,19 @@ class Daemon:
 
     def prune_dangling(self, label: str) -> int:
         """Remove untagged images with `label`; return the number of bytes freed."""
-        with _translated():
+        with _sdk_errors():
             reply = self._client.images.prune(filters={"dangling": True, "label": label})
         return int(reply.get("SpaceReclaimed") or 0)
 
 
-def pumped(stream: Iterable[T]) -> queue.Queue[T | None]:
+def queued_items(stream: Iterable[T]) -> queue.Queue[T | None]:
     """A queue with the items of a stream that has no timeout of its own; None marks the end.
 
-    A broken stream ends too; the reader must check the state of its source.
+    A broken stream ends like a complete one; the reader must check the state of its source.
     """
     items: queue.Queue[T | None] = queue.Queue()
 
-    def pump() -> None:
+    def copy() -> None:
         try:
             for item in stream:
                 items.put(item)
@@ -409,7 +409,7 @@ def pumped(stream: Iterable[T]) -> queue.Queue[T | None]:
         finally:
             items.put(None)
 
-    threading.Thread(target=pump, daemon=True).start()
+    threading.Thread(target=copy, daemon=True).start()
     return items
 
 
@@ -431,5 +431,5 @@ def _created(image: Any) -> str:
 
 
 def _seconds(stamp: str) -> float:
-    """Seconds since the epoch of an RFC 3339 time; 0 for the year 1, which means never."""
+    """Seconds since the epoch of an RFC 3339 time; 0 for the year 1, which stands for never."""
     return 0.0 if stamp.startswith("0001") else datetime.fromisoformat(stamp).timestamp()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +21,7 @@ from suite.engines.docker.client import Container, Daemon, Image
 from suite.engines.docker.images import Images, Kind, Recipe
 from suite.engines.docker.probe import Probe
 from suite.engines.docker.spec import SESSION, TRIAL
-from suite.engines.docker.volumes import UID, Volumes, archive, fetch, send
+from suite.engines.docker.volumes import UID, Files, Volumes, archive, fetch, send
 from suite.engines.docker.watch import Watch, persist
 from suite.engines.sessions import IfBusy
 from suite.engines.settings import Settings
@@ -46,29 +46,32 @@ class DockerEngine:
         *,
         worker: Path = WORKER,
         locks: Path = LOCKS,
-        named: bool = True,
+        tagged: bool = True,
     ) -> None:
+        """`tagged`: whether new images get the tag for users."""
         self.settings = settings or Settings()
         self.worker_sha256 = tree_sha256(worker)
         self._session_id = session_id
         self._worker = worker
         self._locks = locks
-        self._named = named  # whether new images get the tag for people
+        self._tagged = tagged
         self._running: set[Container] = set()
         self._stopped = False
         self.prepared_images: set[str] = set()
-        self._image_id: str | None = None  # any image of the suite, for probing the machine
+        self._image_id: str | None = None  # any prepared image, for probing the machine
 
     def __enter__(self) -> Self:
-        """Raise EngineError where no engine answers, or it lacks the requested GPUs."""
+        """Raise EngineError if no engine answers, or it does not have the requested GPUs."""
         self.daemon = Daemon()
         labels = {SESSION: self._session_id}
         self._volumes = Volumes(self.daemon, self._session_id, labels)
         self._probe = Probe(self.daemon, self._session_id, labels)
-        self.images = Images(self.daemon, locks=self._locks, worker=self._worker, named=self._named)
+        self.images = Images(
+            self.daemon, locks=self._locks, worker=self._worker, tagged=self._tagged
+        )
         remove_all(self.daemon, labels)  # left by a killed process of this session
         if self.settings.gpus:
-            self._probe.need_gpus(self._gpus)
+            self._probe.require_gpus(self._gpus)
         return self
 
     def __exit__(
@@ -83,13 +86,14 @@ class DockerEngine:
 
     @property
     def kind(self) -> Kind:
+        """The kind of images that it uses."""
         return "cuda" if self.settings.gpus else "cpu"
 
     @cached_property
     def host(self) -> dict[str, Any]:
         """The machine as a container sees it, with the engine and its limits."""
         info = self.daemon.info
-        known = {
+        facts = {
             "os": info.get("OperatingSystem"),
             "kernel": info.get("KernelVersion"),
             "machine": info.get("Architecture"),
@@ -100,14 +104,14 @@ class DockerEngine:
             "memory_bytes": info["MemTotal"],
         }
         if self._image_id:
-            known = {**self._probe.machine(self._image_id, self._gpus), "os": known["os"]}
+            facts = {**self._probe.machine(self._image_id, self._gpus), "os": facts["os"]}
         engine = {"name": info.get("Name"), "version": info.get("ServerVersion")}
-        return {**known, "engine": engine, "limits": spec.limits(self.settings, known)}
+        return {**facts, "engine": engine, "limits": spec.limits(self.settings, facts)}
 
     def wait_for_others(self, if_busy: IfBusy, notify: Notify) -> None:
         """Wait until no other session's trial runs on this engine.
 
-        Raise BusyError where that session is stale, or where the user does not want to wait.
+        Raise BusyError if that session is stale, or if `if_busy` is "refuse".
         """
         waiting = False
         while (other := self._other_trial()) is not None:
@@ -160,8 +164,6 @@ class DockerEngine:
         started_s = time.monotonic()
         volume = f"dlsuite-{name}"
         container = self._create(prepared, folder, name, volume)
-        image_id = str(prepared.image_id)
-
         removed = False
 
         def collect() -> None:
@@ -169,28 +171,28 @@ class DockerEngine:
             found = fetch(container, "/trial/results", folder)
             removed = not found and container.state() is None
             if removed:
-                self._volumes.collect(volume, "results", folder, image_id)
+                self._volumes.collect(volume, "results", folder, str(prepared.image_id))
 
-        def remove() -> None:
-            container.remove()
-            self.daemon.remove_volume(volume)
-
-        with self._removing(remove), log.open("wb") as stderr, self._counted(container):
+        with (
+            self._removed_afterwards(container, volume),
+            log.open("wb") as stderr,
+            self._stoppable(container),
+        ):
             watch = Watch(self.daemon, container, deadline_s, on_line, stderr)
             outcome = watch.until_ended()
-            went_away = persist(self.daemon, collect)
-            if outcome.exit_code and outcome.end == "exited" and (removed or went_away):
+            lost = persist(self.daemon, collect)
+            if outcome.exit_code and outcome.end == "exited" and (removed or lost):
                 outcome = replace(outcome, end="removed" if removed else "engine stopped")
-        taken_s = time.monotonic() - started_s
+        total_s = time.monotonic() - started_s
         return replace(
             outcome,
             memory_limit_bytes=self.host["limits"]["memory_bytes"],
-            engine_s=taken_s - watch.worker_s if watch.worker_s is not None else None,
+            engine_s=total_s - watch.worker_s if watch.worker_s is not None else None,
         )
 
     @contextmanager
-    def _counted(self, container: Container) -> Iterator[None]:
-        """Let `stop` end the container during the block."""
+    def _stoppable(self, container: Container) -> Iterator[None]:
+        """Let `stop` kill the container during the block."""
         self._running.add(container)
         try:
             if self._stopped:
@@ -200,18 +202,22 @@ class DockerEngine:
             self._running.discard(container)
 
     @contextmanager
-    def _removing(self, remove: Callable[[], None]) -> Iterator[None]:
-        """Call `remove` at the end, unless the engine is lost or containers are kept."""
+    def _removed_afterwards(self, container: Container, volume: str) -> Iterator[None]:
+        """Remove the container and its volume, unless the engine is lost or `keep` is set."""
+
+        def remove() -> None:
+            if not self.settings.keep:
+                container.remove()
+                self.daemon.remove_volume(volume)
+
         try:
             yield
         except EngineLost:
             raise
         except BaseException:
-            if not self.settings.keep:
-                remove()
+            remove()
             raise
-        if not self.settings.keep:
-            persist(self.daemon, remove)
+        persist(self.daemon, remove)
 
     @contextmanager
     def shell(
@@ -233,13 +239,13 @@ class DockerEngine:
         )
         try:
             if folders:
-                _need_same_data(container, data)
+                _require_same_data(container, data)
             yield container
         finally:
             container.remove()
 
     def check(self, recipe: Recipe, image: Image) -> str | None:
-        """The defect of an image; None where it has none."""
+        """The defect of an image, if it has one."""
         return self._probe.image(recipe, image, self.worker_sha256, **self._options())
 
     def _options(self) -> dict[str, Any]:
@@ -248,6 +254,55 @@ class DockerEngine:
     @property
     def _gpus(self) -> dict[str, Any]:
         return spec.gpu_options(self.settings, self.daemon.info)
+
+    def _create(self, prepared: Prepared, folder: Path, name: str, volume: str) -> Container:
+        """The container of a trial, not started, with all its files in volumes."""
+        trial = trial_file.read(folder)
+        image_id = str(prepared.image_id)
+        paths = {key: Path(value) for key, value in trial["paths"].items()}
+        files = self._trial_files(paths, image_id)
+        trial["paths"] = files.paths
+        labels = {"dlsuite": "trial", TRIAL: name, SESSION: self._session_id}
+        self.daemon.make_volume(volume, labels)
+        container = self.daemon.create(
+            image_id,
+            name=volume,
+            labels=labels,
+            volumes={**files.volumes, volume: {"bind": "/trial", "mode": "rw"}},
+            folders=files.folders,
+            environment=trial["environment"],
+            **self._options(),
+        )
+        if "/data" in files.folders:
+            _require_same_data(container, paths["data"])
+        text = json.dumps(trial, indent=1).encode()
+        container.put("/trial", archive({trial_file.NAME: text, "results/": b""}, uid=UID))
+        if files.in_trial:
+            send(container, "/trial", files.in_trial)
+        return container
+
+    def _trial_files(self, paths: dict[str, Path], image_id: str) -> _TrialFiles:
+        """The files of a trial as its container sees them; `paths` are those on this machine."""
+        volumes, folders = self._data(paths["data"], image_id)
+        inside = {"data": "/data", "results": "/trial/results"}
+        inputs = {f"{key}.npy": paths[key] for key in ("weights", "order")}
+        in_trial: dict[str, Path] = {}
+        if "state" in paths:  # a state and its inputs belong to one trial
+            inside["state"], input_folder = "/trial/state", "/trial/inputs"
+            in_trial = {f"state/{path.name}": path for path in paths["state"].glob("*.npy")}
+            in_trial |= {f"inputs/{name}": path for name, path in inputs.items()}
+        else:
+            input_folder = "/inputs"
+            volumes |= self._input_volume(inputs, "/inputs", image_id)
+        inside |= {key: f"{input_folder}/{key}.npy" for key in ("weights", "order")}
+        if "images" in paths:
+            inside["images"] = "/images"
+            folders["/images"] = paths["images"]
+        if "interleaving" in paths:
+            inside["interleaving"] = "/interleaving"
+            files = {path.name: path for path in sorted(paths["interleaving"].iterdir())}
+            volumes |= self._input_volume(files, "/interleaving", image_id)
+        return _TrialFiles(paths=inside, volumes=volumes, folders=folders, in_trial=in_trial)
 
     def _data(self, folder: Path, image_id: str) -> tuple[dict[str, Any], dict[str, Path]]:
         """The volumes and folders that make a dataset visible as /data.
@@ -260,56 +315,27 @@ class DockerEngine:
             return {}, {"/data": folder}
         return {self._volumes.data(folder, image_id): {"bind": "/data", "mode": "ro"}}, {}
 
-    def _create(self, prepared: Prepared, folder: Path, name: str, volume: str) -> Container:
-        """The container of a trial, not started, with all its files in volumes."""
-        trial = trial_file.read(folder)
-        paths = {key: Path(value) for key, value in trial["paths"].items()}
-        image_id = str(prepared.image_id)
-        volumes, folders = self._data(paths["data"], image_id)
-        given = {f"{key}.npy": paths[key] for key in ("weights", "order")}
-        trial["paths"] = {"data": "/data", "results": "/trial/results"}
-        own: dict[str, Path] = {}  # files for the trial's own volume
-        if "state" in paths:
-            own = {f"state/{path.name}": path for path in paths["state"].glob("*.npy")}
-            own |= {f"inputs/{name}": path for name, path in given.items()}
-            trial["paths"]["state"], place = "/trial/state", "/trial/inputs"
-        else:
-            volumes[self._volumes.inputs(given, image_id)] = {"bind": "/inputs", "mode": "ro"}
-            place = "/inputs"
-        trial["paths"] |= {"weights": f"{place}/weights.npy", "order": f"{place}/order.npy"}
-        if "images" in paths:
-            trial["paths"]["images"] = "/images"
-            folders["/images"] = paths["images"]
-        if "interleaving" in paths:
-            trial["paths"]["interleaving"] = "/interleaving"
-            files = {path.name: path for path in sorted(paths["interleaving"].iterdir())}
-            volumes[self._volumes.inputs(files, image_id)] = {"bind": "/interleaving", "mode": "ro"}
-        labels = {"dlsuite": "trial", TRIAL: name, SESSION: self._session_id}
-        self.daemon.make_volume(volume, labels)
-        container = self.daemon.create(
-            image_id,
-            name=volume,
-            labels=labels,
-            volumes={**volumes, volume: {"bind": "/trial", "mode": "rw"}},
-            folders=folders,
-            environment=trial["environment"],
-            **self._options(),
-        )
-        if "/data" in folders:
-            _need_same_data(container, paths["data"])
-        text = json.dumps(trial, indent=1).encode()
-        container.put("/trial", archive({trial_file.NAME: text, "results/": b""}, uid=UID))
-        if own:
-            send(container, "/trial", own)
-        return container
+    def _input_volume(self, files: Files, target: str, image_id: str) -> dict[str, Any]:
+        """A read-only mount of a volume with these files."""
+        return {self._volumes.inputs(files, image_id): {"bind": target, "mode": "ro"}}
 
 
-def _need_same_data(container: Container, data: Path) -> None:
-    """Raise EngineError where the folder on the engine's machine is another dataset."""
-    with tempfile.TemporaryDirectory() as place:
-        there = fetch(container, f"/data/{DESCRIPTION}", Path(place))
-        found = (Path(place) / DESCRIPTION).read_bytes() if there else None
-    if found != (data / DESCRIPTION).read_bytes():
+@dataclass(frozen=True, kw_only=True)
+class _TrialFiles:
+    """The files of a trial in its container."""
+
+    paths: dict[str, str]  # as `paths` in trial.json, inside the container
+    volumes: dict[str, Any]  # the mount of each volume
+    folders: dict[str, Path]  # mounted folders of the engine's machine, by path in the container
+    in_trial: dict[str, Path]  # files for the trial's own volume, by name
+
+
+def _require_same_data(container: Container, data: Path) -> None:
+    """Remove the container and raise EngineError if its dataset is not the one in `data`."""
+    with tempfile.TemporaryDirectory() as folder:
+        exists = fetch(container, f"/data/{DESCRIPTION}", Path(folder))
+        description = (Path(folder) / DESCRIPTION).read_bytes() if exists else None
+    if description != (data / DESCRIPTION).read_bytes():
         container.remove()
         raise EngineError(
             f"{data} differs on the engine's machine",
@@ -323,7 +349,7 @@ def engine_with_worker(worker: Path) -> Iterator[DockerEngine]:
     session_id = sessions.new_id()
     with (
         sessions.session(session_id),
-        DockerEngine(session_id, worker=worker, named=False) as engine,
+        DockerEngine(session_id, worker=worker, tagged=False) as engine,
     ):
         try:
             yield engine

@@ -1,4 +1,4 @@
-"""The images: what an image contains, whether it is current, how it is built."""
+"""The images: their content, whether they are current, and how they are built."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from suite.paths import LOCKS, WORKER, digest, home, sha256, tree_sha256
 Kind = Literal["cpu", "cuda"]
 KINDS: tuple[Kind, ...] = ("cpu", "cuda")
 
-# Labels of the images; the recipe labels build stages with `dlsuite=stage`.
+# Labels of the images. The recipe labels build stages with `dlsuite=stage`.
 OURS = {"dlsuite": "image"}
 STAGE = "dlsuite=stage"
 CONTENT, FRAMEWORK, DEVICE = "dlsuite.content", "dlsuite.framework", "dlsuite.device"
-BASE = "dlsuite.base"  # the base image's name; digests of the other parts: MADE_OF + part
-MADE_OF = "dlsuite.made-of."
+BASE = "dlsuite.base"  # the base image's name
+PART = "dlsuite.made-of."  # followed by a part's name: the digest of that part
 BASE_VARIABLE = "DLSUITE_BASE_IMAGE"
 IMAGE_WORKER = "/opt/dlsuite/suite/worker"
 
@@ -50,22 +50,24 @@ class Recipe:
 
     manifest: FrameworkManifest
     kind: Kind
-    base: str  # a reference that FROM takes
-    base_id: str  # the reference where it is pinned by digest, else an image id
+    base: str  # the reference for FROM
+    base_id: str  # the same if it is pinned by digest, else an image id
     locks: Path = LOCKS
     worker: Path = WORKER
 
     @property
     def framework(self) -> str:
+        """The framework's name."""
         return self.manifest.name
 
     @property
     def lock(self) -> Path:
+        """The framework's lock for this kind of device."""
         return self.locks / self.framework / f"{self.kind}.txt"
 
     @property
     def tag(self) -> str:
-        """The tag for people: the newest image of this framework and kind."""
+        """The tag for users: the newest image of this framework and kind."""
         return f"dlsuite/{self.framework}:{self.kind}"
 
     @property
@@ -75,15 +77,15 @@ class Recipe:
 
     @cached_property
     def content_sha256(self) -> str:
-        """The digest of recipe, base, lock and worker, by which a stale image is detected.
+        """The digest of all parts; an image with another digest is stale.
 
-        Computed once: an edit during the build makes the image stale.
+        It is computed once, so an edit during the build makes the image stale.
         """
         return digest(self.parts.values())
 
     @cached_property
     def parts(self) -> dict[str, str]:
-        """The parts of the content: name -> digest."""
+        """The digest of each part of the content."""
         return {
             "base image": self.base_id,
             "recipe": sha256(LOCKS / "Dockerfile"),
@@ -94,6 +96,7 @@ class Recipe:
 
     @property
     def labels(self) -> dict[str, str]:
+        """The labels of an image with this content."""
         return {
             **OURS,
             CONTENT: self.content_sha256,
@@ -104,7 +107,7 @@ class Recipe:
         }
 
     def differences(self, image: Image) -> list[str]:
-        """The parts in which an image differs, as far as its labels show."""
+        """The parts in which an image differs from this recipe, as far as its labels show."""
         return [
             f"base image ({_short(image.labels[BASE])}, now {_short(self.base)})"
             if part == "base image"
@@ -114,7 +117,7 @@ class Recipe:
         ]
 
     def context(self) -> IO[bytes]:
-        """The build context: a tar archive, laid out like the repository."""
+        """The build context: a tar archive with the layout of the repository."""
         file = tempfile.TemporaryFile()  # noqa: SIM115, the caller closes it
         with tarfile.open(fileobj=file, mode="w") as tar:
             for path in (self.lock, self.lock.with_name("apt.txt")):
@@ -131,7 +134,7 @@ class Recipe:
         return file
 
     def wheels(self) -> Iterator[Path]:
-        """The files in docker/wheels/ whose hash is in the lock."""
+        """The wheels in docker/wheels/ whose hash is in the lock."""
         lock = self.lock.read_text(encoding="utf-8")
         for wheel in sorted((LOCKS / "wheels").glob("*.whl")):
             if sha256(wheel) in lock:
@@ -144,20 +147,20 @@ def _short(reference: str) -> str:
 
 
 def _label(part: str) -> str:
-    return f"{MADE_OF}{part}".lower().replace(" ", "-")
+    return f"{PART}{part}".lower().replace(" ", "-")
 
 
 class Images:
     """The images on one engine; usable from several threads."""
 
     def __init__(
-        self, daemon: Daemon, *, locks: Path = LOCKS, worker: Path = WORKER, named: bool = True
+        self, daemon: Daemon, *, locks: Path = LOCKS, worker: Path = WORKER, tagged: bool = True
     ) -> None:
-        """`named`: whether new images get the tag for people."""
+        """`tagged`: whether new images get the tag for users."""
         self.daemon = daemon
         self._locks = locks
         self._worker = worker
-        self._named = named
+        self._tagged = tagged
         self._base_lock = threading.Lock()
         self._stopped = threading.Event()
 
@@ -166,36 +169,36 @@ class Images:
         self._stopped.set()
 
     def recipe(self, manifest: FrameworkManifest, kind: Kind) -> Recipe:
-        """Raise FrameworkUnavailable where the framework has no lock for this kind of device."""
+        """The recipe; FrameworkUnavailable if the framework has no lock for this kind of device."""
         if not (self._locks / manifest.name / f"{kind}.txt").exists():
             raise FrameworkUnavailable(
                 f"{manifest.title} has no lock for {kind} (docker/{manifest.name}/{kind}.txt)",
                 hint="exclude it with --framework, or use another kind of device",
             )
         base = base_image()
-        known = None if "@sha256:" in base else self.daemon.image(base)
+        base_image_here = None if "@sha256:" in base else self.daemon.image(base)
         return Recipe(
             manifest=manifest,
             kind=kind,
             base=base,
-            base_id=known.image_id if known else base,
+            base_id=base_image_here.image_id if base_image_here else base,
             locks=self._locks,
             worker=self._worker,
         )
 
     def current(self, recipe: Recipe) -> Image | None:
-        """The image with exactly this content; None where there is none."""
+        """The image with exactly this content, if there is one."""
         image = self.daemon.image(recipe.exact_tag)
         return image if image and image.labels.get(CONTENT) == recipe.content_sha256 else None
 
     def stale(self, recipe: Recipe) -> Image | None:
-        """An image of this framework and kind with another content."""
-        labels = {**OURS, FRAMEWORK: recipe.framework, DEVICE: recipe.kind}
-        found = self.daemon.images(labels)
-        return next((i for i in found if i.labels.get(CONTENT) != recipe.content_sha256), None)
+        """The newest image of this framework and kind with another content, if there is one."""
+        images = self.daemon.images({**OURS, FRAMEWORK: recipe.framework, DEVICE: recipe.kind})
+        content = recipe.content_sha256
+        return next((image for image in images if image.labels.get(CONTENT) != content), None)
 
     def absence(self, recipe: Recipe) -> str:
-        """Why there is no current image: stale, with the parts that differ, or not built."""
+        """Why there is no current image: it is stale, with the parts that differ, or not built."""
         stale = self.stale(recipe)
         if stale is None:
             return "not built"
@@ -203,19 +206,19 @@ class Images:
         return f"stale, changed: {', '.join(differences)}" if differences else "stale"
 
     def ready(self, recipe: Recipe, notify: Notify) -> Image:
-        """The current image, built now if there is none; EngineError where it cannot be built."""
+        """The current image, built now if there is none; EngineError if the build fails."""
         return self.current(recipe) or self.build(recipe, notify)
 
-    def can_build(self) -> str | None:
-        """Why no image can be built: the base image is missing; None where one can."""
+    def build_obstacle(self) -> str | None:
+        """Why no image can be built: the base image is missing. None if images can be built."""
         base = base_image()
         if self.daemon.image(base) or self.daemon.pullable(base):
             return None
         return f"its base image {base.partition('@')[0]} is missing and cannot be pulled"
 
     def build(self, recipe: Recipe, notify: Notify) -> Image:
-        """Build it, even if it is current; EngineError has pip's or the engine's reason."""
-        self._need_base(recipe, notify)
+        """Build it, even if it is current; EngineError with pip's or the engine's reason."""
+        self._require_base(recipe, notify)
         notify(f"{recipe.manifest.title}: building its image ({recipe.tag})")
         log = log_path(recipe)
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -241,11 +244,11 @@ class Images:
                 f"the image of {recipe.manifest.title} cannot be built: {output.error or reason}",
                 hint=f"see {log}; behind a proxy see docs/containers.md",
             )
-        if self._named:
+        if self._tagged:
             self.daemon.tag(built.image_id, recipe.tag)
         return built
 
-    def _need_base(self, recipe: Recipe, notify: Notify) -> None:
+    def _require_base(self, recipe: Recipe, notify: Notify) -> None:
         with self._base_lock:
             if self.daemon.image(recipe.base):
                 return
@@ -261,6 +264,7 @@ class Images:
 
 
 def log_path(recipe: Recipe) -> Path:
+    """The log of the image's last build."""
     return home() / "logs" / f"image-{recipe.framework}-{recipe.kind}.log"
 
 

@@ -18,7 +18,7 @@ from suite.errors import EngineError
 from suite.paths import WORKER, tree_sha256
 
 TIMEOUT_S = 60.0
-CHECK_S = 300.0  # importing TensorFlow from a cold disk is slow
+CHECK_TIMEOUT_S = 300.0  # importing TensorFlow from a cold disk is slow
 
 
 class Probe:
@@ -35,12 +35,12 @@ class Probe:
         command = ["python3", "-c", source]
         with self._container(image_id, command, network_mode="none", **gpus) as container:
             container.start()
-            container.ended(TIMEOUT_S)
+            container.wait(TIMEOUT_S)
             facts: dict[str, Any] = json.loads(container.output()[0])
         return facts
 
-    def need_gpus(self, gpus: dict[str, Any]) -> None:
-        """Raise EngineError where the engine cannot provide the requested `gpus`."""
+    def require_gpus(self, gpus: dict[str, Any]) -> None:
+        """Raise EngineError if the engine cannot provide the requested `gpus`."""
         base = base_image()
         image = next(iter(self._daemon.images(OURS)), None) or self._daemon.image(base)
         if image is None:
@@ -61,16 +61,16 @@ class Probe:
             )
 
     def image(self, recipe: Recipe, image: Image, worker_sha256: str, **options: Any) -> str | None:
-        """The defect of an image: another worker, or a framework that fails to import."""
+        """The defect of an image, if any: another worker, or a framework that fails to import."""
         module = f"suite.worker.frameworks.{recipe.framework}.session"
         code = f"import importlib; print(importlib.import_module({module!r}).version())"
         with self._container(image.image_id, ["python", "-c", code], **options) as container:
-            with tempfile.TemporaryDirectory() as place:
-                fetch(container, IMAGE_WORKER, Path(place))
-                if tree_sha256(Path(place) / "worker") != worker_sha256:
-                    return "contains another worker than its label says"
+            with tempfile.TemporaryDirectory() as folder:
+                fetch(container, IMAGE_WORKER, Path(folder))
+                if tree_sha256(Path(folder) / "worker") != worker_sha256:
+                    return "its worker differs from the one that its label names"
             container.start()
-            state = container.ended(CHECK_S)
+            state = container.wait(CHECK_TIMEOUT_S)
             if state is None or state.exit_code:
                 lines = container.output()[1].decode(errors="replace").strip().splitlines()
                 return f"{recipe.manifest.title} fails to import: {''.join(lines[-1:])}"

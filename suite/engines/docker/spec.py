@@ -8,10 +8,10 @@ from suite.engines.docker.volumes import UID
 from suite.engines.gpus import request
 from suite.engines.settings import Settings
 
-MEMORY_SHARE = 0.9  # of the machine's memory, where the user sets no limit
+MEMORY_SHARE = 0.9  # of the machine's memory, unless the user sets a limit
 PIDS = 4096
-SHM_SHARE = 0.5  # of the memory, Linux's default: loaders pass batches through /dev/shm
-LOG_BYTES = 2**26  # of a worker's output, kept by the engine
+SHM_SHARE = 0.5  # of the memory, as is Linux's default: loaders pass batches through /dev/shm
+LOG_BYTES = 2**26  # the part of a worker's output that the engine keeps
 
 # Labels: the session and the trial of a container or volume. `dlsuite` names its purpose.
 SESSION, TRIAL = "dlsuite.session", "dlsuite.trial"
@@ -29,23 +29,24 @@ def limits(settings: Settings, host: dict[str, Any]) -> dict[str, Any]:
 
 
 def gpu_options(settings: Settings, info: dict[str, Any]) -> dict[str, Any]:
+    """The options that give a container its GPUs."""
     return {"device_requests": [request(settings.gpus, info)]} if settings.gpus else {}
 
 
 def options(limits: dict[str, Any]) -> dict[str, Any]:
-    """How a worker's container is created, without its volumes and GPUs."""
+    """The options of a worker's container, without its volumes and GPUs."""
     return {
         "network_mode": "none",
         "cap_drop": ["ALL"],
         "security_opt": ["no-new-privileges"],
         "read_only": True,
-        # A fresh /tmp for each container: no compiler finds the cache of another run there.
+        # A new /tmp for each container, so that no compiler finds the cache of another run.
         "tmpfs": {"/tmp": "rw,exec,nosuid,nodev,mode=1777"},
         "user": f"{UID}:{UID}",
         "init": True,
         "pids_limit": limits["pids"],
         "mem_limit": limits["memory_bytes"],
-        "memswap_limit": limits["memory_bytes"],  # that is: no swap
+        "memswap_limit": limits["memory_bytes"],  # equal to mem_limit: no swap
         "shm_size": limits["shm_bytes"],
         "cpuset_cpus": ",".join(map(str, limits["cpus"])),
         "log_config": {"type": "json-file", "config": {"max-size": str(LOG_BYTES)}},

@@ -1,7 +1,7 @@
-"""Volumes: files pass to a worker and back through the engine's API alone.
+"""Volumes: files pass to a worker and back through the engine's API only.
 
-Host and engine need not share a file system, so a remote engine works like a local one, and no
-root-owned file appears on the host.
+Host and engine need not share a file system. A remote engine therefore works like a local one, and
+no root-owned file appears on the host.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from suite.datasets.formats.prepared import DESCRIPTION
 from suite.engines.docker.client import Container, Daemon, Labels
 from suite.paths import digest, sha256
 
-UID = 10001  # of the user `worker` in the images, the owner of all files in volumes
-COMPLETE = ".complete"  # marks a volume that was filled completely
+UID = 10001  # the user `worker` of the images; it owns all files in volumes
+COMPLETE = ".complete"  # a file in every volume that was filled completely
 Files = Mapping[str, Path]
 
 
@@ -33,23 +34,21 @@ class Volumes:
         self._session_id = session_id
         self._labels = labels
         self._filled: set[str] = set()
-        self._filling = threading.Lock()  # runs in several threads ask for the same volumes
+        self._filling = threading.Lock()  # runs in several threads use the same volumes
 
     def data(self, folder: Path, image_id: str) -> str:
-        """The volume with a dataset's files: filled once, kept, and found by its content.
-
-        The dataset.json of a prepared dataset contains the digests of all its files.
-        """
+        """The volume with a dataset's files: filled once, kept, and found by its content."""
         files = {path.name: path for path in sorted(folder.iterdir()) if path.is_file()}
-        described = {name: path for name, path in files.items() if name == "dataset.json"}
-        key = _content(described or files)
+        # A prepared dataset has a description, with the digests of all its files.
+        description = {name: path for name, path in files.items() if name == DESCRIPTION}
+        key = _content(description or files)
         name, labels = f"dlsuite-data-{key[:12]}", {"dlsuite": "data", "dlsuite.content": key}
         return self._filled_volume(name, labels, files, image_id)
 
     def inputs(self, files: Files, image_id: str) -> str:
         """A volume with these files, for this session only."""
-        stats = {name: path.stat() for name, path in files.items()}
-        key = digest(f"{files[n]} {stat.st_size} {stat.st_mtime_ns}" for n, stat in stats.items())
+        stats = {path: path.stat() for path in files.values()}
+        key = digest(f"{path} {stat.st_size} {stat.st_mtime_ns}" for path, stat in stats.items())
         name = f"dlsuite-inputs-{self._session_id}-{key[:12]}"
         return self._filled_volume(name, {**self._labels, "dlsuite": "inputs"}, files, image_id)
 
@@ -62,8 +61,8 @@ class Volumes:
         with self._filling:
             if name not in self._filled:
                 self._daemon.make_volume(name, labels)
-                with self._helper(name, image_id) as helper, tempfile.TemporaryFile() as nowhere:
-                    if not helper.fetch(f"/data/{COMPLETE}", nowhere):
+                with self._helper(name, image_id) as helper, tempfile.TemporaryFile() as unused:
+                    if not helper.fetch(f"/data/{COMPLETE}", unused):
                         send(helper, "/data", files)
                         helper.put("/data", archive({COMPLETE: b""}, uid=UID))
                 self._filled.add(name)
@@ -86,7 +85,7 @@ class Volumes:
 
 
 def fetch(container: Container, path: str, folder: Path) -> bool:
-    """Fetch a folder of a container into `folder`; False where there is none."""
+    """Fetch a folder of a container into `folder`; False if there is none."""
     with tempfile.TemporaryFile() as packed:
         if not container.fetch(path, packed):
             return False
@@ -112,19 +111,19 @@ def archive(entries: Mapping[str, bytes], *, uid: int) -> IO[bytes]:
 
 
 def send(container: Container, folder: str, files: Files) -> None:
-    """Stream files into a folder of a container as one archive, not through memory.
+    """Stream files into a folder of a container as one archive, without holding it in memory.
 
-    The folder is on a volume; folders in a name are created.
+    The folder is on a volume. A name may contain folders; they are created.
     """
     reading, writing = os.pipe()
     with ThreadPoolExecutor(max_workers=1) as pool:
-        packing = pool.submit(_pack, os.fdopen(writing, "wb"), files)
+        packing = pool.submit(_pack, files, os.fdopen(writing, "wb"))
         with os.fdopen(reading, "rb") as pipe:
             container.put(folder, pipe)
     packing.result()  # raises the error of an unreadable file
 
 
-def _pack(pipe: IO[bytes], files: Files) -> None:
+def _pack(files: Files, pipe: IO[bytes]) -> None:
     with pipe, tarfile.open(fileobj=pipe, mode="w|") as tar:
         for name, path in files.items():
             tar.add(path, name, filter=_readable)

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from typing import IO
 
 from suite.engines.base import EngineLost, OnLine, Outcome
-from suite.engines.docker.client import Chunk, Container, Daemon, State, pumped
+from suite.engines.docker.client import Chunk, Container, Daemon, State, queued_items
 from suite.errors import EngineError
 
-ENGINE_RETURN_S = 60.0  # how long to wait for an engine that went away
+ENGINE_RETURN_S = 60.0  # how long to wait for an engine that stopped answering
 KILL_GRACE_S = 30.0
 POLL_S = 0.2
-SILENCE_S = 2.0
+SILENCE_S = 2.0  # after this time without output, check whether the container still runs
 
 
 class Watch:
@@ -32,25 +32,27 @@ class Watch:
         self._container = container
         self._on_line = on_line
         self._stderr = stderr
-        self._rest = b""
-        self._lines: set[bytes] = set()
+        self._incomplete_line = b""
+        self._passed_on: set[bytes] = set()
         self._timed_out = False
         self._engine_stopped = False
-        self.worker_s: float | None = None
+        self.worker_s: float | None = None  # the container's lifetime
         self._deadline = time.monotonic() + deadline_s
 
     def until_ended(self) -> Outcome:
         """Start the container; return when it has exited, was killed or was removed."""
+        # Attach before the start: output between a start and an attachment can be lost.
+        chunks = self._attach()
         self._container.start()
         while True:
-            complete = self._read(self._attached())
+            complete = self._read(chunks)
             try:
                 state = self._container.state()
                 if state is None:
                     return Outcome(exit_code=-9, end="removed")
-                if not state.over and time.monotonic() >= self._deadline:
+                if not state.ended and time.monotonic() >= self._deadline:
                     return self._kill()
-                if state.over:
+                if state.ended:
                     if not complete:
                         self._read(iter([self._container.output()]))
                     return self._outcome(state.exit_code, state.oom_killed, state)
@@ -58,9 +60,10 @@ class Watch:
                 await_return(self._daemon)
                 self._engine_stopped = True
             time.sleep(POLL_S)  # the worker closed its output, or the engine restarted
+            chunks = self._attach()
 
-    def _attached(self) -> Iterator[Chunk]:
-        """Its output from the start; nothing where the container or the engine has gone."""
+    def _attach(self) -> Iterator[Chunk]:
+        """Its output from the start; nothing if the container or the engine is missing."""
         try:
             return self._container.attach()
         except EngineError:
@@ -70,10 +73,10 @@ class Watch:
         """Pass on the output from its start, until it ends or the deadline passes.
 
         Return whether it is complete. A container that ended before the engine attached sends
-        nothing, not even an end, so a silent one is checked for whether it still runs.
+        nothing, not even an end. So while no output arrives, check whether the container runs.
         """
-        queued, received = pumped(chunks), False
-        self._rest = b""
+        queued, received = queued_items(chunks), False
+        self._incomplete_line = b""
         self._stderr.seek(0)
         self._stderr.truncate()
         while True:
@@ -94,10 +97,10 @@ class Watch:
 
     def _pass_on(self, out: bytes) -> None:
         """Pass on whole lines, each once: after a restart the engine may send some twice."""
-        *lines, self._rest = (self._rest + out).split(b"\n")
+        *lines, self._incomplete_line = (self._incomplete_line + out).split(b"\n")
         for line in lines:
-            if line not in self._lines:
-                self._lines.add(line)
+            if line not in self._passed_on:
+                self._passed_on.add(line)
                 self._on_line(line.decode(errors="replace"))
 
     def _runs(self) -> bool:
@@ -105,45 +108,45 @@ class Watch:
             state = self._container.state()
         except EngineLost:
             return False
-        return state is not None and not state.over
+        return state is not None and not state.ended
 
     def _kill(self) -> Outcome:
         self._timed_out = True
         self._container.kill()
-        state = self._container.ended(KILL_GRACE_S)
+        state = self._container.wait(KILL_GRACE_S)
         return self._outcome(137, False, state)
 
     def _outcome(self, exit_code: int, oom_killed: bool, state: State | None) -> Outcome:
-        self.worker_s = state.ran_s if state is not None else None
-        code = 128 - exit_code if exit_code > 128 else exit_code
+        self.worker_s = state.duration_s if state is not None else None
+        signed_code = 128 - exit_code if exit_code > 128 else exit_code
         if self._timed_out:
-            return Outcome(exit_code=code, end="timeout")
+            return Outcome(exit_code=signed_code, end="timeout")
         if oom_killed and exit_code:
-            return Outcome(exit_code=code, end="oom")
+            return Outcome(exit_code=signed_code, end="oom")
         if self._engine_stopped and exit_code:
-            return Outcome(exit_code=code, end="engine stopped")
-        return Outcome(exit_code=code)
+            return Outcome(exit_code=signed_code, end="engine stopped")
+        return Outcome(exit_code=signed_code)
 
 
 def persist(daemon: Daemon, action: Callable[[], None]) -> bool:
-    """Do `action`, again where the engine goes away meanwhile; return whether it did."""
-    went_away = False
+    """Call `action` until the engine answers it; return whether the engine was lost meanwhile."""
+    lost = False
     while True:
         try:
             action()
-            return went_away
+            return lost
         except EngineLost:
-            went_away = True
+            lost = True
             await_return(daemon)
 
 
 def await_return(daemon: Daemon) -> None:
-    """Wait for an engine that went away; EngineLost where it stays away."""
+    """Wait until an engine that was lost answers again; EngineLost if it does not."""
     end = time.monotonic() + ENGINE_RETURN_S
     while not daemon.answers():
         if time.monotonic() >= end:
             raise EngineLost(
-                f"the engine went away and was not back after {ENGINE_RETURN_S:g} s",
+                f"the engine stopped answering and did not return within {ENGINE_RETURN_S:g} s",
                 hint="start it again, then: dlsuite resume",
             )
         time.sleep(POLL_S)

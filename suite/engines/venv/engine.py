@@ -24,7 +24,7 @@ from suite.paths import WORKER, home, tree_sha256
 from suite.worker import host
 
 TERM_GRACE_S = 3.0
-# The inherited environment variables: for compilers, the home folder and the language.
+# Environment variables that a worker inherits: for compilers, the home folder and the language.
 INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CC", "CXX")
 
 
@@ -40,9 +40,9 @@ class VenvEngine:
         gpus: Gpus | None = None,
         pythons: Mapping[str, Path] | None = None,
     ) -> None:
-        """`pythons` are interpreters of the user, by framework; others get a virtual environment.
+        """`pythons`: the user's interpreters, by framework; others get a virtual environment.
 
-        Raise EngineError where the machine lacks the requested GPUs.
+        Raise EngineError if the machine does not have the requested GPUs.
         """
         self._worker = worker
         self._pythons = pythons or {}
@@ -63,9 +63,9 @@ class VenvEngine:
     ) -> None: ...
 
     def prepare(self, manifest: FrameworkManifest, notify: Notify) -> Prepared:
-        own = self._pythons.get(manifest.name)
-        if own:
-            return environments.own(manifest, own)
+        python = self._pythons.get(manifest.name)
+        if python:
+            return environments.of_user(manifest, python)
         return environments.ready(manifest, notify, gpus=bool(self.host["gpus"]))
 
     def stop(self) -> None:
@@ -108,19 +108,13 @@ class VenvEngine:
         self, command: list[str], folder: Path, stderr: int
     ) -> Iterator[subprocess.Popen[str]]:
         """A process in its own group, which is killed at the end of the block."""
-        environ = {key: os.environ[key] for key in INHERITED if key in os.environ}
-        environ |= trial_file.read(folder)["environment"]
-        environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpu["uuid"] for gpu in self.host["gpus"])
-        environ["PYTHONPATH"] = str(self.staged())
-        environ["PYTHONNOUSERSITE"] = "1"
-        # Its own /tmp: a compiler's cache of another run would hide the cost of the first step. Not
-        # in the trial's folder, whose path is too long for the sockets of a loader.
+        # A new TMPDIR for each process: a compiler's cache of another run would hide the cost of
+        # the first step. It is not in the trial's folder: that path is too long for a socket.
         temporary = tempfile.TemporaryDirectory(prefix="dlsuite-", ignore_cleanup_errors=True)
-        environ["TMPDIR"] = temporary.name
         process = subprocess.Popen(
             command,
             cwd=folder,
-            env=environ,
+            env=self._environment(folder) | {"TMPDIR": temporary.name},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=stderr,
@@ -138,6 +132,17 @@ class VenvEngine:
             _kill(process)
             temporary.cleanup()
 
+    def _environment(self, folder: Path) -> dict[str, str]:
+        """The environment variables of a worker, without TMPDIR."""
+        inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
+        return {
+            **inherited,
+            **trial_file.read(folder)["environment"],
+            "CUDA_VISIBLE_DEVICES": ",".join(gpu["uuid"] for gpu in self.host["gpus"]),
+            "PYTHONPATH": str(self.staged()),
+            "PYTHONNOUSERSITE": "1",
+        }
+
     def staged(self) -> Path:
         """A copy of the worker without the rest of the suite, which it must not import."""
         folder = home() / "workers" / self.worker_sha256[:12]
@@ -150,16 +155,16 @@ class VenvEngine:
             shutil.copytree(self._worker, part / "suite" / "worker", ignore=ignored)
             try:
                 part.rename(folder)
-            except OSError:  # another process or thread was first
+            except OSError:  # another process or thread made it first
                 shutil.rmtree(part)
         return folder
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
     """End the process and its children: SIGTERM, then SIGKILL."""
-    for sign in (signal.SIGTERM, signal.SIGKILL):
+    for signal_number in (signal.SIGTERM, signal.SIGKILL):
         try:
-            os.killpg(process.pid, sign)
+            os.killpg(process.pid, signal_number)
         except ProcessLookupError:
             break
         with suppress(subprocess.TimeoutExpired):

@@ -1,6 +1,6 @@
-"""One virtual environment for each framework and lock: built once, and reused.
+"""Virtual environments, one for each framework and lock: built once, and reused.
 
-It has no pip of its own: the host's pip installs into it, so it contains exactly the lock.
+An environment contains exactly its lock. It has no pip: the host's pip installs into it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
+
+from packaging.version import Version
 
 from suite.engines.venv import interpreters
 from suite.engines.base import FrameworkUnavailable, Prepared
@@ -34,49 +36,40 @@ _installers: set[subprocess.Popen[str]] = set()
 def ready(manifest: FrameworkManifest, notify: Notify, *, gpus: bool = False) -> Prepared:
     """The framework's environment, built now if there is no complete one.
 
-    For a CPU the locks are tried in the manifest's order. Raise FrameworkUnavailable where no
-    interpreter fits, EngineError where no lock can be installed.
+    For a CPU the locks are tried in the manifest's order. Raise FrameworkUnavailable if no
+    interpreter fits, EngineError if no lock can be installed.
     """
-    found = interpreters.find(manifest.python)
-    if found is None:
-        raise FrameworkUnavailable(
-            f"{manifest.title} needs Python {manifest.python}, and none was found on PATH, "
-            "among pyenv's or uv's",
-            hint=f"install one (uv python install, pyenv install), then: dlsuite run quick"
-            f" --framework {manifest.name}",
-        )
-    interpreter, version = found
+    interpreter, version = _interpreter(manifest)
     names = (CUDA_LOCK,) if gpus else manifest.locks
-    locks = [LOCKS / manifest.name / name for name in names]
     tag = f"py{version.major}{version.minor}"
-    for lock in locks:
-        place = environment(manifest, lock, tag)
-        if is_ready(place):
-            return _prepared(manifest, place, lock)
-    reasons = []
-    for lock in locks:
-        place = environment(manifest, lock, tag)
-        with _alone(place):
+    folders = {
+        lock: environment(manifest, lock, tag)
+        for lock in (LOCKS / manifest.name / name for name in names)
+    }
+    for lock, folder in folders.items():
+        if is_ready(folder):
+            return _prepared(manifest, folder, lock)
+    errors = []
+    for lock, folder in folders.items():
+        with _locked(folder):
             if _stopping.is_set():
                 break
-            if not is_ready(place):
-                reason = _build(manifest, interpreter, lock, place, notify)
-                if reason:
-                    reasons.append(f"{lock.name}: {reason}")
-                    continue
-        return _prepared(manifest, place, lock)
+            error = None if is_ready(folder) else _build(manifest, interpreter, lock, folder, notify)
+        if error is None:
+            return _prepared(manifest, folder, lock)
+        errors.append(f"{lock.name}: {error}")
     raise EngineError(
-        f"{manifest.title} cannot be installed: {'; '.join(reasons)}",
+        f"{manifest.title} cannot be installed: {'; '.join(errors)}",
         hint=f"see {log_path(manifest)}, check the network and pip's settings, then:"
         " dlsuite doctor",
     )
 
 
-def own(manifest: FrameworkManifest, python: Path) -> Prepared:
-    """An interpreter of the user that has the framework; EngineError where it does not start."""
-    found = interpreters.packages(python)
+def of_user(manifest: FrameworkManifest, python: Path) -> Prepared:
+    """The user's interpreter, which has the framework; EngineError if it does not start."""
+    packages = interpreters.packages(python)
     return Prepared(
-        framework=manifest.name, python=python, lock_sha256=digest(found), own_python=True
+        framework=manifest.name, python=python, lock_sha256=digest(packages), own_python=True
     )
 
 
@@ -89,49 +82,65 @@ def stop() -> None:
 
 
 def environment(manifest: FrameworkManifest, lock: Path, tag: str) -> Path:
+    """The folder of an environment; `tag` names the Python version (py311)."""
     key = digest([sha256(lock), tag])[:12]
     return home() / "environments" / f"{manifest.name}-{lock.stem}-{tag}-{key}"
 
 
-def is_ready(place: Path) -> bool:
-    """Whether it is complete, and its interpreter still exists."""
-    return (place / "ready").exists() and (place / "bin" / "python").exists()
+def is_ready(folder: Path) -> bool:
+    """Whether the environment in `folder` is complete, and its interpreter still exists."""
+    return (folder / "ready").exists() and (folder / "bin" / "python").exists()
 
 
 def log_path(manifest: FrameworkManifest) -> Path:
+    """The log of the framework's last build."""
     return home() / "environments" / f"{manifest.name}.log"
 
 
-def _prepared(manifest: FrameworkManifest, place: Path, lock: Path) -> Prepared:
-    python = place / "bin" / "python"
+def _interpreter(manifest: FrameworkManifest) -> tuple[Path, Version]:
+    """The interpreter for a new environment; FrameworkUnavailable if there is none."""
+    found = interpreters.find(manifest.python)
+    if found is None:
+        raise FrameworkUnavailable(
+            f"{manifest.title} needs Python {manifest.python}, and there is none on PATH, "
+            "in pyenv or in uv",
+            hint=f"install one (uv python install, pyenv install), then: dlsuite run quick"
+            f" --framework {manifest.name}",
+        )
+    return found
+
+
+def _prepared(manifest: FrameworkManifest, folder: Path, lock: Path) -> Prepared:
+    python = folder / "bin" / "python"
     return Prepared(framework=manifest.name, python=python, lock_sha256=sha256(lock))
 
 
 def _build(
-    manifest: FrameworkManifest, interpreter: Path, lock: Path, place: Path, notify: Notify
+    manifest: FrameworkManifest, interpreter: Path, lock: Path, folder: Path, notify: Notify
 ) -> str | None:
-    """Build in place and mark ready last; return why it failed, or None."""
-    shutil.rmtree(place, ignore_errors=True)  # an incomplete one
+    """Build the environment, and mark it as ready last; return the error, or None."""
+    shutil.rmtree(folder, ignore_errors=True)  # an incomplete one
     notify(f"{manifest.title}: building its environment ({lock.parent.name}/{lock.name})")
     with log_path(manifest).open("w", encoding="utf-8") as log:
-        made = subprocess.run(
-            [interpreter, "-m", "venv", "--without-pip", place],
+        venv = subprocess.run(
+            [interpreter, "-m", "venv", "--without-pip", folder],
             stdout=log,
             stderr=log,
             check=False,
         )
-        if made.returncode:
+        if venv.returncode:
             return "venv failed"
-        reason = _install(_pip(manifest, lock, place), log, notify, manifest.title)
-    if reason:
-        shutil.rmtree(place, ignore_errors=True)
-        return reason
-    (place / "ready").touch()
+        error = _install(_pip(manifest, lock, folder), log, notify, manifest.title)
+    if error:
+        shutil.rmtree(folder, ignore_errors=True)
+        return error
+    (folder / "ready").touch()
     return None
 
 
-def _pip(manifest: FrameworkManifest, lock: Path, place: Path) -> list[str]:
-    command = [sys.executable, "-m", "pip", "--python", str(place / "bin" / "python")]
+def _pip(manifest: FrameworkManifest, lock: Path, folder: Path) -> list[str]:
+    """The command that installs a lock into an environment."""
+    command = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python")]
     command += ["install", "--no-input", "--progress-bar", "off", "--disable-pip-version-check"]
     command += ["--require-hashes", "-r", str(lock)]
     if manifest.cpu_index and lock.name == "cpu.txt" and answers(manifest.cpu_index):
@@ -140,7 +149,7 @@ def _pip(manifest: FrameworkManifest, lock: Path, place: Path) -> list[str]:
 
 
 def _install(command: list[str], log: TextIO, notify: Notify, title: str) -> str | None:
-    """Run pip, and return its last error, or None where all went well."""
+    """Run pip; return its last error, or None if it succeeded."""
     output = PipOutput(title, notify)
     with subprocess.Popen(
         command,
@@ -160,9 +169,9 @@ def _install(command: list[str], log: TextIO, notify: Notify, title: str) -> str
 
 
 @contextmanager
-def _alone(place: Path) -> Iterator[None]:
-    """Let one process build an environment while others wait for it."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with place.with_suffix(".lock").open("w", encoding="utf-8") as file:
+def _locked(folder: Path) -> Iterator[None]:
+    """Let one process build an environment; others wait for it."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_suffix(".lock").open("w", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

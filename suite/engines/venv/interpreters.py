@@ -1,4 +1,7 @@
-"""Finds a Python for a framework: this one, on PATH, pyenv's or uv's; or the user's (`--python`)."""
+"""Finds a Python for a framework: this one, or one on PATH, of pyenv or of uv.
+
+It also lists the packages of the user's Python (`--python`).
+"""
 
 from __future__ import annotations
 
@@ -19,19 +22,20 @@ MINORS = range(20, 5, -1)
 LIST_PACKAGES = """
 import json, platform
 from importlib.metadata import distributions
-found = {f"{each.metadata['Name']}=={each.version}" for each in distributions()}
-print(json.dumps(["python==" + platform.python_version(), *sorted(found)]))
+packages = {f"{each.metadata['Name']}=={each.version}" for each in distributions()}
+print(json.dumps(["python==" + platform.python_version(), *sorted(packages)]))
 """
-SAY_VERSION = "import venv, platform; print(platform.python_version())"
+# Importing venv shows whether the interpreter can make virtual environments.
+PRINT_VERSION = "import venv, platform; print(platform.python_version())"
 TIMEOUT_S = 60
 
 
 def find(python: str) -> tuple[Path, Version] | None:
     """The first interpreter in the range `python` that can make virtual environments."""
-    wanted = SpecifierSet(python)
+    required = SpecifierSet(python)
     for candidate in _candidates():
         version = probe(candidate)
-        if version is not None and version in wanted:
+        if version is not None and version in required:
             return candidate, version
     return None
 
@@ -51,24 +55,24 @@ def _candidates() -> Iterator[Path]:
 
 
 def packages(interpreter: Path) -> list[str]:
-    """Its version and its packages, as name==version; EngineError where it does not start."""
+    """Its version and its packages, as name==version; EngineError if it does not start."""
     try:
-        found: list[str] = json.loads(_output(interpreter, LIST_PACKAGES))
+        listed: list[str] = json.loads(_output(interpreter, LIST_PACKAGES))
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise EngineError(
             f"{interpreter} does not start as a Python: {error}",
             hint="--python pytorch=/path/to/python, with the framework installed",
         ) from None
-    return found
+    return listed
 
 
 @cache
 def probe(interpreter: Path) -> Version | None:
-    """Its version; None where it does not start or lacks venv."""
+    """Its version; None if it does not start or has no venv module."""
     if not interpreter.is_file():
         return None
     try:
-        return Version(_output(interpreter, SAY_VERSION).strip())
+        return Version(_output(interpreter, PRINT_VERSION).strip())
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
 

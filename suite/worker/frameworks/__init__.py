@@ -18,7 +18,7 @@ from typing import Any
 
 from ..protocol import Trial
 
-VARIANT = "DLSUITE_VARIANT"  # for a module that must know the variant when it is imported
+VARIANT = "DLSUITE_VARIANT"  # for a module that needs the variant when it is imported
 
 
 def names() -> list[str]:

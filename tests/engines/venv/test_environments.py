@@ -1,4 +1,4 @@
-"""Real pip and venv, with two small wheels in a local folder in place of an index."""
+"""Virtual environments by the real pip and venv, from two small wheels in a local folder."""
 
 import hashlib
 import os
@@ -21,7 +21,7 @@ from tests.conftest import serving
 
 
 def wheel(folder: Path, version: str) -> str:
-    """A wheel of the package `tiny`; returns its line in a lock."""
+    """Write a wheel of the package `tiny`; return its line in a lock."""
     path = folder / f"tiny-{version}-py3-none-any.whl"
     info = f"tiny-{version}.dist-info"
     with zipfile.ZipFile(path, "w") as archive:
@@ -38,7 +38,7 @@ def wheel(folder: Path, version: str) -> str:
 
 @pytest.fixture
 def tiny(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FrameworkManifest:
-    """A framework with one lock, cpu.txt, that a folder of wheels can satisfy."""
+    """A framework whose two locks can be installed from a folder of wheels."""
     wheels, locks = tmp_path / "wheels", tmp_path / "locks" / "tiny"
     wheels.mkdir()
     locks.mkdir(parents=True)
@@ -50,6 +50,7 @@ def tiny(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Framewo
     return FrameworkManifest(
         name="tiny",
         title="Tiny",
+        packages=(),
         python=">=3.11",
         locks=("cpu.txt", "cuda.txt"),
         variants={"plain": "plain"},
@@ -57,30 +58,31 @@ def tiny(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Framewo
 
 
 def installed(python: Path) -> str:
-    found = next(python.parent.parent.glob("lib/*/site-packages/tiny.py"))
-    return found.read_text()
+    """The text of the installed package `tiny`."""
+    module = next(python.parent.parent.glob("lib/*/site-packages/tiny.py"))
+    return module.read_text()
 
 
-def test_it_is_built_once_from_its_lock_and_used_again(tiny: FrameworkManifest) -> None:
-    said: list[str] = []
-    prepared = environments.ready(tiny, said.append)
-    assert interpreters.packages(prepared.python)[1:] == ["tiny==1.0"]  # the lock's alone
-    assert said[0].startswith("Tiny: making its environment")
-    again: list[str] = []
-    assert environments.ready(tiny, again.append) == prepared
-    assert again == []
+def test_an_environment_is_built_once_from_its_lock_and_reused(tiny: FrameworkManifest) -> None:
+    messages: list[str] = []
+    prepared = environments.ready(tiny, messages.append)
+    assert interpreters.packages(prepared.python)[1:] == ["tiny==1.0"]  # only the lock's
+    assert messages[0].startswith("Tiny: building its environment")
+    messages.clear()
+    assert environments.ready(tiny, messages.append) == prepared
+    assert messages == []
 
 
-def test_a_half_built_one_is_never_used(tiny: FrameworkManifest) -> None:
+def test_an_incomplete_environment_is_built_again(tiny: FrameworkManifest) -> None:
     prepared = environments.ready(tiny, lambda text: None)
-    place = prepared.python.parent.parent
-    (place / "ready").unlink()
-    (place / "leftover").touch()
+    folder = prepared.python.parent.parent
+    (folder / "ready").unlink()
+    (folder / "leftover").touch()
     environments.ready(tiny, lambda text: None)
-    assert (place / "ready").exists() and not (place / "leftover").exists()
+    assert (folder / "ready").exists() and not (folder / "leftover").exists()
 
 
-def test_one_whose_interpreter_is_gone_is_built_again(tiny: FrameworkManifest) -> None:
+def test_an_environment_without_its_interpreter_is_built_again(tiny: FrameworkManifest) -> None:
     prepared = environments.ready(tiny, lambda text: None)
     for name in ("python", "python3"):
         link = prepared.python.with_name(name)
@@ -90,7 +92,7 @@ def test_one_whose_interpreter_is_gone_is_built_again(tiny: FrameworkManifest) -
     assert prepared.python.exists()
 
 
-def test_another_lock_is_another_environment(tiny: FrameworkManifest) -> None:
+def test_another_lock_gets_another_environment(tiny: FrameworkManifest) -> None:
     first = environments.ready(tiny, lambda text: None)
     lock = environments.LOCKS / "tiny" / "cpu.txt"
     lock.write_text(lock.read_text() + "# refreshed\n")
@@ -98,18 +100,18 @@ def test_another_lock_is_another_environment(tiny: FrameworkManifest) -> None:
     assert second.python != first.python and second.lock_sha256 != first.lock_sha256
 
 
-def test_where_the_first_lock_cannot_be_had_the_next_serves(
+def test_the_next_lock_is_used_if_the_first_cannot_be_installed(
     tiny: FrameworkManifest, tmp_path: Path
 ) -> None:
     next((tmp_path / "wheels").glob("tiny-1.0*")).unlink()
     prepared = environments.ready(tiny, lambda text: None)
     assert "2.0" in installed(prepared.python)
-    said: list[str] = []
-    environments.ready(tiny, said.append)
-    assert said == []  # the missing lock is not tried again
+    messages: list[str] = []
+    environments.ready(tiny, messages.append)
+    assert messages == []  # the first lock is not tried again
 
 
-def test_a_lock_that_cannot_be_installed_is_one_clear_error(
+def test_locks_that_cannot_be_installed_are_an_error_with_pips_reason(
     tiny: FrameworkManifest, tmp_path: Path, home: Path
 ) -> None:
     for path in (tmp_path / "wheels").iterdir():
@@ -120,8 +122,7 @@ def test_a_lock_that_cannot_be_installed_is_one_clear_error(
         environments.ready(tiny, lambda text: None)
     assert "tiny.log" in caught.value.hint
     assert "No matching distribution" in environments.log_path(tiny).read_text()
-    left = [path for path in (home / "environments").iterdir() if path.is_dir()]
-    assert left == []
+    assert not [path for path in (home / "environments").iterdir() if path.is_dir()]
 
 
 def test_a_wheel_with_another_hash_is_refused(tiny: FrameworkManifest, tmp_path: Path) -> None:
@@ -133,36 +134,36 @@ def test_a_wheel_with_another_hash_is_refused(tiny: FrameworkManifest, tmp_path:
         environments.ready(tiny, lambda text: None)
 
 
-def test_no_fitting_python_means_skipped_with_the_remedy(home: Path) -> None:
+def test_a_framework_without_a_fitting_python_is_unavailable(home: Path) -> None:
     mxnet = catalog.framework("mxnet").model_copy(update={"python": ">=2.6,<2.7"})
     with pytest.raises(FrameworkUnavailable, match=r"MXNet needs Python >=2.6,<2.7") as caught:
         environments.ready(mxnet, lambda text: None)
     assert "uv python install" in caught.value.hint
 
 
-def test_a_build_that_is_stopped_ends_at_once_and_no_other_lock_is_tried(
+def test_a_stopped_build_ends_at_once_and_tries_no_other_lock(
     tiny: FrameworkManifest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """pip waits for an index that takes the connection and never answers."""
+    """pip waits for an index that accepts the connection and never answers."""
     monkeypatch.setattr(environments, "_stopping", threading.Event())
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.delenv("PIP_FIND_LINKS")
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    said: list[str] = []
+    messages: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor() as pool:
         monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
-        building = pool.submit(environments.ready, tiny, said.append)
+        building = pool.submit(environments.ready, tiny, messages.append)
         connection, _ = silent.accept()
         with connection:
             environments.stop()
             with pytest.raises(EngineError, match="cannot be installed"):
                 building.result(timeout=60)
-    assert said == ["Tiny: making its environment (tiny/cpu.txt)"]
+    assert messages == ["Tiny: building its environment (tiny/cpu.txt)"]
 
 
 @pytest.fixture
 def index(tmp_path: Path) -> Iterator[str]:
-    """The address of a package index that has the wheels of `tiny`."""
+    """The address of a package index with the wheels of `tiny`."""
     pages = tmp_path / "index" / "tiny"
     pages.mkdir(parents=True)
     links = []
@@ -174,7 +175,7 @@ def index(tmp_path: Path) -> Iterator[str]:
         yield url
 
 
-def test_the_cpu_index_is_used_where_it_answers(
+def test_the_cpu_index_is_used_if_it_answers(
     tiny: FrameworkManifest, index: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PIP_NO_INDEX")
@@ -187,7 +188,7 @@ def test_the_cpu_index_is_used_where_it_answers(
     assert "1.0" in installed(prepared.python)
 
 
-def test_an_index_that_does_not_answer_is_left_out(tiny: FrameworkManifest, index: str) -> None:
+def test_an_index_that_does_not_answer_is_omitted(tiny: FrameworkManifest, index: str) -> None:
     assert environments.answers(index)
     assert not environments.answers("http://127.0.0.1:9")
     closed = tiny.model_copy(update={"cpu_index": "http://127.0.0.1:9"})

@@ -1,3 +1,5 @@
+"""The search for interpreters, on a machine without any but those of the test."""
+
 import os
 import sys
 from pathlib import Path
@@ -10,7 +12,7 @@ from suite.errors import EngineError
 
 
 def python_of(folder: Path, version: str) -> Path:
-    """A program that answers as a Python of that version would."""
+    """A program that prints a version as Python does."""
     folder.mkdir(parents=True)
     program = folder / f"python{version.rsplit('.', 1)[0]}"
     program.write_text(f"#!/bin/sh\necho {version}\n")
@@ -21,34 +23,35 @@ def python_of(folder: Path, version: str) -> Path:
 
 @pytest.fixture
 def empty_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """PATH, pyenv and uv without interpreters; returns the folder of all three."""
     for name in ("PATH", "PYENV_ROOT", "UV_PYTHON_INSTALL_DIR"):
         monkeypatch.setenv(name, str(tmp_path / name))
     interpreters.probe.cache_clear()
     return tmp_path
 
 
-def test_this_python_is_taken_where_it_fits(empty_machine: Path) -> None:
+def test_this_python_is_used_if_it_fits(empty_machine: Path) -> None:
     found = interpreters.find(">=3.11")
     assert found is not None and found[0] == Path(sys.executable)
 
 
 @pytest.mark.parametrize(
-    "place", ["PATH", "PYENV_ROOT/versions/3.9.1/bin", "UV_PYTHON_INSTALL_DIR/cpython-3.9.1/bin"]
+    "folder", ["PATH", "PYENV_ROOT/versions/3.9.1/bin", "UV_PYTHON_INSTALL_DIR/cpython-3.9.1/bin"]
 )
-def test_others_are_found_on_path_in_pyenv_and_in_uv(empty_machine: Path, place: str) -> None:
-    python_of(empty_machine / place, "3.9.1")
+def test_others_are_found_on_path_in_pyenv_and_in_uv(empty_machine: Path, folder: str) -> None:
+    python_of(empty_machine / folder, "3.9.1")
     found = interpreters.find(">=3.8,<3.10")
     assert found is not None
     assert found[1] == Version("3.9.1")
-    assert os.path.commonpath([found[0], empty_machine / place]) == str(empty_machine / place)
+    assert os.path.commonpath([found[0], empty_machine / folder]) == str(empty_machine / folder)
 
 
-def test_none_that_fits_is_none(empty_machine: Path) -> None:
+def test_an_interpreter_outside_the_range_is_not_used(empty_machine: Path) -> None:
     python_of(empty_machine / "PATH", "3.9.1")
     assert interpreters.find("<3.8") is None
 
 
-def test_a_broken_interpreter_is_passed_over(empty_machine: Path) -> None:
+def test_a_broken_interpreter_is_not_used(empty_machine: Path) -> None:
     program = python_of(empty_machine / "PATH", "3.9.1")
     program.write_text("#!/bin/sh\nexit 1\n")
     assert interpreters.find("<3.10") is None
@@ -57,13 +60,13 @@ def test_a_broken_interpreter_is_passed_over(empty_machine: Path) -> None:
     assert interpreters.find("<3.10") is None
 
 
-def test_the_packages_of_an_interpreter_are_told() -> None:
-    found = interpreters.packages(Path(sys.executable))
-    assert found[0].startswith("python==3.")
-    assert f"pytest=={pytest.__version__}" in found
+def test_the_version_and_packages_of_an_interpreter_are_listed() -> None:
+    packages = interpreters.packages(Path(sys.executable))
+    assert packages[0].startswith("python==3.")
+    assert f"pytest=={pytest.__version__}" in packages
 
 
-def test_what_is_no_python_is_refused(tmp_path: Path) -> None:
+def test_a_program_that_is_not_a_python_is_refused(tmp_path: Path) -> None:
     program = python_of(tmp_path / "bin", "3.9.1")
-    with pytest.raises(EngineError, match="is no Python that starts"):
+    with pytest.raises(EngineError, match="does not start as a Python"):
         interpreters.packages(program)

@@ -1,4 +1,4 @@
-"""JAX on a device, under a trial's conditions: for its own module and Keras's."""
+"""JAX on a device with a trial's runtime settings; Keras uses it too."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from ...protocol import Trial
 
 
 def prepare(trial: Trial) -> None:
+    """Select the device and apply the settings."""
     if trial.device == "cpu":
-        jax.config.update("jax_platforms", "cpu")  # even where it sees a GPU
+        jax.config.update("jax_platforms", "cpu")  # even where there is a GPU
     else:
-        jax.devices("cuda")  # raises where there is none; where there is one it computes there
+        jax.devices("cuda")  # raises where there is no GPU; otherwise the GPU is JAX's default
 
-    if trial.tf32 is not None:  # the "default" of a GPU that has TF32 is to use it
+    if trial.tf32 is not None:  # "default" means TF32 on a GPU that has it
         precision = "default" if trial.tf32 else "highest"
         jax.config.update("jax_default_matmul_precision", precision)
 
 
 def describe(trial: Trial) -> dict[str, Any]:
-    # XLA takes as many threads as it finds CPUs, and does not tell: null.
+    """The settings in force, read back from JAX; unknown values are null."""
+    # XLA uses as many threads as CPUs, but does not report the number.
     precision, on_gpu = jax.config.jax_default_matmul_precision, trial.device != "cpu"
     return {
         "name": trial.device,
@@ -39,8 +41,8 @@ def describe(trial: Trial) -> dict[str, Any]:
 
 
 def memory(trial: Trial) -> dict[str, Any]:
-    """XLA's allocator: the peak of what arrays took, and what it holds for them."""
-    stats = jax.devices()[0].memory_stats() or {}  # of a CPU there are none
+    """The peak of XLA's allocator: bytes in arrays, and bytes reserved for them."""
+    stats = jax.devices()[0].memory_stats() or {}  # a CPU has none
     return {
         "device_peak_bytes": stats.get("peak_bytes_in_use"),
         "device_reserved_bytes": stats.get("peak_pool_bytes", stats.get("pool_bytes")),

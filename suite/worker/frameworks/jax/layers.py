@@ -13,20 +13,21 @@ from jax import numpy as jnp
 
 from ...layouts import paddings
 from ...protocol import Trial
-from . import matmul as jax_matmul
+from . import matmul
 
 
 class Model(nnx.Module):
-    """All the layers by name; their order and branches are the trial's."""
+    """All layers by name; the trial defines their order and branches."""
 
     def __init__(self, trial: Trial) -> None:
         self.rngs = nnx.Rngs(trial.seed)
         for layer in trial.leaves():
-            lowered = _lower(layer, trial.precision, self.rngs, matmul=trial.variant == "matmul")
+            lowered = _lower(layer, trial.precision, self.rngs, as_matmul=trial.variant == "matmul")
             setattr(self, layer["name"], lowered)
 
 
 def series(model: Model, layers: list[dict[str, Any]], values: Any) -> Any:
+    """The result of `layers`, one after the other, for the input `values`."""
     for layer in layers:
         if "branches" in layer:
             results = [series(model, branch, values) for branch in layer["branches"]]
@@ -38,9 +39,9 @@ def series(model: Model, layers: list[dict[str, Any]], values: Any) -> Any:
 
 
 class BatchNorm(nnx.BatchNorm):
-    """Flax's, applied as one multiplication and one addition.
+    """Flax's batch norm, applied as one multiplication and one addition.
 
-    The gradient then has two sums over the batch; that of (x - mean) * factor + bias has three.
+    Its gradient has two sums over the batch; that of (x - mean) * factor + bias has three.
     """
 
     def __call__(self, values: Any) -> Any:
@@ -67,7 +68,7 @@ class SelfAttention(nnx.Module):
         batch, length, features = sequence.shape
         parts = self.input(sequence).reshape(batch, length, 3, self.heads, -1)
         queries, keys, values = (parts[:, :, part] for part in range(3))
-        # Written out: jax.nn.dot_product_attention takes its softmax in float32, always.
+        # Written out, because jax.nn.dot_product_attention always computes its softmax in float32.
         scores = jnp.einsum("bqhd,bkhd->bhqk", queries, keys) / np.sqrt(queries.shape[-1])
         mixed = jnp.einsum("bhqk,bkhd->bqhd", nnx.softmax(scores), values)
         return self.output(mixed.reshape(batch, length, features))
@@ -100,10 +101,11 @@ class Lstm(nnx.Module):
 
 
 def _lower(
-    layer: dict[str, Any], precision: str, rngs: nnx.Rngs, *, matmul: bool
+    layer: dict[str, Any], precision: str, rngs: nnx.Rngs, *, as_matmul: bool
 ) -> Callable[[Any], Any]:
+    """The module or function of a layer; `as_matmul` selects those of the variant `matmul`."""
     kind = layer["kind"]
-    # Zeros: the weights come from the file, none need be drawn.
+    # Kernels start at zero, because the weights come from the file.
     dtypes = {"dtype": precision, "param_dtype": precision, "rngs": rngs}
     common = {**dtypes, "kernel_init": nnx.initializers.zeros}
     if kind == "conv2d":
@@ -114,11 +116,11 @@ def _lower(
             tuple(layer["stride"]),
             padding=paddings(layer),
             use_bias=layer["bias"],
-            conv_general_dilated=jax_matmul.convolve if matmul else lax.conv_general_dilated,
+            conv_general_dilated=matmul.convolve if as_matmul else lax.conv_general_dilated,
             **common,
         )
     if kind in ("max_pool2d", "avg_pool2d"):
-        max_pool = jax_matmul.max_pool if matmul else nnx.max_pool
+        max_pool = matmul.max_pool if as_matmul else nnx.max_pool
         return partial(
             max_pool if kind == "max_pool2d" else nnx.avg_pool,
             window_shape=tuple(layer["kernel"]),
@@ -158,7 +160,7 @@ SIMPLE: dict[str, Callable[[Any], Any]] = {
     "tokens": lambda images: images.reshape((images.shape[0], -1, images.shape[-1])),
     "first_token": lambda sequence: sequence[:, 0],
 }
-# Where a layer keeps a parameter, if not under its canonical role.
+# The path of a parameter inside its layer, by its canonical role, where it is not the role itself.
 PATHS: dict[str, dict[str, tuple[str, ...]]] = {
     "conv2d": {"weight": ("kernel",)},
     "dense": {"weight": ("kernel",)},

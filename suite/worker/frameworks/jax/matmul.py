@@ -1,4 +1,4 @@
-"""Convolution and max pooling for XLA on a CPU, whose own gradients of both are slow there."""
+"""Convolution and max pooling whose gradients XLA computes fast on a CPU."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import jax
 from jax import lax
 from jax import numpy as jnp
 
-Pairs = Sequence[tuple[int, int]]  # before and after, of the rows and of the columns
+Pairs = Sequence[tuple[int, int]]  # padding before and after the rows, and the columns
 
 
 def convolve(images: Any, kernel: Any, strides: Any, padding: Pairs, **rest: Any) -> Any:
     """`lax.conv_general_dilated` of images (N, H, W, C) by a kernel (h, w, C, K), for `nnx.Conv`.
 
-    One of 1 x 1 is a product of two matrices. Of any other, the gradient for the kernel is one
-    product for each row of the kernel; the remainder is XLA's.
+    A 1 x 1 convolution is one matrix product. In any other, the kernel's gradient is one matrix
+    product for each row of the kernel; XLA computes the rest.
     """
     if kernel.shape[:2] == (1, 1) and not any(map(any, padding)):
         taken = images[:, :: strides[0], :: strides[1]]
-        # Of two axes: of more, the product's gradients are no longer plain products.
+        # With two axes only: with more, the gradients are no longer plain matrix products.
         return (_flat(taken) @ kernel[0, 0]).reshape(*taken.shape[:-1], -1)
 
     def plain(images: Any, kernel: Any) -> Any:
@@ -32,7 +32,8 @@ def convolve(images: Any, kernel: Any, strides: Any, padding: Pairs, **rest: Any
     def backward(kept: tuple[Any, Any], gradient: Any) -> tuple[Any, Any]:
         images, kernel = kept
         _, pull_back = jax.vjp(lambda images: plain(images, kernel), images)
-        return *pull_back(gradient), _of_kernel(kernel.shape, images, gradient, strides, padding)
+        (by_images,) = pull_back(gradient)
+        return by_images, _kernel_gradient(kernel.shape, images, gradient, strides, padding)
 
     convolution = jax.custom_vjp(plain)
     convolution.defvjp(forward, backward)
@@ -40,7 +41,7 @@ def convolve(images: Any, kernel: Any, strides: Any, padding: Pairs, **rest: Any
 
 
 def max_pool(images: Any, window_shape: Any, strides: Any, padding: Pairs) -> Any:
-    """`nnx.max_pool` by comparisons; of equal values the first has the gradient, as there."""
+    """`nnx.max_pool` by comparisons; of equal values the first gets the gradient, as in Flax."""
     padded = jnp.pad(images, ((0, 0), *padding, (0, 0)), constant_values=-jnp.inf)
     _, height, width, _ = padded.shape
     rows = (height - window_shape[0]) // strides[0] + 1
@@ -48,26 +49,28 @@ def max_pool(images: Any, window_shape: Any, strides: Any, padding: Pairs) -> An
     largest = None
     for row in range(window_shape[0]):
         for column in range(window_shape[1]):
-            there = _every(padded, 1, row, rows, strides[0])
-            there = _every(there, 2, column, columns, strides[1])
-            largest = there if largest is None else jnp.where(largest >= there, largest, there)
+            values = _every(padded, 1, row, rows, strides[0])
+            values = _every(values, 2, column, columns, strides[1])
+            largest = values if largest is None else jnp.where(largest >= values, largest, values)
     return largest
 
 
-def _of_kernel(shape: Any, images: Any, gradient: Any, strides: Any, padding: Pairs) -> Any:
-    """The gradient for the kernel, of its `shape`."""
+def _kernel_gradient(shape: Any, images: Any, gradient: Any, strides: Any, padding: Pairs) -> Any:
+    """The gradient with respect to the kernel, whose shape is `shape`."""
     _, rows, columns, _ = gradient.shape
     padded = jnp.pad(images, ((0, 0), *padding, (0, 0)))
-    # (N, H, columns, w C): beside each value those that the kernel's row meets with it
-    wide = [_every(padded, 2, column, columns, strides[1]) for column in range(shape[1])]
-    met = jnp.concatenate(wide, -1)
-    by_row = (_flat(_every(met, 1, row, rows, strides[0])) for row in range(shape[0]))
+    # (N, H, columns, w C): for each position, all values under one row of the kernel
+    shifted = [_every(padded, 2, column, columns, strides[1]) for column in range(shape[1])]
+    windows = jnp.concatenate(shifted, -1)
+    by_row = (_flat(_every(windows, 1, row, rows, strides[0])) for row in range(shape[0]))
     return jnp.stack([each.T @ _flat(gradient) for each in by_row]).reshape(shape)
 
 
 def _every(values: Any, axis: int, start: int, count: int, step: int) -> Any:
+    """`count` values along `axis`, from `start` on, every `step`-th."""
     return lax.slice_in_dim(values, start, start + step * (count - 1) + 1, step, axis)
 
 
 def _flat(values: Any) -> Any:
+    """All axes but the last as one."""
     return values.reshape(-1, values.shape[-1])

@@ -1,4 +1,4 @@
-"""JAX's matrix products and copies, for the device's limit."""
+"""JAX's matrix products and copies, for the hardware peak."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from jax import lax
 from jax import numpy as jnp
 
 from ...protocol import Trial
-from . import device as jax_device
+from . import device
 
-_last: list[Any] = []
+_last: list[Any] = []  # the result of the last call
 
 
 def operations(
     trial: Trial, precisions: Sequence[str], size: int, values: int
 ) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Each by name: products of matrices (size, size), a copy of so many float32 values."""
-    jax_device.prepare(trial)
+    """The operations by name: products of matrices (size, size), a copy of `values` numbers."""
+    device.prepare(trial)
     for name in precisions:
         dtype = jnp.bfloat16 if name == "bfloat16" else jnp.float32
         a, b = (jax.random.uniform(jax.random.key(i), (size, size)).astype(dtype) for i in range(2))
@@ -32,9 +32,10 @@ def operations(
 
 
 def synchronize() -> None:
+    """Wait for the last call."""
     jax.block_until_ready(_last)
 
 
 def _call(function: Callable[..., Any], *operands: Any) -> None:
-    """What comes of it is kept until the next call: `synchronize` waits for it."""
+    """Call the function; its result is kept for `synchronize` until the next call."""
     _last[:] = [function(*operands)]

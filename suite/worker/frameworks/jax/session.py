@@ -17,7 +17,7 @@ from .layers import PATHS, Model, series
 
 LAYOUT = "NHWC"
 
-# The names by which Optax's states keep the slots.
+# The names of the slots in Optax's states.
 SLOTS = {
     "sgd": {},
     "momentum": {"velocity": "trace"},
@@ -25,7 +25,7 @@ SLOTS = {
     "rmsprop": {"second_moment": "nu"},
 }
 
-Tree = dict[str, Any]  # nested: layer -> part of it -> ... -> array
+Tree = dict[str, Any]  # nested: layer -> part of the layer -> ... -> array
 
 
 def version() -> str:
@@ -42,14 +42,14 @@ class Session:
         jax_device.prepare(trial)
         self._trial = trial
         self._kinds = {layer["name"]: layer["kind"] for layer in trial.leaves()}
-        # The object graph is walked here, once: nnx.jit would walk it in Python at every step.
+        # The object graph is traversed once, here; nnx.jit would traverse it in every step.
         model = Model(trial)
         self._graph, self._template, rest = nnx.split(model, nnx.Param, ...)
         self._rest_template = rest
         model.eval()
         self._inference_graph = nnx.split(model)[0]
         self._params = self._load(to_channels_last(trial, weights))
-        # Running statistics, which Flax makes in float32 whatever the rest is, and chance's state.
+        # The running statistics, which Flax always makes in float32, and the random state.
         self._rest = jax.tree.map(self._in_precision, nnx.to_pure_dict(rest))
         self._optimizer = _optimizer(trial)
         self._slots = SLOTS[trial.optimizer["name"]]
@@ -95,8 +95,8 @@ class Session:
 
     def optimizer_state(self) -> dict[str, Weights]:
         return {
-            slot: self._canonical(optax.tree.get(self._state, own))
-            for slot, own in self._slots.items()
+            slot: self._canonical(optax.tree.get(self._state, name))
+            for slot, name in self._slots.items()
         }
 
     def step_count(self) -> int:
@@ -109,8 +109,8 @@ class Session:
             moment = "var" if role == "variance" else "mean"
             self._rest[layer][moment] = jnp.array(values, self._trial.precision)
         slots = {
-            own: self._load(to_channels_last(self._trial, state.optimizer[slot]))
-            for slot, own in self._slots.items()
+            name: self._load(to_channels_last(self._trial, state.optimizer[slot]))
+            for slot, name in self._slots.items()
         }
         count = jnp.array(state.steps, jnp.int32)
         self._state = optax.tree.set(self._state, count=count, **slots)
@@ -120,7 +120,7 @@ class Session:
         return values.astype(self._trial.precision) if is_float else values
 
     def _path(self, name: str) -> tuple[str, ...]:
-        """Where the model keeps a parameter."""
+        """The path of a parameter in the model's state."""
         layer, role = name.split(".")
         return (layer, *PATHS.get(self._kinds[layer], {}).get(role, (role,)))
 
@@ -144,7 +144,7 @@ class Session:
         return to_canonical(self._trial, named)
 
     def _apply(self, graph: Any, params: Tree, rest: Tree, inputs: Any) -> tuple[Any, Tree]:
-        """Logits, and what is not a parameter after them."""
+        """The logits, and the state after them without the parameters."""
         states = []
         for template, tree in ((self._template, params), (self._rest_template, rest)):
             state = jax.tree.map(lambda leaf: leaf, template)
@@ -167,26 +167,30 @@ class Session:
 
 
 def _optimizer(trial: Trial) -> optax.GradientTransformation:
-    how = trial.optimizer
-    name, rate = how["name"], how["learning_rate"]
+    options = trial.optimizer
+    name, rate = options["name"], options["learning_rate"]
     if name == "sgd":
         return optax.chain(optax.sgd(rate), _counted())
     if name == "momentum":
-        return optax.chain(optax.sgd(rate, momentum=how["momentum"]), _counted())
-    if name == "adam":  # which counts its own
-        return optax.adam(rate, b1=how["beta1"], b2=how["beta2"], eps=how["epsilon"])
+        return optax.chain(optax.sgd(rate, momentum=options["momentum"]), _counted())
+    if name == "adam":  # which counts its own steps
+        return optax.adam(rate, b1=options["beta1"], b2=options["beta2"], eps=options["epsilon"])
     if name == "rmsprop":
-        own = optax.rmsprop(rate, decay=how["decay"], eps=how["epsilon"], eps_in_sqrt=True)
-        return optax.chain(own, _counted())
+        rmsprop = optax.rmsprop(
+            rate, decay=options["decay"], eps=options["epsilon"], eps_in_sqrt=True
+        )
+        return optax.chain(rmsprop, _counted())
     raise NotImplementedError(f"JAX module has no optimizer {name!r}")
 
 
 class Counted(NamedTuple):
+    """The state of `_counted`."""
+
     count: Any
 
 
 def _counted() -> optax.GradientTransformation:
-    """Leaves the updates as they are, and counts them."""
+    """A transformation that counts the updates and does not change them."""
     return optax.GradientTransformation(
         lambda params: Counted(jnp.zeros([], jnp.int32)),
         lambda updates, state, params=None: (updates, Counted(state.count + 1)),

@@ -14,6 +14,8 @@ from ...protocol import Trial
 
 
 class ClassToken(layers.Layer):
+    """One learned vector before the sequence."""
+
     def build(self, shape: Any) -> None:
         self.token = self.add_weight(shape=shape[-1:], initializer="zeros", name="token")
 
@@ -23,6 +25,8 @@ class ClassToken(layers.Layer):
 
 
 class PositionEmbedding(layers.Layer):
+    """One learned vector added to each member of the sequence."""
+
     def build(self, shape: Any) -> None:
         self.table = self.add_weight(shape=shape[1:], initializer="zeros", name="table")
 
@@ -33,25 +37,26 @@ class PositionEmbedding(layers.Layer):
 def make(trial: Trial) -> tuple[Any, dict[str, Any]]:
     """The model, and its layers by name."""
     shape = tuple(trial.architecture["input_shape"])
-    made: dict[str, Any] = {}
+    by_name: dict[str, Any] = {}
     inputs = keras.Input((*shape[1:], shape[0]) if len(shape) == 3 else shape)
-    return keras.Model(inputs, _series(trial.layers, inputs, made, trial.seed)), made
+    return keras.Model(inputs, _series(trial.layers, inputs, by_name, trial.seed)), by_name
 
 
-def _series(series: list[dict[str, Any]], values: Any, made: dict[str, Any], seed: int) -> Any:
+def _series(series: list[dict[str, Any]], values: Any, by_name: dict[str, Any], seed: int) -> Any:
+    """The result of the layers for the input `values`; the layers are added to `by_name`."""
     for layer in series:
         kind = layer["kind"]
         if "branches" in layer:
-            ends = [_series(branch, values, made, seed) for branch in layer["branches"]]
-            values = (layers.Add() if kind == "add" else layers.Concatenate())(ends)
+            results = [_series(branch, values, by_name, seed) for branch in layer["branches"]]
+            values = (layers.Add() if kind == "add" else layers.Concatenate())(results)
             continue
         if kind in WINDOWS:
             values, padding = _padded(layer, values)
-            each = _window(layer, padding)
+            lowered = _window(layer, padding)
         else:
-            each = _lower(layer, seed + len(made))
-        made[layer["name"]] = each
-        values = each(values, values) if kind == "self_attention" else each(values)
+            lowered = _lower(layer, seed + len(by_name))
+        by_name[layer["name"]] = lowered
+        values = lowered(values, values) if kind == "self_attention" else lowered(values)
     return values
 
 
@@ -63,7 +68,7 @@ WINDOWS = {
 
 
 def _padded(layer: dict[str, Any], images: Any) -> tuple[Any, str]:
-    """The images, padded where no word says how to, and the word for what is left to pad."""
+    """The images, padded where no keyword describes the padding, and the keyword for the layer."""
     pairs, kind = paddings(layer), layer["kind"]
     if not any(map(any, pairs)):
         return images, "valid"
@@ -74,7 +79,7 @@ def _padded(layer: dict[str, Any], images: Any) -> tuple[Any, str]:
         return ops.pad(images, [(0, 0), *pairs, (0, 0)], constant_values=lowest), "valid"
     if kind == "conv2d" and pairs == same_paddings(layer):
         return images, "same"
-    # With "same" an average's divisor would leave the padding out.
+    # With "same", the divisor of an average would not count the padding.
     return layers.ZeroPadding2D(pairs)(images), "valid"
 
 
@@ -86,7 +91,7 @@ def _window(layer: dict[str, Any], padding: str) -> Any:
     return make(layer["out_channels"], kernel, use_bias=layer["bias"], **sizes, **ZEROS)
 
 
-# The weights come from the file, none need be drawn.
+# Kernels start at zero, because the weights come from the file.
 ZEROS = {"kernel_initializer": "zeros"}
 
 
@@ -124,8 +129,8 @@ SIMPLE: dict[str, Any] = {
     "position_embedding": PositionEmbedding,
     "first_token": lambda name: layers.Lambda(lambda sequence: sequence[:, 0], name=name),
 }
-# Where a layer keeps a parameter: in these variables, one after the other.
-PLACES: dict[str, dict[str, tuple[str, ...]]] = {
+# The variables of a layer that hold a parameter, one after the other, by its canonical role.
+VARIABLES: dict[str, dict[str, tuple[str, ...]]] = {
     "conv2d": {"weight": ("kernel",)},
     "dense": {"weight": ("kernel",)},
     "batch_norm": {
@@ -151,8 +156,8 @@ PLACES: dict[str, dict[str, tuple[str, ...]]] = {
 }
 
 
-def variables(name: str, made: dict[str, Any], kinds: dict[str, str]) -> list[Any]:
-    """Those that hold a parameter or a statistic, by its canonical name."""
+def variables(name: str, by_name: dict[str, Any], kinds: dict[str, str]) -> list[Any]:
+    """The variables that hold the parameter or statistic with the canonical name `name`."""
     layer, role = name.split(".")
-    places = PLACES[kinds[layer]].get(role, (role,))
-    return [attrgetter(place)(made[layer]) for place in places]
+    attributes = VARIABLES[kinds[layer]].get(role, (role,))
+    return [attrgetter(attribute)(by_name[layer]) for attribute in attributes]

@@ -1,4 +1,4 @@
-"""Photographs by tf.data, with which Keras's guides read files whatever the backend."""
+"""Photographs by tf.data, which Keras's guides use with every backend."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ from ..tensorflow import loader as tensorflow_loader
 def batches(trial: Trial, photographs: Photographs) -> Iterator[tuple[Any, Any]]:
     if trial.variant == "tensorflow":
         return tensorflow_loader.batches(trial, photographs)
-    tf.config.set_visible_devices([], "GPU")  # it would take the backend's memory there
+    tf.config.set_visible_devices([], "GPU")  # TensorFlow would take GPU memory from the backend
     read = tensorflow_loader.batches(trial, photographs)
     return ((inputs.numpy(), labels.numpy()) for inputs, labels in read)

@@ -1,4 +1,4 @@
-"""What Keras leaves to its user where JAX is its backend."""
+"""The parts of Keras's module that depend on the backend, for JAX."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import jax
 
 from ...protocol import Array
-from ..jax import device as jax_device
+from ..jax import device
 
 STATE = (
     "trainable_variables",
@@ -17,7 +17,7 @@ STATE = (
 )
 
 
-prepare, describe, memory = jax_device.prepare, jax_device.describe, jax_device.memory
+prepare, describe, memory = device.prepare, device.describe, device.memory
 
 
 def put(inputs: Array, labels: Array) -> Any:
@@ -25,8 +25,10 @@ def put(inputs: Array, labels: Array) -> Any:
 
 
 class Trainer:
-    """Runs a compiled model's training function, as `fit` does: the state is taken out of the
-    model's variables once, and goes from step to step until someone wants to see it in the model.
+    """Runs a compiled model's training function, as `fit` does.
+
+    The state is taken out of the model's variables once, and passed from step to step until
+    `settle` puts it back.
     """
 
     def __init__(self, model: Any) -> None:
@@ -35,8 +37,8 @@ class Trainer:
 
     def step(self, batch: Any) -> dict[str, Any]:
         if self._state is None:
-            wanted = dict.fromkeys(STATE, True)
-            self._state = self._model._get_jax_state(**wanted, purge_model_variables=True)
+            parts = dict.fromkeys(STATE, True)
+            self._state = self._model._get_jax_state(**parts, purge_model_variables=True)
         logs, self._state = self._model.train_function(self._state, iter((batch,)))
         return logs
 

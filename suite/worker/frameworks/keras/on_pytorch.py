@@ -1,4 +1,4 @@
-"""What Keras leaves to its user where PyTorch is its backend."""
+"""The parts of Keras's module that depend on the backend, for PyTorch."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import keras
 import torch
 
 from ...protocol import Array, Trial
-from ..pytorch import device as pytorch_device
+from ..pytorch import device
 
-_for_good = ExitStack()
-describe, memory = pytorch_device.describe, pytorch_device.memory
+_until_exit = ExitStack()  # keeps a context until the process ends
+describe, memory = device.describe, device.memory
 
 
 def prepare(trial: Trial) -> None:
-    pytorch_device.prepare(trial)
+    """Select the device and apply the settings."""
+    device.prepare(trial)
     torch.zeros(1, device=trial.device)  # raises where there is no such device
-    _for_good.enter_context(keras.device(trial.device))  # else it takes a GPU wherever it sees one
+    _until_exit.enter_context(keras.device(trial.device))  # without it Keras uses any GPU it finds
 
 
 def put(inputs: Array, labels: Array) -> tuple[torch.Tensor, torch.Tensor]:
@@ -26,7 +27,7 @@ def put(inputs: Array, labels: Array) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _tensor(values: Array) -> torch.Tensor:
-    # Of an array Keras would make a copy first.
+    # From a numpy array, Keras would make a copy first.
     return keras.ops.convert_to_tensor(torch.from_numpy(values))
 
 
@@ -41,7 +42,7 @@ class Trainer:
         return logs
 
     def settle(self) -> None:
-        """Nothing: each step leaves all in the model's variables."""
+        """Do nothing: the state is always in the model's variables."""
 
     def synchronize(self) -> None:
         """Wait for the device; on the CPU every step is done when it returns."""

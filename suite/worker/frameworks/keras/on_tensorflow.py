@@ -1,4 +1,4 @@
-"""What Keras leaves to its user where TensorFlow is its backend."""
+"""The parts of Keras's module that depend on the backend, for TensorFlow."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Any
 import tensorflow as tf
 
 from ...protocol import Array
-from ..tensorflow import device as tensorflow_device
+from ..tensorflow import device
 
-prepare, describe = tensorflow_device.prepare, tensorflow_device.describe
-memory = tensorflow_device.memory
+prepare, describe, memory = device.prepare, device.describe, device.memory
 
 
 def put(inputs: Array, labels: Array) -> tuple[Any, Any]:
@@ -24,13 +23,13 @@ class Trainer:
         self._model = model
 
     def step(self, batch: tuple[Any, Any]) -> dict[str, Any]:
-        # From an iterator of tf.data, which `fit` makes, the function takes a batch inside of its
-        # graph; from any other series, outside.
+        # From an iterator of tf.data, as in `fit`, the function would take a batch inside its
+        # graph; from any other iterable it takes it outside.
         logs: dict[str, Any] = self._model.train_function((batch,))
         return logs
 
     def settle(self) -> None:
-        """Nothing: each step leaves all in the model's variables."""
+        """Do nothing: the state is always in the model's variables."""
 
     def synchronize(self) -> None:
         """Wait for the device; on the CPU every step is done when it returns."""

@@ -1,7 +1,6 @@
 """Keras: a functional model, compiled and trained by the step that its `fit` runs, on any backend.
 
-The model is made in `layers.py`; the differences between the backends are in
-`on_<variant>.py`.
+`layers.py` makes the model; `on_<variant>.py` holds the parts that depend on the backend.
 """
 
 from __future__ import annotations
@@ -17,25 +16,25 @@ from ...protocol import Array, State, Trial, Weights
 from .. import VARIANT
 
 BACKEND = os.environ.get(VARIANT, "tensorflow")
-# Keras takes its backend once and for all when it is imported.
+# Keras selects its backend when it is imported.
 os.environ["KERAS_BACKEND"] = {"pytorch": "torch"}.get(BACKEND, BACKEND)
 
 import keras  # noqa: E402
 from keras import ops  # noqa: E402
 
-from . import layers as keras_layers  # noqa: E402
+from . import layers  # noqa: E402
 
 backend = importlib.import_module(f".on_{BACKEND}", __package__)
 
-# Where the optimisers keep their slots.
+# The attributes of the optimizers that hold the slots.
 SLOTS = {
     "sgd": {},
     "momentum": {"velocity": "momentums"},
     "adam": {"first_moment": "_momentums", "second_moment": "_velocities"},
     "rmsprop": {"second_moment": "_velocities"},
 }
-# Keras's own default on every backend; PyTorch then computes in its channels-last memory. Which
-# is faster there goes by the model: on two cores of a CPU LeNet was, a deeper one was not.
+# Keras's default on every backend. PyTorch then computes in channels-last memory, which is faster
+# for some models: on two cores of a CPU it was for LeNet, but not for a deeper network.
 LAYOUT = "NHWC"
 
 
@@ -52,18 +51,18 @@ class Session:
         backend.prepare(trial)
         keras.config.set_floatx(trial.precision)
         self._trial = trial
-        self._model, made = keras_layers.make(trial)
+        self._model, by_name = layers.make(trial)
         kinds = {layer["name"]: layer["kind"] for layer in trial.leaves()}
-        self._variables = {name: keras_layers.variables(name, made, kinds) for name in weights}
+        self._variables = {name: layers.variables(name, by_name, kinds) for name in weights}
         names = [each["name"] for each in trial.statistics]
-        self._statistics = {name: keras_layers.variables(name, made, kinds)[0] for name in names}
-        self._shapes: dict[str, tuple[int, ...]] = {}  # of a parameter's parts, were they matrices
+        self._statistics = {name: layers.variables(name, by_name, kinds)[0] for name in names}
+        self._shapes: dict[str, tuple[int, ...]] = {}  # the 2-D shape of a parameter's parts
         self._load(to_channels_last(trial, weights))
-        # compile's other settings are Keras's defaults: jit_compile="auto" takes XLA with JAX and
-        # with TensorFlow on a GPU (unless there is an LSTM), and nothing that compiles elsewhere.
+        # compile's other settings are Keras's defaults. jit_compile="auto" uses XLA with JAX, and
+        # with TensorFlow on a GPU (unless there is an LSTM), and no compiler otherwise.
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         self._model.compile(_optimizer(trial), loss)
-        self._model._loss_tracker = StepLoss(name="loss")  # in the place of a plain Mean
+        self._model._loss_tracker = StepLoss(name="loss")  # instead of a plain Mean
         self._trainer = _trainer(self._model)
         self._probe: Any = None
 
@@ -71,8 +70,8 @@ class Session:
         return backend.put(inputs, labels)
 
     def train_step(self, batch: Any) -> Any:
-        # The function that `fit` calls for each batch. What `fit` does besides is left out:
-        # its callbacks and its progress bar, for which it would read the loss.
+        # The function that `fit` calls for each batch, without the callbacks and the progress bar
+        # of `fit`, which would read the loss.
         return self._trainer.step(batch)["loss"]
 
     def synchronize(self) -> None:
@@ -86,7 +85,10 @@ class Session:
         return np.asarray(self._model.predict_on_batch(inputs))
 
     def gradients(self, inputs: Array, labels: Array) -> tuple[Array, Weights]:
-        """By a training step that puts each gradient where the weight was; then all goes back."""
+        """Logits and gradients, by a training step that replaces each weight by its gradient.
+
+        All variables are restored afterwards.
+        """
         self._trainer.settle()
         before = [np.array(variable) for variable in self._model.variables]
         if self._probe is None:
@@ -109,15 +111,16 @@ class Session:
 
     def optimizer_state(self) -> dict[str, Weights]:
         self._trainer.settle()
-        how, optimizer = self._trial.optimizer, self._model.optimizer
-        places = [variable.path for variable in optimizer._trainable_variables]
+        options, optimizer = self._trial.optimizer, self._model.optimizer
+        paths = [variable.path for variable in optimizer._trainable_variables]
         found = {}
-        for slot, own in SLOTS[how["name"]].items():
-            values = dict(zip(places, getattr(optimizer, own)))
+        for slot, attribute in SLOTS[options["name"]].items():
+            values = dict(zip(paths, getattr(optimizer, attribute)))
             found[slot] = self._canonical(values)
-        # Keras's velocity has the learning rate in it, and points to where the weight goes.
+        # Keras's velocity includes the factor -learning_rate; the protocol's does not.
         if "velocity" in found:
-            found["velocity"] = {n: v / -how["learning_rate"] for n, v in found["velocity"].items()}
+            factor = -options["learning_rate"]
+            found["velocity"] = {n: v / factor for n, v in found["velocity"].items()}
         return found
 
     def step_count(self) -> int:
@@ -125,7 +128,7 @@ class Session:
         return int(np.array(self._model.optimizer.iterations))
 
     def restore(self, state: State) -> None:
-        raise NotImplementedError("Keras is no reference")
+        raise NotImplementedError("Keras is not a reference framework")
 
     def _load(self, weights: Weights) -> None:
         for name, values in weights.items():
@@ -135,26 +138,26 @@ class Session:
             for variable, part in zip(variables, parts):
                 variable.assign(part.reshape(variable.shape))
 
-    def _canonical(self, slots: dict[str, Any] | None = None) -> Weights:
-        """The parameters, or with `slots` what is kept there by the path of each variable."""
+    def _canonical(self, slot: dict[str, Any] | None = None) -> Weights:
+        """The parameters, or the values of an optimizer's slot by the path of each variable."""
         self._trainer.settle()
         named = {}
         for name, variables in self._variables.items():
-            kept = [slots[each.path] for each in variables] if slots else variables
-            parts = [np.array(variable).reshape(self._shapes[name]) for variable in kept]
+            values = [slot[each.path] for each in variables] if slot else variables
+            parts = [np.array(value).reshape(self._shapes[name]) for value in values]
             named[name] = np.concatenate(parts, axis=-1)
         return to_canonical(self._trial, named)
 
 
 def _trainer(model: Any) -> Any:
-    """What runs the model's training function, made ready as the beginning of `fit` does."""
+    """The trainer of a model, prepared as at the beginning of `fit`."""
     model.optimizer.build(model.trainable_variables)
     model.make_train_function()
     return backend.Trainer(model)
 
 
 class StepLoss(keras.metrics.Mean):
-    """The loss of the last step, where `fit` shows the mean of those since the epoch began."""
+    """The loss of the last step; Keras's tracker has the mean since the beginning of the epoch."""
 
     def update_state(self, values: Any, sample_weight: Any = None) -> None:
         self.reset_state()
@@ -162,13 +165,15 @@ class StepLoss(keras.metrics.Mean):
 
 
 class Probe(keras.Model):
-    """The same layers; its training step gives the logits."""
+    """A model of the same layers, whose training step returns the logits."""
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         return {"logits": y_pred}
 
 
 class IntoWeights(keras.optimizers.Optimizer):
+    """Assigns each gradient to its weight."""
+
     def __init__(self) -> None:
         super().__init__(learning_rate=1.0)
 
@@ -177,29 +182,30 @@ class IntoWeights(keras.optimizers.Optimizer):
 
 
 def _optimizer(trial: Trial) -> Any:
-    how = trial.optimizer
-    name, rate = how["name"], how["learning_rate"]
+    options = trial.optimizer
+    name, rate = options["name"], options["learning_rate"]
     if name == "sgd":
         return keras.optimizers.SGD(rate)
     if name == "momentum":
-        return keras.optimizers.SGD(rate, momentum=how["momentum"])
+        return keras.optimizers.SGD(rate, momentum=options["momentum"])
     if name == "adam":
-        return _adam()(rate, how["beta1"], how["beta2"], how["epsilon"])
+        return _adam()(rate, options["beta1"], options["beta2"], options["epsilon"])
     if name == "rmsprop":
-        return keras.optimizers.RMSprop(rate, rho=how["decay"], epsilon=how["epsilon"])
+        return keras.optimizers.RMSprop(rate, rho=options["decay"], epsilon=options["epsilon"])
     raise NotImplementedError(f"Keras module has no optimizer {name!r}")
 
 
 def _adam() -> Any:
-    """A subclass of what Keras makes on this backend (on PyTorch it updates all variables at once,
-    which a subclass of keras.optimizers.Adam would not).
+    """A subclass of the Adam that Keras makes on this backend.
+
+    On PyTorch that class updates all variables at once; keras.optimizers.Adam itself does not.
     """
 
     class Adam(type(keras.optimizers.Adam())):  # type: ignore[misc]
         """Kingma and Ba's first algorithm.
 
-        Keras's own adds epsilon before it corrects the second moment's bias; so it is given an
-        epsilon that this correction makes right.
+        Keras's Adam adds epsilon before it corrects the bias of the second moment. Here epsilon is
+        scaled by the same correction in each step.
         """
 
         epsilon: Any

@@ -10,7 +10,7 @@ from mxnet.gluon import nn
 
 
 class Branches(gluon.HybridBlock):
-    """Several series on one input, their results added or put one after the other."""
+    """Several series on one input; their results are added or concatenated."""
 
     def __init__(self, kind: str, series: list[gluon.HybridBlock]) -> None:
         super().__init__(prefix="")
@@ -70,7 +70,7 @@ class Lstm(gluon.HybridBlock):
         self.cell = gluon.rnn.LSTM(
             layer["hidden"], layout="NTC", input_size=layer["in_features"], prefix=prefix
         )
-        # The second bias, which the recurrent product has here, stays zero: one is enough.
+        # MXNet's LSTM has a second bias, of the recurrent product. It stays zero.
         self.cell.l0_h2h_bias.grad_req = "null"
 
     def hybrid_forward(self, F: Any, sequence: Any) -> Any:  # noqa: N803
@@ -78,6 +78,7 @@ class Lstm(gluon.HybridBlock):
 
 
 def series(layers: list[dict[str, Any]]) -> gluon.HybridBlock:
+    """The layers as one block."""
     series = nn.HybridSequential(prefix="")
     for layer in layers:
         series.add(_lower(layer))
@@ -145,7 +146,7 @@ SEQUENCES = {
     "self_attention": SelfAttention,
     "lstm": Lstm,
 }
-# What Gluon calls a parameter, if not by its canonical role.
+# Gluon's name of a parameter, by its canonical role, where it is not the role itself.
 NAMES = {
     "batch_norm": {
         "weight": "gamma",
@@ -163,6 +164,6 @@ NAMES = {
 
 
 def gluon_name(name: str, kinds: dict[str, str]) -> str:
-    """Gluon's name of a canonical one: conv1.weight -> conv1_weight."""
+    """Gluon's name for a canonical name: conv1.weight -> conv1_weight."""
     layer, role = name.split(".")
     return f"{layer}_{NAMES.get(kinds[layer], {}).get(role, role)}"

@@ -16,7 +16,7 @@ from ...protocol import Trial
 
 def batches(trial: Trial, photographs: Photographs) -> Iterator[tuple[Any, Any]]:
     mx.random.seed(trial.seed)
-    np.random.seed(trial.seed)  # which Gluon shuffles with
+    np.random.seed(trial.seed)  # Gluon shuffles with numpy
     augment = transforms.Compose(
         [
             transforms.RandomResizedCrop(photographs.size, scale=AREA, ratio=RATIO),
@@ -38,6 +38,8 @@ def batches(trial: Trial, photographs: Photographs) -> Iterator[tuple[Any, Any]]
 
 
 class Decoded(Dataset):
+    """The decoded images with their labels."""
+
     def __init__(self, photographs: Photographs) -> None:
         self._photographs = photographs
 

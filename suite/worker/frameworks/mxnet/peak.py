@@ -1,4 +1,4 @@
-"""MXNet's matrix products and copies, for the device's limit."""
+"""MXNet's matrix products and copies, for the hardware peak."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ...protocol import Trial
 def operations(
     trial: Trial, precisions: Sequence[str], size: int, values: int
 ) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Each by name: products of matrices (size, size), a copy of so many float32 values."""
+    """The operations by name: products of matrices (size, size), a copy of `values` numbers."""
     context = mx.cpu() if trial.device == "cpu" else mx.gpu()
     a, b = (mx.nd.random.uniform(shape=(size, size), ctx=context) for _ in range(2))
     c = mx.nd.empty((size, size), ctx=context)
-    if "float32" in precisions:  # it has no other
+    if "float32" in precisions:  # MXNet supports no other of them
         yield "matmul_float32", lambda: mx.nd.dot(a, b, out=c)
     source = mx.nd.random.uniform(shape=(values,), ctx=context)
     target = mx.nd.empty((values,), ctx=context)
@@ -25,4 +25,5 @@ def operations(
 
 
 def synchronize() -> None:
+    """Wait for all operations."""
     mx.nd.waitall()

@@ -19,14 +19,14 @@ from .layers import gluon_name, series
 T = TypeVar("T")
 
 LAYOUT = "NCHW"
-# The slots in an optimiser's state, in their order there.
+# The slots in an optimizer's state, in MXNet's order.
 SLOTS = {
     "sgd": (),
     "momentum": ("velocity",),
     "adam": ("first_moment", "second_moment"),
     "rmsprop": ("second_moment",),
 }
-# MXNet has no other numeric policy than what it reads from these.
+# The environment variables that determine MXNet's numeric policy.
 POLICY = (
     "NVIDIA_TF32_OVERRIDE",
     "MXNET_CUDA_ALLOW_TENSOR_CORE",
@@ -41,7 +41,7 @@ def version() -> str:
 
 
 def device(trial: Trial) -> dict[str, Any]:
-    # MXNet's library, opened by itself, knows its OpenMP's functions too.
+    # MXNet's library also gives access to the functions of its OpenMP.
     return {
         "name": trial.device,
         "threads": int(_LIB.omp_get_max_threads()),
@@ -53,7 +53,7 @@ def device(trial: Trial) -> dict[str, Any]:
 
 
 def memory(trial: Trial) -> dict[str, Any]:
-    """What of the whole device is taken at the end: MXNet tells no peak, nor its own share."""
+    """The memory in use on the whole device at the end; MXNet reports no peak and no share."""
     if trial.device == "cpu":
         return {}
     free, total = mx.context.gpu_memory_info()
@@ -73,11 +73,11 @@ class Session:
         self._statistics = {
             each["name"]: known[gluon_name(each["name"], kinds)] for each in trial.statistics
         }
-        _apart(lambda: self._load(weights))
+        _in_thread(lambda: self._load(weights))
         self._model.hybridize(static_alloc=True, static_shape=True)
         self._loss = gluon.loss.SoftmaxCrossEntropyLoss()
         self._loss.hybridize(static_alloc=True, static_shape=True)
-        # One device needs no key-value store: without it the update runs where the gradients lie.
+        # One device needs no key-value store; without it the update runs on the gradients' device.
         self._trainer = gluon.Trainer(known, _optimizer(trial), kvstore=None)
 
     def put(self, inputs: Any, labels: Any) -> tuple[Any, Any]:
@@ -109,21 +109,21 @@ class Session:
 
     def weights(self) -> Weights:
         named = self._parameters.items()
-        return _apart(lambda: {name: each.data().asnumpy() for name, each in named})
+        return _in_thread(lambda: {name: each.data().asnumpy() for name, each in named})
 
     def statistics(self) -> Weights:
         return {name: each.data().asnumpy() for name, each in self._statistics.items()}
 
     def optimizer_state(self) -> dict[str, Weights]:
         states = self._trainer._updaters[0].states
-        places = {parameter.name: index for index, parameter in enumerate(self._trainer._params)}
+        indices = {parameter.name: index for index, parameter in enumerate(self._trainer._params)}
         found: dict[str, Weights] = {}
         for name, parameter in self._parameters.items():
-            state = states[places[parameter.name]]
+            state = states[indices[parameter.name]]
             parts = state if isinstance(state, tuple) else (state,)
             for slot, part in zip(SLOTS[self._trial.optimizer["name"]], parts):
                 found.setdefault(slot, {})[name] = part.asnumpy()
-        # MXNet's velocity has the learning rate in it, and points to where the weight goes.
+        # MXNet's velocity includes the factor -learning_rate; the protocol's does not.
         rate = self._trial.optimizer["learning_rate"]
         for values in found.get("velocity", {}).values():
             values /= -rate
@@ -133,15 +133,15 @@ class Session:
         return int(self._trainer.optimizer.num_update)
 
     def restore(self, state: State) -> None:
-        raise NotImplementedError("MXNet is no reference")
+        raise NotImplementedError("MXNet is not a reference framework")
 
     def _load(self, weights: Weights) -> None:
         for name, values in weights.items():
             self._parameters[name].set_data(mx.nd.array(values, dtype=self._trial.precision))
 
     def _input(self, values: Any) -> Any:
-        if isinstance(values, np.ndarray):  # else the loader's own
-            values = mx.nd.from_numpy(values)  # takes it over as it is; nd.array would copy it
+        if isinstance(values, np.ndarray):  # otherwise an array of MXNet's loader
+            values = mx.nd.from_numpy(values)  # shares the memory; nd.array would copy it
         return values.as_in_context(self._context)
 
     def _forward_backward(self, inputs: Any, targets: Any) -> tuple[Any, Any]:
@@ -152,38 +152,39 @@ class Session:
         return losses, logits
 
 
-def _apart(copy: Callable[[], T]) -> T:
-    """Do a large copy in a thread that then ends.
+def _in_thread(copy: Callable[[], T]) -> T:
+    """Do a large copy in a temporary thread.
 
-    It makes OpenMP threads for the thread that asks for it. If that lived on, there would be more
-    of them than cores, and libgomp would let those that compute sleep at each operator's end
-    instead of waiting for the next: on two cores a step of LeNet took half as long again.
+    The copy creates OpenMP threads for the thread that calls it. If the calling thread lived on,
+    there would be more OpenMP threads than cores. libgomp would then let the computing threads
+    sleep after each operator instead of spinning: a step of LeNet on two cores took 1.5 times as
+    long.
     """
     with ThreadPoolExecutor(max_workers=1) as pool:
         return pool.submit(copy).result()
 
 
 def _optimizer(trial: Trial) -> mx.optimizer.Optimizer:
-    how = trial.optimizer
-    name, rate = how["name"], how["learning_rate"]
+    options = trial.optimizer
+    name, rate = options["name"], options["learning_rate"]
     if name == "sgd":
         return mx.optimizer.SGD(learning_rate=rate)
     if name == "momentum":
-        return mx.optimizer.SGD(learning_rate=rate, momentum=how["momentum"])
+        return mx.optimizer.SGD(learning_rate=rate, momentum=options["momentum"])
     if name == "adam":
-        # As the kernel rounds them, lest the bias correction, done in Python, be of other numbers.
-        betas = {key: float(np.float32(how[key])) for key in ("beta1", "beta2")}
-        return Adam(learning_rate=rate, **betas, epsilon=how["epsilon"])
+        # Rounded as in the kernel, so that the bias correction in Python uses the same numbers.
+        betas = {key: float(np.float32(options[key])) for key in ("beta1", "beta2")}
+        return Adam(learning_rate=rate, **betas, epsilon=options["epsilon"])
     if name == "rmsprop":
-        return mx.optimizer.RMSProp(rate, gamma1=how["decay"], epsilon=how["epsilon"])
+        return mx.optimizer.RMSProp(rate, gamma1=options["decay"], epsilon=options["epsilon"])
     raise NotImplementedError(f"MXNet module has no optimizer {name!r}")
 
 
 class Adam(mx.optimizer.Adam):
     """Kingma and Ba's first algorithm.
 
-    MXNet's own adds epsilon before it corrects the second moment's bias; so it is given an
-    epsilon that this correction makes right.
+    MXNet's Adam adds epsilon before it corrects the bias of the second moment. Here epsilon is
+    scaled by the same correction in each step.
     """
 
     def __init__(self, *, epsilon: float, **numbers: float) -> None:

@@ -1,4 +1,4 @@
-"""PyTorch on a device, under a trial's conditions: for its own module and Keras's."""
+"""PyTorch on a device with a trial's runtime settings; Keras uses it too."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from ...protocol import Trial
 
 
 def prepare(trial: Trial) -> None:
+    """Apply the settings."""
     if trial.threads is not None:
         torch.set_num_threads(trial.threads)
     if trial.tf32 is not None:
@@ -18,6 +19,7 @@ def prepare(trial: Trial) -> None:
 
 
 def describe(trial: Trial) -> dict[str, Any]:
+    """The settings in force, read back from PyTorch."""
     kind = None if trial.device == "cpu" else torch.cuda.get_device_name(trial.device)
     cuda, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
     return {
@@ -38,7 +40,7 @@ def describe(trial: Trial) -> dict[str, Any]:
 
 
 def memory(trial: Trial) -> dict[str, Any]:
-    """Peaks of the caching allocator: what tensors took, and what it held for them."""
+    """The peaks of the caching allocator: bytes in tensors, and bytes reserved for them."""
     if trial.device == "cpu":
         return {}
     return {

@@ -13,9 +13,9 @@ from torch.nn import functional
 class BatchNorm(nn.BatchNorm2d):
     """Batch norm whose running variance is the mean of the batches' biased variances.
 
-    PyTorch takes their unbiased ones, which are n / (n - 1) as large. So its running variance
-    starts at that ratio instead of 1, stays as many times too large, and is divided by it where
-    it is used.
+    PyTorch's running variance is the mean of unbiased variances, which are larger by the factor
+    n / (n - 1). Here it starts at that factor instead of 1, so it is always larger by that factor,
+    and it is divided by the factor where it is used.
     """
 
     def __init__(self, layer: dict[str, Any], batch_size: int) -> None:
@@ -25,9 +25,11 @@ class BatchNorm(nn.BatchNorm2d):
         self.running_var.fill_(self._excess)
 
     def biased_variance(self) -> torch.Tensor:
+        """The running biased variance."""
         return self.running_var / self._excess
 
     def restore(self, mean: torch.Tensor, biased_variance: torch.Tensor) -> None:
+        """Set the running statistics."""
         self.running_mean.copy_(mean)
         self.running_var.copy_(biased_variance).mul_(self._excess)
 
@@ -42,7 +44,7 @@ class Lstm(nn.Module):
     def __init__(self, layer: dict[str, Any]) -> None:
         super().__init__()
         self.cell = nn.LSTM(layer["in_features"], layer["hidden"], batch_first=True)
-        # The second bias, which the recurrent product has here, stays zero: one is enough.
+        # PyTorch's LSTM has a second bias, of the recurrent product. It stays zero.
         nn.init.zeros_(self.cell.bias_hh_l0).requires_grad_(False)
 
     def forward(self, sequence: torch.Tensor) -> torch.Tensor:
@@ -84,13 +86,13 @@ class PositionEmbedding(nn.Module):
 
 
 class Branches(nn.Module):
-    """Several series on one input, their results added or put one after the other."""
+    """Several series on one input; their results are added or concatenated."""
 
     def __init__(self, layer: dict[str, Any], series: list[nn.Module]) -> None:
         super().__init__()
         self._concat = layer["kind"] == "concat"
         own = (bool(branch) and branch[-1]["kind"] in OWN_RESULT for branch in layer["branches"])
-        # A sum is taken in place where it can be, as a ReLU is.
+        # A sum is computed in place where that is possible, as is a ReLU.
         self._into = next((number for number, each in enumerate(own) if each), None)
         self.series = nn.ModuleList(series)
 
@@ -118,7 +120,7 @@ class Apply(nn.Module):
 
 
 def series(layers: list[Any], batch_size: int, modules: dict[str, nn.Module]) -> nn.Sequential:
-    """The layers one after the other; each is put into `modules` under its name too."""
+    """The layers one after the other; each is also added to `modules` by its name."""
     made = nn.Sequential()
     before = None  # the kind of the layer before
     for layer in layers:
@@ -126,7 +128,7 @@ def series(layers: list[Any], batch_size: int, modules: dict[str, nn.Module]) ->
             inner = [series(branch, batch_size, modules) for branch in layer["branches"]]
             module: nn.Module = Branches(layer, inner)
         elif layer["kind"] == "relu":
-            # In place it writes to memory that is in the cache already.
+            # In place, it writes to memory that is already in the CPU's cache.
             module = modules[layer["name"]] = nn.ReLU(inplace=before in OWN_RESULT)
         else:
             module = modules[layer["name"]] = _lower(layer, batch_size)
@@ -166,8 +168,9 @@ def _lower(layer: dict[str, Any], batch_size: int) -> nn.Module:
     raise NotImplementedError(f"PyTorch module has no layer {kind!r}")
 
 
-# What these give is nobody else's, and they do not need it for their gradients. A ReLU that is the
-# first of a branch gets what the other branches get too.
+# Layers whose result no other layer uses, and which do not need it for their gradients: the next
+# layer may overwrite it. The first layer of a branch may not overwrite its input, which the other
+# branches use too.
 OWN_RESULT = ("conv2d", "dense", "batch_norm", "add", "concat")
 SIMPLE = {
     "tanh": nn.Tanh,
@@ -184,7 +187,7 @@ SEQUENCES = {
     "self_attention": SelfAttention,
     "lstm": Lstm,
 }
-# Where a module keeps a parameter, if not under its canonical role.
+# The attribute of a parameter, by its canonical role, where it is not the role itself.
 ROLES = {
     "input_weight": "cell.weight_ih_l0",
     "hidden_weight": "cell.weight_hh_l0",
@@ -196,6 +199,7 @@ ROLES = {
 
 
 def parameter_of(modules: dict[str, nn.Module], name: str) -> nn.Parameter:
+    """The parameter with the canonical name `name`."""
     layer, role = name.split(".")
     module = modules[layer]
     if isinstance(module, Lstm) and role == "bias":

@@ -1,8 +1,8 @@
-"""Photographs by PyTorch's DataLoader, as its ImageNet example has it, one process for each core.
+"""Photographs by PyTorch's DataLoader, as in its ImageNet example, one process for each core.
 
-The transforms are torchvision's RandomResizedCrop, RandomHorizontalFlip, ToTensor and Normalize,
-written out over Pillow, which torchvision uses too: torchvision itself has no build that goes with
-a PyTorch for the CPU on the package index that the lock is of.
+The transforms equal torchvision's RandomResizedCrop, RandomHorizontalFlip, ToTensor and Normalize.
+They use Pillow, as torchvision does. torchvision itself is not used: the package index of the lock
+has no build of it for the CPU version of PyTorch.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ def batches(trial: Trial, photographs: Photographs) -> Iterator[tuple[torch.Tens
 
 
 class Augmented(Dataset[tuple[torch.Tensor, int]]):
+    """The decoded and augmented images with their labels."""
+
     def __init__(self, photographs: Photographs, trial: Trial) -> None:
         self._photographs = photographs
         self._size = photographs.size
@@ -59,7 +61,7 @@ class Augmented(Dataset[tuple[torch.Tensor, int]]):
 
 
 def random_part(width: int, height: int) -> tuple[int, int, int, int]:
-    """Left, top, right and bottom of a part of an image, in pixels."""
+    """The left, top, right and bottom of a random part of an image, in pixels."""
     for _ in range(ATTEMPTS):
         area = width * height * random.uniform(*AREA)
         ratio = math.exp(random.uniform(*map(math.log, RATIO)))
@@ -67,7 +69,7 @@ def random_part(width: int, height: int) -> tuple[int, int, int, int]:
         if 0 < wide <= width and 0 < high <= height:
             left, top = random.randint(0, width - wide), random.randint(0, height - high)
             return left, top, left + wide, top + high
-    # The middle, as torchvision has it.
+    # The central part, as in torchvision.
     wide, high = min(width, round(height * RATIO[1])), min(height, round(width / RATIO[0]))
     left, top = (width - wide) // 2, (height - high) // 2
     return left, top, left + wide, top + high

@@ -1,4 +1,4 @@
-"""PyTorch's matrix products and copies, for the device's limit."""
+"""PyTorch's matrix products and copies, for the hardware peak."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 import torch
 
 from ...protocol import Trial
-from . import device as pytorch_device
+from . import device
 
 
 def operations(
     trial: Trial, precisions: Sequence[str], size: int, values: int
 ) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Each by name: products of matrices (size, size), a copy of so many float32 values."""
-    pytorch_device.prepare(trial)
+    """The operations by name: products of matrices (size, size), a copy of `values` numbers."""
+    device.prepare(trial)
     for name in precisions:
         dtype = torch.bfloat16 if name == "bfloat16" else torch.float32
         a, b = (torch.rand(size, size, device=trial.device).to(dtype) for _ in range(2))
@@ -29,5 +29,6 @@ def operations(
 
 
 def synchronize() -> None:
+    """Wait for all operations."""
     if torch.cuda.is_initialized():
         torch.cuda.synchronize()

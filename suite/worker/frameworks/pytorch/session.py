@@ -13,7 +13,7 @@ from . import device as pytorch_device
 from .layers import BatchNorm, parameter_of, series
 
 LAYOUT = "NCHW"
-# The names by which the optimisers keep their slots.
+# The names of the slots in the optimizers' states.
 SLOTS = {
     "sgd": {},
     "momentum": {"velocity": "momentum_buffer"},
@@ -39,8 +39,9 @@ class Session:
         modules: dict[str, nn.Module] = {}
         self._model = series(trial.layers, trial.batch_size, modules)
         of_images = len(trial.architecture["input_shape"]) == 3
-        # Compiled too: the compiler turns images so anyway, and where it had to, torch 2.13 gave
-        # zero gradients behind max-pools (pytorch/pytorch#185509, docs/parity.md).
+        # `compiled` uses channels-last memory too. The compiler converts images to it anyway, and
+        # where it did so, torch 2.13 computed zero gradients before max-pools
+        # (pytorch/pytorch#185509, docs/parity.md).
         channels_last = trial.variant != "eager" and of_images
         self._memory = torch.channels_last if channels_last else torch.contiguous_format
         self._model.to(self._device, memory_format=self._memory)
@@ -51,7 +52,7 @@ class Session:
                 self._parameters[name].copy_(torch.from_numpy(values))
         self._optimizer = _optimizer(trial, self._parameters.values())
         self._slots = SLOTS[trial.optimizer["name"]]
-        # Only Adam counts its steps; this is called after each step that was really done.
+        # Only Adam counts its steps. The hook is called after each step that was actually done.
         self._steps = 0
         self._optimizer.register_step_post_hook(self._count)
         self._seed = trial.seed
@@ -106,8 +107,8 @@ class Session:
     def optimizer_state(self) -> dict[str, Weights]:
         state, named = self._optimizer.state, self._parameters.items()
         return {
-            slot: {name: _numpy(state[parameter][own]) for name, parameter in named}
-            for slot, own in self._slots.items()
+            slot: {name: _numpy(state[parameter][key]) for name, parameter in named}
+            for slot, key in self._slots.items()
         }
 
     def step_count(self) -> int:
@@ -122,14 +123,14 @@ class Session:
             moments = (state.statistics[f"{name}.{each}"] for each in ("mean", "variance"))
             norm.restore(*map(torch.from_numpy, moments))
         for name, parameter in self._parameters.items():
-            own = self._optimizer.state[parameter]
+            parameter_state = self._optimizer.state[parameter]
             for slot, key in self._slots.items():
                 values = torch.from_numpy(state.optimizer[slot][name])
-                own[key] = torch.empty_like(parameter).copy_(values)
+                parameter_state[key] = torch.empty_like(parameter).copy_(values)
             if "first_moment" in self._slots:
-                own["step"] = torch.tensor(float(state.steps))
+                parameter_state["step"] = torch.tensor(float(state.steps))
         torch.manual_seed(self._seed)
-        self._seed += 1  # other dropout masks after the next `restore`
+        self._seed += 1  # the next `restore` gives other dropout masks
 
     def _count(self, optimizer: Any, *arguments: Any) -> None:
         self._steps += 1
@@ -145,22 +146,22 @@ def _numpy(tensor: torch.Tensor) -> Array:
 
 
 def _optimizer(trial: Trial, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-    how = trial.optimizer
-    name, rate = how["name"], how["learning_rate"]
+    options = trial.optimizer
+    name, rate = options["name"], options["learning_rate"]
     if name == "sgd":
         return torch.optim.SGD(parameters, lr=rate)
     if name == "momentum":
-        return torch.optim.SGD(parameters, lr=rate, momentum=how["momentum"])
+        return torch.optim.SGD(parameters, lr=rate, momentum=options["momentum"])
     if name == "adam":
-        betas = how["beta1"], how["beta2"]
-        return torch.optim.Adam(parameters, lr=rate, betas=betas, eps=how["epsilon"])
+        betas = options["beta1"], options["beta2"]
+        return torch.optim.Adam(parameters, lr=rate, betas=betas, eps=options["epsilon"])
     if name == "rmsprop":
-        return RMSprop(parameters, rate, how["decay"], how["epsilon"])
+        return RMSprop(parameters, rate, options["decay"], options["epsilon"])
     raise NotImplementedError(f"PyTorch module has no optimizer {name!r}")
 
 
 class RMSprop(torch.optim.Optimizer):
-    """With epsilon inside the square root; torch.optim.RMSprop has it outside."""
+    """RMSProp with epsilon inside the square root; torch.optim.RMSprop has it outside."""
 
     def __init__(
         self, parameters: Iterable[nn.Parameter], rate: float, decay: float, epsilon: float

@@ -1,4 +1,4 @@
-"""TensorFlow on a device, under a trial's conditions: for its own module and Keras's."""
+"""TensorFlow on a device with a trial's runtime settings; Keras uses it too."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from ...protocol import Trial
 
 
 def prepare(trial: Trial) -> None:
+    """Select the device and apply the settings."""
     if trial.threads is not None:
         tf.config.threading.set_intra_op_parallelism_threads(trial.threads)
         tf.config.threading.set_inter_op_parallelism_threads(trial.threads)
     gpus = tf.config.list_physical_devices("GPU")
     if trial.device == "cpu":
-        tf.config.set_visible_devices([], "GPU")  # else it would compute there
+        tf.config.set_visible_devices([], "GPU")  # otherwise TensorFlow computes on the GPU
     elif not gpus:
         raise RuntimeError("TensorFlow sees no GPU")
     if trial.tf32 is not None:
@@ -25,7 +26,8 @@ def prepare(trial: Trial) -> None:
 
 
 def describe(trial: Trial) -> dict[str, Any]:
-    # 0 where it takes as many as it likes
+    """The settings in force, read back from TensorFlow; unknown values are null."""
+    # 0 where TensorFlow chooses the number itself
     threads = tf.config.threading.get_intra_op_parallelism_threads() or None
     gpus = tf.config.list_physical_devices("GPU") if trial.device != "cpu" else []
     kinds = [tf.config.experimental.get_device_details(gpu).get("device_name") for gpu in gpus]
@@ -39,14 +41,14 @@ def describe(trial: Trial) -> dict[str, Any]:
             "tensor_float_32": tf.config.experimental.tensor_float_32_execution_enabled(),
             "inter_op_threads": tf.config.threading.get_inter_op_parallelism_threads(),
             "jit": str(tf.config.optimizer.get_jit()),
-            # No public name tells; by itself it depends on the CPU.
+            # No public function reports it; the default depends on the CPU.
             "onednn": _pywrap_util_port.IsMklEnabled(),
         },
     }
 
 
 def memory(trial: Trial) -> dict[str, Any]:
-    """The peak of what tensors took; how much the allocator holds, TensorFlow does not tell."""
+    """The peak of bytes in tensors; TensorFlow does not report the bytes reserved for them."""
     if trial.device == "cpu":
         return {}
     return {"device_peak_bytes": tf.config.experimental.get_memory_info("GPU:0")["peak"]}

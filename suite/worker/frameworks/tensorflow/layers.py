@@ -14,10 +14,10 @@ from ...layouts import paddings, same_paddings
 
 @dataclass
 class Pass:
-    """One way through the model: in which mode, and what it would make of the statistics."""
+    """One pass through the model: its mode, and the changes of the running statistics."""
 
     training: bool
-    updates: list[tuple[Any, Any]] = field(default_factory=list)  # variable, value to go towards
+    updates: list[tuple[Any, Any]] = field(default_factory=list)  # variable, value to add to it
 
 
 Layer = Callable[[Any, Pass], Any]
@@ -25,6 +25,7 @@ Variables = dict[str, Any]
 
 
 def series(layers: list[dict[str, Any]], variables: Variables, batch_size: int) -> Layer:
+    """The layers as one function."""
     lowered = [_lower(layer, variables, batch_size) for layer in layers]
 
     def run(values: Any, through: Pass) -> Any:
@@ -52,7 +53,7 @@ def _lower(layer: dict[str, Any], variables: Variables, batch_size: int) -> Laye
 
 
 def _function(layer: dict[str, Any], own: Variables) -> Callable[[Any], Any]:
-    """A layer that does the same in training and in inference."""
+    """A layer that computes the same in training and in inference."""
     kind = layer["kind"]
     weight, bias = own.get("weight"), own.get("bias")
     if kind == "conv2d":
@@ -61,9 +62,9 @@ def _function(layer: dict[str, Any], own: Variables) -> Callable[[Any], Any]:
     if kind == "max_pool2d":
         size, strides, padding = layer["kernel"], layer["stride"], _padding(layer)
         if padding == "VALID" or paddings(layer) == same_paddings(layer):
-            word = "VALID" if padding == "VALID" else "SAME"
-            return lambda x: tf.nn.max_pool2d(x, size, strides, word)
-        # Padded by itself: XLA takes only the two words.
+            keyword = "VALID" if padding == "VALID" else "SAME"
+            return lambda x: tf.nn.max_pool2d(x, size, strides, keyword)
+        # Padded separately, because XLA accepts only the two keywords.
         return lambda x: tf.nn.max_pool2d(
             tf.pad(x, padding, constant_values=x.dtype.min), size, strides, "VALID"
         )
@@ -71,7 +72,7 @@ def _function(layer: dict[str, Any], own: Variables) -> Callable[[Any], Any]:
         size, strides, padding = layer["kernel"], layer["stride"], _padding(layer)
         if padding == "VALID":
             return lambda x: tf.nn.avg_pool2d(x, size, strides, padding)
-        # Padded by itself: within avg_pool2d padding would not count in the divisor.
+        # Padded separately, because the divisor of avg_pool2d does not count its own padding.
         return lambda x: tf.nn.avg_pool2d(tf.pad(x, padding), size, strides, "VALID")
     if kind == "dense":
         return lambda x: _add_bias(tf.matmul(x, weight), bias)
@@ -115,8 +116,8 @@ def _padding(layer: dict[str, Any]) -> Any:
 
 
 def _add_bias(values: Any, bias: Any) -> Any:
-    # A plain sum: its gradient is the faster one on a CPU (LeNet trained 2 % faster than with
-    # tf.nn.bias_add).
+    # A plain sum, whose gradient is faster on a CPU: LeNet trained 2 % faster than with
+    # tf.nn.bias_add.
     return values if bias is None else values + bias
 
 
@@ -158,7 +159,7 @@ def _self_attention(sequence: Any, layer: dict[str, Any], own: Variables) -> Any
 
 
 def _lstm(sequence: Any, layer: dict[str, Any], own: Variables) -> Any:
-    """Unrolled: TensorFlow's own LSTM is Keras's."""
+    """An unrolled LSTM; TensorFlow has no LSTM except that of Keras."""
     inputs = tf.matmul(sequence, own["input_weight"]) + own["bias"]
     hidden = cell = tf.zeros([tf.shape(sequence)[0], layer["hidden"]], sequence.dtype)
     for step in tf.unstack(inputs, axis=1):

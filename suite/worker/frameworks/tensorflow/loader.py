@@ -1,4 +1,4 @@
-"""Photographs by tf.data, as TensorFlow's own ResNet has it: only the part wanted is decoded."""
+"""Photographs by tf.data, as in TensorFlow's own ResNet: only the cropped part is decoded."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def batches(trial: Trial, photographs: Photographs) -> Iterator[tuple[Any, Any]]
 
 
 def _random_part(content: Any) -> Any:
-    """uint8 (height, width, 3); ImageNet has a PNG among its .JPEG."""
+    """A random part, uint8 (height, width, 3). One of ImageNet's .JPEG files is a PNG."""
     return tf.cond(
         tf.io.is_jpeg(content),
         lambda: tf.image.decode_and_crop_jpeg(
@@ -50,7 +50,7 @@ def _cut(image: Any) -> Any:
 
 
 def _window(shape: Any) -> Any:
-    """Top, left, height and width of a part of an image of this shape, int32."""
+    """The top, left, height and width of a random part of an image of this shape, int32."""
     begin, extent, _ = tf.image.sample_distorted_bounding_box(
         shape,
         WHOLE,

@@ -1,4 +1,4 @@
-"""TensorFlow's matrix products and copies, for the device's limit."""
+"""TensorFlow's matrix products and copies, for the hardware peak."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 import tensorflow as tf
 
 from ...protocol import Trial
-from . import device as tensorflow_device
+from . import device
 
 
 def operations(
     trial: Trial, precisions: Sequence[str], size: int, values: int
 ) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Each by name: products of matrices (size, size), a copy of so many float32 values."""
-    tensorflow_device.prepare(trial)
+    """The operations by name: products of matrices (size, size), a copy of `values` numbers."""
+    device.prepare(trial)
     for name in precisions:
         dtype = tf.bfloat16 if name == "bfloat16" else tf.float32
         a, b = (tf.cast(tf.random.uniform((size, size)), dtype) for _ in range(2))
@@ -27,4 +27,5 @@ def operations(
 
 
 def synchronize() -> None:
+    """Wait for all operations."""
     tf.test.experimental.sync_devices()

@@ -1,4 +1,4 @@
-"""TensorFlow without Keras: tf.function with oneDNN, and the same compiled by XLA."""
+"""TensorFlow without Keras: tf.function with oneDNN, and the same function compiled by XLA."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Session:
         return int(self._optimizer.steps)
 
     def restore(self, state: State) -> None:
-        raise NotImplementedError("TensorFlow is no reference")
+        raise NotImplementedError("TensorFlow is not a reference framework")
 
     def _backward(self, inputs: Any, labels: Any, through: Pass) -> tuple[Any, Any, list[Any]]:
         with tf.GradientTape() as tape:
@@ -102,7 +102,7 @@ def _statistic(named: dict[str, Any], trial: Trial) -> Any:
 
 # The protocol's names for the slots.
 SLOTS = {"accum": "velocity", "m": "first_moment", "v": "second_moment", "ms": "second_moment"}
-# The fused kernels under TensorFlow's own optimizers; the slots and numbers that each takes.
+# The fused kernels of TensorFlow's own optimizers, with their slots and their numbers.
 KERNELS: dict[str, tuple[Any, tuple[str, ...], dict[str, str]]] = {
     "sgd": (tf.raw_ops.ResourceApplyGradientDescent, (), {"alpha": "learning_rate"}),
     "momentum": (
@@ -124,31 +124,36 @@ KERNELS: dict[str, tuple[Any, tuple[str, ...], dict[str, str]]] = {
 
 
 class Optimizer:
+    """An optimizer made from a fused kernel."""
+
     def __init__(self, trial: Trial, variables: list[Any]) -> None:
-        how, dtype = trial.optimizer, trial.precision
-        self._name = how["name"]
+        options, dtype = trial.optimizer, trial.precision
+        self._name = options["name"]
         if self._name not in KERNELS:
             raise NotImplementedError(f"TensorFlow module has no optimizer {self._name!r}")
         self._kernel, slots, numbers = KERNELS[self._name]
         self._variables = variables
         self._slots = [{s: tf.Variable(tf.zeros_like(v)) for s in slots} for v in variables]
-        self._numbers = {key: tf.constant(how[number], dtype) for key, number in numbers.items()}
+        self._numbers = {
+            key: tf.constant(options[number], dtype) for key, number in numbers.items()
+        }
         self._gradient = "delta" if self._name == "sgd" else "grad"
         # Counted in the graph, by the function that updates the variables.
         self.steps = tf.Variable(0, dtype=tf.int64, trainable=False)
         if self._name == "rmsprop":
             self._numbers["momentum"] = tf.constant(0, dtype)
         if self._name == "adam":
-            self._epsilon = tf.constant(how["epsilon"], dtype)
-            # beta to the power of the step's number
+            self._epsilon = tf.constant(options["epsilon"], dtype)
+            # beta to the power of the number of the step
             self._powers = {key: tf.Variable(self._numbers[key]) for key in ("beta1", "beta2")}
 
     def state(self) -> dict[str, list[Array]]:
-        """Each slot by the protocol's name: its value for each variable, in their order."""
+        """The slots by the protocol's names; each has a value for each variable, in their order."""
         names = [name for name in KERNELS[self._name][1] if name in SLOTS]
         return {SLOTS[name]: [each[name].numpy() for each in self._slots] for name in names}
 
     def apply(self, gradients: list[Any]) -> None:
+        """Do one step."""
         self.steps.assign_add(1)
         numbers = {**self._numbers, **(self._adam_numbers() if self._name == "adam" else {})}
         for variable, slots, gradient in zip(self._variables, self._slots, gradients):
@@ -159,7 +164,7 @@ class Optimizer:
                 power.assign(power * self._numbers[key])
 
     def _adam_numbers(self) -> dict[str, Any]:
-        # The kernel adds epsilon before it corrects the second moment's bias; an epsilon that this
-        # correction makes right gives Kingma and Ba's first algorithm.
+        # The kernel adds epsilon before it corrects the bias of the second moment. With epsilon
+        # scaled by the same correction, the result is Kingma and Ba's first algorithm.
         powers = {f"{key}_power": power for key, power in self._powers.items()}
         return {**powers, "epsilon": self._epsilon * tf.sqrt(1 - self._powers["beta2"])}

@@ -1,0 +1,44 @@
+"""The faults of the self-test fit the worker; tests/runner/test_selftest.py plants them."""
+
+from pathlib import Path
+
+import pytest
+
+from suite.errors import DlsuiteError
+from suite.manifests.files import names
+from suite.parity.faults import FAULTS, RUN_FAULTS, Fault
+from suite.paths import WORKER
+
+
+@pytest.mark.parametrize("fault", (*FAULTS, *RUN_FAULTS), ids=lambda fault: fault.name)
+def test_every_fault_fits_the_worker(fault: Fault) -> None:
+    assert fault.framework in names("framework")
+    assert fault.right in (WORKER / fault.file).read_text(encoding="utf-8")
+
+
+def test_there_are_eighteen_faults_of_different_kinds(tmp_path: Path) -> None:
+    assert (len(FAULTS), len(RUN_FAULTS)) == (12, 6)
+    faults = (*FAULTS, *RUN_FAULTS)
+    assert len({fault.name for fault in faults}) == 18
+    for number, fault in enumerate(faults):
+        worker = fault.plant(tmp_path / str(number))
+        text = (worker / fault.file).read_text(encoding="utf-8")
+        assert fault.wrong in text
+        compile(text, fault.file, "exec")
+
+
+def test_a_fault_changes_its_file_alone(tmp_path: Path) -> None:
+    fault = FAULTS[0]
+    worker = fault.plant(tmp_path / "worker")
+    changed = [
+        file.relative_to(WORKER).as_posix()
+        for file in WORKER.rglob("*.py")
+        if file.read_bytes() != (worker / file.relative_to(WORKER)).read_bytes()
+    ]
+    assert changed == [fault.file]
+
+
+def test_a_fault_that_does_not_fit_is_an_error(tmp_path: Path) -> None:
+    stale = Fault(name="x", framework="jax", file="data.py", right="not there", wrong="")
+    with pytest.raises(DlsuiteError, match="no longer fits"):
+        stale.plant(tmp_path / "worker")
