@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from suite.datasets import inputs
+from suite.datasets import obtain
 from suite.datasets.inputs import Inputs
 from suite.engines import sessions
 from suite.engines.attempt import run_task
@@ -77,7 +77,7 @@ def collect(ratios: Path, framework: str, comparisons: int, rounds: int, share: 
         catalog.suite("quick"), catalog.frameworks(), catalog.tracks(), only=[framework]
     ).trials
     with sessions.exclusive("wait", print), sessions.session(sessions.new_id()) as work_dir:
-        its_inputs = inputs.obtain(trial.workload, seed=1, folder=work_dir / "inputs", notify=print)
+        its_inputs = obtain.obtain(trial.workload, seed=1, folder=work_dir / "inputs", notify=print)
         interleaving = trial_file.make_interleaving(work_dir / "interleaving", len(SIDES))
         workers = dict.fromkeys(SIDES, WORKER)
         workers["slowed"] = slowed(share).plant(work_dir / "slowed")

@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from suite.datasets import inputs
+from suite.datasets import obtain
 from suite.datasets.formats import synthetic
 from suite.datasets.inputs import Inputs
 from suite.engines.base import Prepared
@@ -277,7 +277,7 @@ def made_up(workload: Workload, place: Path) -> Inputs:
     samples = {"train": 200, "test": 40}
     dataset = synthetic.fitted(workload).model_copy(update={"samples": samples})
     synthetic.write(dataset, place / "data", seed=7)
-    return inputs.make(workload, dataset, data=place / "data", seed=3, folder=place / "inputs")
+    return obtain.make(workload, dataset, data=place / "data", seed=3, folder=place / "inputs")
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
-"""On a real GPU: what the fake library cannot show.
+"""Tests on a real GPU, which the substitute for NVIDIA's library cannot replace.
 
-The frameworks are those of the user's own Pythons, as `dlsuite run --python` takes them:
+The frameworks are those of the Pythons in DLSUITE_PYTHON, as for `dlsuite run --python`:
 
     DLSUITE_PYTHON="pytorch=/usr/bin/python3 jax=/usr/bin/python3" make test
 """
@@ -20,9 +20,10 @@ from tests.cli.test_cli import dlsuite, short_suite
 pytestmark = pytest.mark.gpu
 PYTHONS = os.environ.get("DLSUITE_PYTHON", "").split()
 FRAMEWORKS = [text.partition("=")[0] for text in PYTHONS]
+CHOSEN = ["--gpus", "1", *(word for framework in FRAMEWORKS for word in ("-f", framework))]
 
 
-def test_nvml_tells_of_the_first_gpu_what_nvidia_smi_does() -> None:
+def test_nvml_and_nvidia_smi_agree_on_the_first_gpu() -> None:
     gpu = Gpu("0")
     assert gpu.uuid == host.gpus()[0]["uuid"]
     first = gpu()["gpu"]
@@ -31,18 +32,21 @@ def test_nvml_tells_of_the_first_gpu_what_nvidia_smi_does() -> None:
     assert first["uuid"] == gpu.uuid and first["used_bytes"] > 0
     assert 10 < first["power_w"] < 2000 and 0 <= first["utilisation"] <= 1
     assert 0 < first["sm_clock_mhz"] < 10_000 and 0 < first["temperature_c"] < 120
-    if first["energy_j"] is not None:  # older than Volta: none
+    if first["energy_j"] is not None:  # GPUs older than Volta have no energy counter
         assert 0 <= second["energy_j"] - first["energy_j"] < 1000
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """LeNet in each of the frameworks, proven and measured on the first GPU."""
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not PYTHONS:
         pytest.skip("DLSUITE_PYTHON names no Python that has a framework")
-    folder = tmp_path_factory.mktemp("gpu")
-    named = [word for framework in FRAMEWORKS for word in ("-f", framework)]
-    reply = dlsuite("run", short_suite(folder, limit=True), "--gpus", "1", *named, folder=folder)
+    return tmp_path_factory.mktemp("gpu")
+
+
+@pytest.fixture(scope="module")
+def run(folder: Path) -> Path:
+    """The folder of a run of LeNet in each framework, on the first GPU."""
+    reply = dlsuite("run", short_suite(folder, peak=True), *CHOSEN, folder=folder)
     assert reply.returncode == 0, reply.stderr + reply.stdout
     return folder
 
@@ -51,14 +55,14 @@ def records(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in (folder / "results/latest").glob("*.json")]
 
 
-def test_each_framework_is_proven_on_the_gpu_itself(run: Path) -> None:
+def test_each_framework_is_proven_on_the_gpu(run: Path) -> None:
     found = records(run)
     assert {record["framework"] for record in found} == set(FRAMEWORKS)
     for record in found:
         assert (record["status"], record["device"]) == ("ok", "cuda:0"), record["error"]
         assert record["parity"]["proven"], record["parity"]["reason"]
-        told = record["environment"]["worker"]["device"]
-        assert told["kind"] and told["tf32"] is False and told["preallocates"] is False
+        device = record["environment"]["worker"]["device"]
+        assert device["kind"] and device["tf32"] is False and device["preallocates"] is False
 
 
 def test_memory_and_energy_of_the_gpu_are_known(run: Path) -> None:
@@ -71,9 +75,19 @@ def test_memory_and_energy_of_the_gpu_are_known(run: Path) -> None:
             assert 2**20 < record["memory"]["device_peak_bytes"] < gpu["used_peak_bytes"]
 
 
-def test_the_limit_of_the_gpu_has_all_its_precisions(run: Path) -> None:
-    best = json.loads(dlsuite("report", "--format", "json", folder=run).stdout)["limit"]["best"]
-    rates = {name: each["work_per_s"] for name, each in best.items()}
-    assert {"matmul_float32", "matmul_tf32", "matmul_bfloat16", "copy"} == set(rates)
-    assert rates["matmul_bfloat16"] > rates["matmul_float32"] > 1e12
-    assert rates["copy"] > 1e11
+def rates(peak: dict[str, Any]) -> dict[str, float]:
+    """The best rate of each operation of a peak."""
+    return {name: each["work_per_s"] for name, each in peak["best"].items()}
+
+
+def test_a_run_measures_the_peak_in_the_precisions_that_workloads_use(run: Path) -> None:
+    report = json.loads(dlsuite("report", "--format", "json", folder=run).stdout)
+    assert {"matmul_float32", "matmul_tf32", "copy"} == set(rates(report["peak"]))
+
+
+def test_the_command_peak_measures_all_precisions(folder: Path) -> None:
+    reply = dlsuite("peak", *CHOSEN, "--format", "json", folder=folder)
+    found = rates(json.loads(reply.stdout))
+    assert {"matmul_float32", "matmul_tf32", "matmul_bfloat16", "copy"} == set(found)
+    assert found["matmul_bfloat16"] > found["matmul_float32"] > 1e12
+    assert found["copy"] > 1e11

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.datasets import inputs
+from suite.datasets import obtain
 from suite.engines.venv.engine import INHERITED, VenvEngine
 from suite.manifests import catalog
 from suite.manifests.workloads import Measure
@@ -95,7 +95,7 @@ def starts(model: str, only: list[str]) -> Iterator[Start]:
     engine = VenvEngine()
     plan = expand(chosen, known, catalog.tracks(), only=only or FRAMEWORKS)
     with tempfile.TemporaryDirectory() as work_dir:
-        its_inputs = inputs.obtain(
+        its_inputs = obtain.obtain(
             workloads[0], seed=1, folder=Path(work_dir) / "inputs", notify=print
         )
         for trial in plan.trials:

@@ -13,7 +13,7 @@ from suite.cli.options import GpuChoice, MemoryLimit, engine_options
 from suite.cli.session import progress
 from suite.datasets import library
 from suite.engines import sessions
-from suite.engines.base import EngineLost
+from suite.engines.errors import EngineLost
 from suite.errors import EngineError
 from suite.manifests import catalog
 from suite.protocol.plan import parse

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from suite.datasets import library
-from suite.engines.base import EngineLost
+from suite.engines.errors import EngineLost
 from suite.engines.gpus import gives_gpus
 from suite.engines.venv import environments, interpreters
 from suite.manifests import catalog

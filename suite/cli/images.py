@@ -11,7 +11,7 @@ import typer
 from suite.cli.options import Device, Frameworks
 from suite.cli.session import progress
 from suite.engines import sessions
-from suite.engines.base import FrameworkUnavailable
+from suite.engines.errors import FrameworkUnavailable
 from suite.errors import EngineError, RunsFailed
 from suite.manifests import catalog
 from suite.protocol.plan import parse

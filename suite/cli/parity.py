@@ -22,8 +22,8 @@ from suite.cli.options import (
     Tracks,
     engine_options,
 )
-from suite.cli.session import progress, runner_on
-from suite.datasets import inputs
+from suite.cli.session import engine_on, progress
+from suite.datasets import obtain
 from suite.datasets.inputs import Inputs
 from suite.engines import sessions
 from suite.engines.venv.engine import VenvEngine
@@ -72,10 +72,11 @@ def parity(
     plan = plan_of(suite or ("zoo" if model else "quick"), options, device=engine_choice.device)
     with (
         progress() as live,
-        runner_on(
+        engine_on(
             engine_choice, plan.frameworks, live, session_id=sessions.new_id(), if_busy=if_busy
-        ) as runner,
+        ) as (engine_used, work_dir),
     ):
+        runner = Runner(engine_used, live, work_dir)
         by_workload = runner.prepare(plan)
         live.stage("parity")
         rows = [*_rows(runner, plan, by_workload, fresh=fresh)]
@@ -126,10 +127,11 @@ def selftest(
     options = engine_options(engine)
     with (
         progress() as live,
-        runner_on(
+        engine_on(
             options, plan.frameworks, live, session_id=sessions.new_id(), if_busy=if_busy
-        ) as runner,
+        ) as (engine_used, work_dir),
     ):
+        runner = Runner(engine_used, live, work_dir)
         findings = _findings(runner, plan, live)
     table.console().print(selftest_table.render(findings))
     bad = [each for each in findings if not each.good]
@@ -145,7 +147,7 @@ def _findings(runner: Runner, plan: Plan, live: Live) -> list[tests.Finding]:
 
     def files(workload: Workload, name: str) -> Inputs:
         folder = runner.work_dir / name
-        return inputs.obtain(workload, seed=1, folder=folder, notify=live.notify)
+        return obtain.obtain(workload, seed=1, folder=folder, notify=live.notify)
 
     test = tests.SelfTest(
         engine=runner.engine,

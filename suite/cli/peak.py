@@ -18,12 +18,13 @@ from suite.cli.options import (
     Pythons,
     engine_options,
 )
-from suite.cli.session import progress, runner_on
+from suite.cli.session import engine_on, progress
 from suite.engines import sessions
 from suite.errors import RunsFailed
 from suite.paths import home
 from suite.report import peak_table, table
 from suite.runner.planning import RunOptions, plan_of
+from suite.runner.runner import Runner
 
 
 def peak(
@@ -43,10 +44,11 @@ def peak(
     plan = plan_of("quick", RunOptions(frameworks=tuple(framework or ())), device=options.device)
     with (
         progress() as live,
-        runner_on(
+        engine_on(
             options, plan.frameworks, live, session_id=sessions.new_id(), if_busy=if_busy
-        ) as runner,
+        ) as (engine_used, work_dir),
     ):
+        runner = Runner(engine_used, live, work_dir)
         inputs = runner.prepare(plan)
         live.stage("peak")
         found = runner.measure_peak(plan, inputs, everything=True)

@@ -8,11 +8,10 @@ from typing import Annotated
 import typer
 
 from suite.cli.options import Format, Results, RunName
-from suite.cli.session import run_folder_of
+from suite.cli.session import run_folder_of, show
 from suite.report import as_json, table
-from suite.report.summary import TrialSummary, summarise
+from suite.report.summary import summarise
 from suite.results import roofline, store
-from suite.results.roofline import HardwarePeak
 from suite.runner import planfile
 
 
@@ -36,9 +35,3 @@ def report(
     if missing:
         text = f"{len(missing)} planned runs have no record yet; dlsuite resume {run} does them"
         table.console().print(text, soft_wrap=True)
-
-
-def show(summaries: list[TrialSummary], peak: HardwarePeak | None) -> None:
-    """Print the table of a run."""
-    console = table.console()
-    console.print(table.render(summaries, console.width, peak))

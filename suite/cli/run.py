@@ -24,8 +24,7 @@ from suite.cli.options import (
     Tracks,
     engine_options,
 )
-from suite.cli.report import show
-from suite.cli.session import progress, run_folder_of, runner_on
+from suite.cli.session import engine_on, progress, run_folder_of, show
 from suite.engines import sessions
 from suite.errors import ParityFailed, RunsFailed
 from suite.report.summary import summarise
@@ -35,6 +34,7 @@ from suite.results.store import RunFolder
 from suite.runner import planfile
 from suite.runner.planfile import Planned
 from suite.runner.planning import RunOptions, plan_of
+from suite.runner.runner import Runner
 
 
 def run(
@@ -91,10 +91,12 @@ def run(
     with (
         store.run_folder(results, plan.suite) as folder,
         progress() as live,
-        runner_on(
-            resources, plan.frameworks, live, session_id=session_id, if_busy=if_busy
-        ) as runner,
+        engine_on(resources, plan.frameworks, live, session_id=session_id, if_busy=if_busy) as (
+            engine_used,
+            work_dir,
+        ),
     ):
+        runner = Runner(engine_used, live, work_dir)
         inputs = runner.prepare(plan)
         planned = Planned(
             session_id=session_id,
@@ -127,10 +129,11 @@ def resume(
     plan, session_id = planned.plan, planned.session_id
     with (
         progress() as live,
-        runner_on(
+        engine_on(
             planned.engine_options, plan.frameworks, live, session_id=session_id, if_busy=if_busy
-        ) as runner,
+        ) as (engine_used, work_dir),
     ):
+        runner = Runner(engine_used, live, work_dir)
         inputs = runner.prepare(plan)
         planned.must_match(runner.engine, runner.frameworks.locks, folder.path)
         records = runner.run(plan, inputs, folder, done=done)

@@ -1,4 +1,4 @@
-"""What commands that run workers share: progress, the engine, and a runner on it."""
+"""Shared by commands: progress, the engine, the folder of a run, the table."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from pathlib import Path
 
 from suite.cli.options import IfBusy
 from suite.engines import choice, sessions
+from suite.engines.base import Engine
 from suite.engines.choice import EngineOptions
 from suite.errors import Interrupted
 from suite.parity import reference
+from suite.report import table
 from suite.report.live import Live
-from suite.runner.runner import Runner
+from suite.report.summary import TrialSummary
+from suite.results.roofline import HardwarePeak
 
 
 @contextmanager
@@ -29,24 +32,30 @@ def progress() -> Iterator[Live]:
 
 
 @contextmanager
-def runner_on(
+def engine_on(
     options: EngineOptions,
     frameworks: Iterable[str],
     live: Live,
     *,
     session_id: str,
     if_busy: IfBusy,
-) -> Iterator[Runner]:
-    """A runner on an engine for these frameworks, alone on this machine."""
+) -> Iterator[tuple[Engine, Path]]:
+    """An engine for these frameworks, alone on this machine, and a folder for temporary files."""
     used = dict.fromkeys((*frameworks, *(framework for framework, _ in reference.LOWERINGS)))
     with (
         sessions.exclusive(if_busy.value, live.notify),
         sessions.session(session_id, keep=options.keep) as work_dir,
         choice.engine(options, used, session_id, live.notify, if_busy=if_busy.value) as engine,
     ):
-        yield Runner(engine, live, work_dir)
+        yield engine, work_dir
 
 
 def run_folder_of(run: Path, results: Path) -> Path:
     """The run's folder, by its path or its name in `results`; `latest` is resolved."""
     return (run if run.is_dir() else results / run).resolve()
+
+
+def show(summaries: list[TrialSummary], peak: HardwarePeak | None) -> None:
+    """Print the table of a run."""
+    console = table.console()
+    console.print(table.render(summaries, console.width, peak))

@@ -167,7 +167,7 @@ def _convert(manifest: DatasetManifest, raw: Path, done: Path) -> None:
         samples = manifest.samples["test" if name.startswith("test_") else "train"]
         if len(values) != samples:
             raise DataError(
-                f"{name} of {manifest.name} has {len(values)} samples, its manifest says {samples}",
+                f"{name} of {manifest.name} has {len(values)} samples, its manifest has {samples}",
                 hint=f"edit manifests/datasets/{manifest.name}.yaml",
             )
         target = done / f"{name}.npy"

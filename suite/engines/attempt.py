@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from suite.engines.base import Engine, EngineLost, Outcome, Prepared
+from suite.engines.base import Engine, Outcome, Prepared
+from suite.engines.errors import EngineLost
 from suite.errors import EngineError
 from suite.protocol import events, trial_file
 from suite.protocol.events import Event, ProtocolError
 from suite.protocol.trial_file import Task
-from suite.results import telemetry
 from suite.results.record import Error, Status
-from suite.results.telemetry import Sample
 from suite.worker.telemetry import FILE
 
 LIKELY_CAUSE = {
@@ -23,6 +24,7 @@ LIKELY_CAUSE = {
     "SIGTERM": "an engine that shuts down sends it, and so does docker stop",
 }
 
+Sample = dict[str, Any]  # of the telemetry (docs/protocol.md)
 OnEvent = Callable[[Event], None]
 
 
@@ -92,7 +94,7 @@ def attempt(
         status=status,
         error=error_of_worker,
         events=output.events,
-        samples=telemetry.read(folder / "results" / FILE),
+        samples=_samples(folder / "results" / FILE),
         total_s=time.monotonic() - started_s,
         engine_s=outcome.engine_s,
     )
@@ -161,3 +163,16 @@ def _exit_message(exit_code: int) -> str:
     name = signal.Signals(-exit_code).name
     cause = f"; {LIKELY_CAUSE[name]}" if name in LIKELY_CAUSE else ""
     return f"the worker was killed by {name}{cause}"
+
+
+def _samples(path: Path) -> list[Sample]:
+    """The samples in a worker's file; none where there is no file. Invalid lines are omitted."""
+    if not path.exists():
+        return []
+    found = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            continue
+    return found

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self
 
-from suite.errors import EngineError
 from suite.manifests.frameworks import FrameworkManifest
 from suite.messages import Notify
 
@@ -36,18 +35,6 @@ class Outcome:
     end: End = "exited"
     memory_limit_bytes: int | None = None
     engine_s: float | None = None  # the engine's overhead, outside the worker's lifetime
-
-
-class FrameworkUnavailable(Exception):
-    """The framework cannot run on this machine. This is not an error: its runs are skipped."""
-
-    def __init__(self, reason: str, *, hint: str) -> None:
-        super().__init__(reason)
-        self.hint = hint
-
-
-class EngineLost(EngineError):
-    """The engine does not answer; its containers may still be running."""
 
 
 class Engine(Protocol):

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import ByteSize, TypeAdapter, ValidationError
 
-from suite.engines.base import Engine, FrameworkUnavailable
+from suite.engines.base import Engine
+from suite.engines.errors import FrameworkUnavailable
 from suite.engines.gpus import parse
 from suite.engines.sessions import IfBusy
 from suite.engines.settings import Settings

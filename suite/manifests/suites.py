@@ -8,7 +8,8 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from suite.manifests.strict import Name, Strict
 from suite.manifests.tracks import TrackName
-from suite.manifests.workloads import Measure, Repeats, Workload
+from suite.manifests.workloads import Measure, Repeats, Workload, WorkloadDefaults
+from suite.models import MODELS
 
 PROOF_STEPS = 10  # training steps that a certificate compares
 
@@ -29,4 +30,15 @@ class SuiteManifest(Strict):
     device: Literal["cpu"] = "cpu"
     frameworks: tuple[str, ...] = Field(min_length=1)  # framework, framework:variant, or all
     workloads: tuple[Workload, ...] = Field(min_length=1)
+    default_workload: WorkloadDefaults | None = None  # of each model that the suite does not list
     measure: Measure = Measure()
+
+    @property
+    def all_workloads(self) -> tuple[Workload, ...]:
+        """The listed workloads and, with `default_workload`, one of every other model."""
+        if self.default_workload is None:
+            return self.workloads
+        listed = {workload.model for workload in self.workloads}
+        defaults = self.default_workload.model_dump()
+        others = [model for model in MODELS if model not in listed]
+        return (*self.workloads, *(Workload(model=model, **defaults) for model in others))

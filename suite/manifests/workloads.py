@@ -73,10 +73,9 @@ class Measure(Strict):
     idle_s: NonNegativeFloat = 1.0  # how long idle power is measured, where power can be read
 
 
-class Workload(Strict):
-    """The training work, identical for all frameworks."""
+class WorkloadDefaults(Strict):
+    """A workload without its model."""
 
-    model: Annotated[Name, After(_model)]
     dataset: Name
     mode: Literal["train"] = "train"
     batch_size: PositiveInt
@@ -87,6 +86,12 @@ class Workload(Strict):
     proof_learning_rate: PositiveFloat | None = None
     # Whole epochs of the first run of each trial. The other runs end when their rate is certain.
     epochs: NonNegativeInt = 1
+
+
+class Workload(WorkloadDefaults):
+    """The training work, identical for all frameworks."""
+
+    model: Annotated[Name, After(_model)]
 
     @property
     def proof_optimizer(self) -> Optimizer:

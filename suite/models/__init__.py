@@ -1,41 +1,35 @@
-"""The models: a module for each family of architectures, and the table of all."""
+"""The models: a module for each family of architectures, found by its name."""
 
-from collections.abc import Callable
+from __future__ import annotations
 
-from suite.models.adnn import adnn_cnn
-from suite.models.alexnet import alexnet, alexnet_cifar10
-from suite.models.architecture import Architecture
-from suite.models.db import db_mlp
-from suite.models.every_layer import every_layer, every_sequence
-from suite.models.googlenet import googlenet, googlenet_cifar10
-from suite.models.kent import kent_big, kent_medium, kent_small
-from suite.models.lenet import lenet
-from suite.models.lstm import lstm
-from suite.models.resnet50 import resnet50, resnet50_cifar10
-from suite.models.vgg16 import vgg16, vgg16_cifar10
-from suite.models.vit_tiny import vit_tiny, vit_tiny_cifar10
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
-MODELS: dict[str, Callable[[], Architecture]] = {
-    make.__name__: make
-    for make in (
-        lenet,
-        kent_small,
-        kent_medium,
-        kent_big,
-        adnn_cnn,
-        db_mlp,
-        lstm,
-        alexnet_cifar10,
-        googlenet_cifar10,
-        resnet50_cifar10,
-        vgg16_cifar10,
-        vit_tiny_cifar10,
-        alexnet,
-        googlenet,
-        resnet50,
-        vgg16,
-        vit_tiny,
-        every_layer,
-        every_sequence,
-    )
-}
+if TYPE_CHECKING:
+    from suite.models.architecture import Architecture
+
+
+def _found() -> Iterator[Callable[[], Architecture]]:
+    """The public functions without arguments that return an Architecture, module by module."""
+    for module in pkgutil.iter_modules(__path__):
+        imported = importlib.import_module(f"{__name__}.{module.name}")
+        for name, value in vars(imported).items():
+            if (
+                inspect.isfunction(value)
+                and value.__module__ == imported.__name__
+                and not name.startswith("_")
+                and _name(value.__annotations__.get("return")) == "Architecture"
+                and not inspect.signature(value).parameters
+            ):
+                yield value
+
+
+def _name(annotation: object) -> object:
+    """The name of an annotation, which may be postponed."""
+    return getattr(annotation, "__name__", annotation)
+
+
+MODELS: dict[str, Callable[[], Architecture]] = {make.__name__: make for make in _found()}

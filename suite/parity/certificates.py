@@ -12,9 +12,10 @@ from typing import Any
 from suite.datasets.inputs import Inputs
 from suite.engines.base import Engine, Prepared
 from suite.messages import Notify
-from suite.parity.reference import LOWERINGS, Errors, Reference, compare
-from suite.parity.tensors import ProofFailed, Prover
-from suite.parity.tolerances import TOLERANCES, Judged, judge, worst
+from suite.parity.prover import Prover
+from suite.parity.reference import LOWERINGS, Reference, compare
+from suite.parity.tensors import ProofFailed
+from suite.parity.tolerances import Errors, Judged, judge, tolerance_of, worst
 from suite.paths import digest, home, write_atomically
 from suite.protocol.plan import Trial
 from suite.results.record import Parity
@@ -99,12 +100,6 @@ def certify(
     return certificates
 
 
-def tolerance_of(trial: Trial) -> float:
-    """The tolerance of products in float32, or in TF32 on a GPU whose track allows that."""
-    in_tf32 = trial.device != "cpu" and trial.runtime.tf32 is not False
-    return TOLERANCES["tf32" if in_tf32 else "float32"]
-
-
 def _certify(
     prover: Prover, trial: Trial, described: dict[str, str], key: str, reference: Reference
 ) -> Certificate:
@@ -113,7 +108,7 @@ def _certify(
     found = Judged(errors=[], raised=[], tolerance=tolerance_of(trial))
     try:
         tensors = prover.tensors(trial, trial.workload.precision, role="parity")
-        found = judge(compare(tensors, expected), reference, found.tolerance)
+        found = judge(compare(tensors, expected), reference.float32_tolerances, found.tolerance)
         reason = found.verdict
     except ProofFailed as error:
         reason = str(error)

@@ -18,18 +18,10 @@ import numpy as np
 from suite.datasets.inputs import Inputs
 from suite.engines.base import Engine, Prepared
 from suite.messages import Notify
-from suite.parity.certificates import tolerance_of
-from suite.parity.reference import (
-    LOWERINGS,
-    MARGIN,
-    PERTURBATION_MARGIN,
-    Errors,
-    Reference,
-    compare,
-    times,
-)
-from suite.parity.tensors import OUTCOME, ProofFailed, Prover, Tensors, initial, read
-from suite.parity.tolerances import Judged, judge, worst
+from suite.parity.prover import Prover
+from suite.parity.reference import LOWERINGS, MARGIN, PERTURBATION_MARGIN, Reference, compare, times
+from suite.parity.tensors import OUTCOME, ProofFailed, Tensors, initial, read
+from suite.parity.tolerances import Errors, Judged, judge, tolerance_of, worst
 from suite.protocol.events import Event
 from suite.protocol.plan import Trial
 from suite.protocol.trial_file import Start
@@ -181,7 +173,9 @@ def _with_reference(found: Tensors, reference: StateReference, tolerance: float)
     expected = reference.tensors
     least = _stored(reference, expected[0])
     raised = {name: value for name, value in least.items() if value > tolerance}
-    return judge(compare([found], expected), reference, tolerance, least=[raised])
+    return judge(
+        compare([found], expected), reference.float32_tolerances, tolerance, least=[raised]
+    )
 
 
 def _stored(reference: StateReference, expected: Tensors) -> dict[str, float]:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +18,13 @@ from numpy.typing import NDArray
 from suite.datasets.inputs import Inputs
 from suite.manifests import catalog
 from suite.manifests.tracks import EQUAL
-from suite.parity.tensors import ProofFailed, Prover, Tensors
+from suite.parity.tensors import ProofFailed, Tensors
+from suite.parity.tolerances import Errors
 from suite.paths import home
 from suite.protocol.plan import Trial
+
+if TYPE_CHECKING:
+    from suite.parity.prover import Prover
 
 TOLERANCE = 1e-9  # between the two float64 lowerings
 MARGIN = 10  # a framework's error may be ten times that of float32 itself
@@ -29,10 +34,7 @@ MARGIN = 10  # a framework's error may be ten times that of float32 itself
 # sqrt(n) / 6 ulps (root mean square). Where sqrt(n) is more than 20, the perturbation is sqrt(n).
 PERTURBATION_ULPS = 20
 PERTURBATION_MARGIN = 2
-DRAWS = (1, 4, 16)  # of perturbed weights: more where fewer do not explain an error
 LOWERINGS = (("pytorch", "eager"), ("jax", "jit"))
-
-Errors = list[dict[str, float]]  # for each step: tensor -> relative L2 error
 
 
 @dataclass(frozen=True, kw_only=True)

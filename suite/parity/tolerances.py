@@ -5,10 +5,16 @@ The rules and their reasons are in docs/proofs.md.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from suite.parity.reference import DRAWS, Errors, Reference
+from suite.protocol.plan import Trial
 
+Errors = list[dict[str, float]]  # for each step: tensor -> relative L2 error
+# The tolerances of float32, from so many draws of perturbed weights.
+Float32Tolerances = Callable[[int], Errors]
+
+DRAWS = (1, 4, 16)  # of perturbed weights: more where fewer do not explain an error
 # Relative L2 error of a tensor, by the precision of products; TF32: about twenty roundings.
 TOLERANCES = {"float32": 1e-4, "tf32": 1e-2}
 EXPLODED = 1e-2  # a step whose logits need a wider tolerance is not compared, nor any after it
@@ -57,7 +63,11 @@ class Judged:
 
 
 def judge(
-    errors: Errors, reference: Reference, tolerance: float, *, least: Errors | None = None
+    errors: Errors,
+    float32_tolerances: Float32Tolerances,
+    tolerance: float,
+    *,
+    least: Errors | None = None,
 ) -> Judged:
     """Judge the errors by the common tolerance or, where one exceeds it, by that of float32.
 
@@ -71,7 +81,7 @@ def judge(
             break
         if draws == DRAWS[-1] and found.share > GIVE_UP:
             break
-        float32 = reference.float32_tolerances(draws)
+        float32 = float32_tolerances(draws)
         if least:
             float32 = [_largest(*both) for both in zip(float32, least, strict=True)]
         found = _judged(errors, float32, tolerance)
@@ -113,3 +123,9 @@ def worst(errors: Errors) -> dict[str, float]:
             quantity = name.split()[0]
             found[quantity] = max(error, found.get(quantity, 0.0))
     return found
+
+
+def tolerance_of(trial: Trial) -> float:
+    """The tolerance of products in float32, or in TF32 on a GPU whose track allows that."""
+    in_tf32 = trial.device != "cpu" and trial.runtime.tf32 is not False
+    return TOLERANCES["tf32" if in_tf32 else "float32"]

@@ -6,12 +6,15 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from suite.errors import UsageError, unknown
-from suite.manifests.frameworks import FrameworkManifest
-from suite.manifests.suites import SuiteManifest
 from suite.manifests.tracks import RuntimeSettings, Track, configuration
 from suite.manifests.workloads import Measure, Repeats, Workload
+
+if TYPE_CHECKING:
+    from suite.manifests.frameworks import FrameworkManifest
+    from suite.manifests.suites import SuiteManifest
 
 ALL = "all"  # in a suite's frameworks: every variant of every framework
 Named = tuple[str, str | None, str | None]  # framework, variant and track, as far as named

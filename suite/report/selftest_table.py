@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rich import box
 from rich.table import Table
 
 from suite.report.table import UNKNOWN
-from suite.runner.selftest import Finding
+
+if TYPE_CHECKING:
+    from suite.runner.selftest import Finding
 
 
 def render(findings: list[Finding]) -> Table:

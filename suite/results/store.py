@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -110,37 +111,38 @@ def read_all(path: Path) -> list[Record]:
 def _read(file: Path) -> Record:
     try:
         text = file.read_bytes()
-        return Record.model_validate_json(text)
+        if _version(text) == SCHEMA_VERSION:
+            return Record.model_validate_json(text)
+        return _older(file, json.loads(text))
     except OSError as error:
         raise _unreadable(file, str(error)) from None
+    except ValidationError as error:
+        raise _unreadable(file, first_problem(error)) from None
     except ValueError as error:
-        return _older(file, text, error)
+        raise _unreadable(file, str(error)) from None
 
 
-def _older(file: Path, text: bytes, error: ValueError) -> Record:
-    """The record of an older schema version; ResultsError where the file is not a record."""
-    try:
-        values: Any = json.loads(text)
-    except ValueError as broken:
-        raise _unreadable(file, str(broken)) from None
+def _version(text: bytes) -> int | None:
+    """The schema version of a record, which is its first value; None where it is elsewhere."""
+    found = re.match(rb'\s*\{\s*"schema_version":\s*(\d+)', text)
+    return int(found[1]) if found else None
+
+
+def _older(file: Path, values: Any) -> Record:
+    """A record of an older schema version, converted; ResultsError for an unknown version."""
     version = values.get("schema_version") if isinstance(values, dict) else None
-    if version != SCHEMA_VERSION and version not in UPGRADABLE:
+    if version == SCHEMA_VERSION:
+        return Record.model_validate(values)
+    if version not in UPGRADABLE:
         raise ResultsError(
             f"{file}: record of schema version {version}, this is {SCHEMA_VERSION}",
             hint="read it with the dlsuite version that wrote it",
         )
-    if version in UPGRADABLE:
-        try:
-            return Record.model_validate(upgraded(values))
-        except (ValidationError, KeyError, TypeError) as invalid:
-            error = invalid if isinstance(invalid, ValidationError) else ValueError(repr(invalid))
-    raise _unreadable(file, _reason(error))
-
-
-def _reason(error: ValueError) -> str:
-    if not isinstance(error, ValidationError):
-        return str(error)
-    return first_problem(error)
+    try:
+        converted = upgraded(values)
+    except (KeyError, TypeError) as error:
+        raise _unreadable(file, f"damaged: {error}") from None
+    return Record.model_validate(converted)
 
 
 def _unreadable(file: Path, reason: str) -> ResultsError:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from suite.datasets import inputs
+from suite.datasets import obtain
 from suite.datasets.formats import synthetic
 from suite.datasets.inputs import Inputs
 from suite.errors import EngineError
@@ -91,7 +91,7 @@ def _workload(work_dir: Path, framework: str, variant: str) -> tuple[Trial, Inpu
     workload = trial.workload.model_copy(update={"dataset": synthetic.NAME})
     dataset = synthetic.fitted(workload).model_copy(update={"samples": SAMPLES})
     synthetic.write(dataset, work_dir / "data", seed=0)
-    trial_inputs = inputs.make(
+    trial_inputs = obtain.make(
         workload, dataset, data=work_dir / "data", seed=0, folder=work_dir / "inputs"
     )
     return trial, trial_inputs

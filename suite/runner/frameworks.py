@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from suite.engines.base import Engine, EngineLost, FrameworkUnavailable, Prepared
+from suite.engines.base import Engine, Prepared
+from suite.engines.errors import EngineLost, FrameworkUnavailable
 from suite.errors import EngineError
 from suite.manifests import catalog
 from suite.messages import Notify

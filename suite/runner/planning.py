@@ -73,7 +73,7 @@ def _changed(suite: SuiteManifest, options: RunOptions) -> SuiteManifest:
 
 def _workloads(suite: SuiteManifest, options: RunOptions) -> tuple[Workload, ...]:
     """The chosen workloads with the options applied; UsageError where a model is not among them."""
-    known = {workload.model for workload in suite.workloads}
+    known = {workload.model for workload in suite.all_workloads}
     for model in options.models:
         if model not in known:
             raise UsageError(
@@ -87,7 +87,7 @@ def _workloads(suite: SuiteManifest, options: RunOptions) -> tuple[Workload, ...
     }
     return tuple(
         workload.model_copy(update=changes)
-        for workload in suite.workloads
+        for workload in suite.all_workloads
         if not options.models or workload.model in options.models
     )
 

@@ -12,8 +12,8 @@ from suite.engines.base import Engine, Prepared
 from suite.protocol import events
 from suite.protocol.events import Event
 from suite.protocol.plan import Plan, Run
-from suite.results import telemetry
 from suite.results.record import Block, Epoch, Memory, Parity, Record, Times
+from suite.runner import telemetry
 
 
 def record(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from suite.datasets import inputs
+from suite.datasets import obtain
 from suite.datasets.inputs import Inputs
 from suite.engines.base import Engine
 from suite.manifests.suites import PROOF_STEPS
@@ -89,7 +89,7 @@ class Runner:
         """The inputs of each workload; DataError where a dataset is unavailable."""
         seed = plan.trials[0].seed
         return {
-            workload: inputs.obtain(
+            workload: obtain.obtain(
                 workload,
                 seed=seed,
                 folder=self.work_dir / f"inputs-{number}",

@@ -18,8 +18,8 @@ from suite.manifests.workloads import Adam, Measure, Sgd, Workload
 from suite.messages import Notify
 from suite.parity.certificates import reference_of
 from suite.parity.faults import FAULTS, RUN_FAULTS
+from suite.parity.prover import Prover
 from suite.parity.reference import Reference, compare
-from suite.parity.tensors import Prover
 from suite.parity.tolerances import TOLERANCES, judge
 from suite.protocol.plan import Plan, Run, Trial
 from suite.results.record import Parity, Record
@@ -128,7 +128,7 @@ class SelfTest:
         prover = self._prover(engine, prepared, name)
         found = prover.tensors(trial, trial.workload.precision, role="selftest")
         errors = compare(found, reference.tensors)
-        return judge(errors, reference, TOLERANCES["float32"]).verdict
+        return judge(errors, reference.float32_tolerances, TOLERANCES["float32"]).verdict
 
     def _timed(
         self, engine: Engine, prepared: dict[str, Prepared], plan: Plan, trial: Trial, name: str

@@ -17,7 +17,7 @@ import numpy as np
 from .frameworks import load_loader
 from .protocol import Array, Session, Trial
 
-DEVICE_BATCHES = 8  # input `device`: so many batches are on the device, and repeat
+DEVICE_BATCHES = 8  # input `device`: the number of batches on the device, used in turn
 # A loader crops a random part of each photograph, and mirrors it at random. The part has this share
 # of the area, and this ratio of width to height (Szegedy et al. 2015; all frameworks' own examples
 # use the same values).

@@ -1,7 +1,7 @@
 """Interleaving of workers that run at the same time: one computes, the others wait.
 
 The workers lock files in one folder (flock). The kernel releases the locks of a process that dies,
-and flock needs no write access, so a read-only mount is enough. A worker passes its turn to the
+and flock needs no write access, so a read-only mount is sufficient. A worker passes its turn to the
 head of the queue, and queues again behind all others.
 """
 

@@ -19,8 +19,8 @@ from .loop import LONG_STEP_S, Emit, Stepper
 from .protocol import Array, Session, State, Trial, Weights, read_flat, read_weights
 from .sketch import sketch
 
-# Two steps find a fault in every second step, at whichever of them the run ends. Where a step is
-# long, the closing proof does only one.
+# If every second step is faulty, one of two steps shows it. Where steps are long, the closing proof
+# does only one.
 CLOSING_STEPS = 2
 CLOSING = "closing"  # the folder in results/
 

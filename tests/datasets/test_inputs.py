@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.datasets import inputs, library
+from suite.datasets import library, obtain
 from suite.datasets.formats import prepared
 from suite.datasets.formats.prepared import Images
 from suite.datasets.inputs import Inputs
@@ -20,7 +20,7 @@ def test_a_loader_needs_a_folder_of_photographs(
     dataset = catalog.dataset(workload.dataset)
     monkeypatch.setattr(library, "ready", lambda dataset, notify: tmp_path)
     with pytest.raises(DataError, match="needs a folder of photographs, mnist is not one"):
-        inputs.obtain(workload, seed=1, folder=tmp_path, notify=print)
+        obtain.obtain(workload, seed=1, folder=tmp_path, notify=print)
     photographs = dataset.model_copy(update={"format": "image_folder", "name": "imagenet"})
     monkeypatch.setattr(library, "of", lambda workload: photographs)
     gone = Images(
@@ -28,7 +28,7 @@ def test_a_loader_needs_a_folder_of_photographs(
     )
     prepared.write(tmp_path, "imagenet", "a folder", gone)
     with pytest.raises(DataError, match="gone, from which imagenet was prepared, no longer exists"):
-        inputs.obtain(workload, seed=1, folder=tmp_path, notify=print)
+        obtain.obtain(workload, seed=1, folder=tmp_path, notify=print)
 
 
 @pytest.mark.parametrize(("source", "refused"), [("host", True), ("disk", False)])

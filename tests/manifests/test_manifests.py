@@ -9,6 +9,7 @@ from suite.manifests import catalog
 from suite.manifests.datasets import DatasetManifest
 from suite.manifests.files import Kind, names
 from suite.manifests.frameworks import FrameworkManifest, Unsupported
+from suite.models import MODELS
 from suite.paths import LOCKS, MANIFESTS
 
 QUICK = (MANIFESTS / "suites" / "quick.yaml").read_text(encoding="utf-8")
@@ -116,3 +117,13 @@ def test_an_unsupported_combination_matches_its_fields_and_anything_else() -> No
     changed = keras.model_copy(update={"unsupported": (Unsupported(layer="lstm", reason="none"),)})
     assert reason(changed, layers={"lstm", "dense"}) == "none"
     assert reason(changed) is None
+
+
+def test_a_suite_runs_unlisted_models_with_its_default_workload() -> None:
+    suite = catalog.suite("zoo")
+    without = suite.model_copy(update={"workloads": suite.workloads[:1]})
+    models = [workload.model for workload in without.all_workloads]
+    assert models[0] == suite.workloads[0].model and sorted(models) == sorted(MODELS)
+    assert {each.dataset for each in without.all_workloads[1:]} == {"synthetic"}
+    alone = without.model_copy(update={"default_workload": None})
+    assert alone.all_workloads == suite.workloads[:1]

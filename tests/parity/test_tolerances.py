@@ -23,7 +23,7 @@ class FixedReference:
     sixteen: Errors | None = None
     draws: int = 0  # of the last call
 
-    def float32_tolerances(self, draws: int) -> Errors:
+    def __call__(self, draws: int) -> Errors:
         self.draws = draws
         four = self.four or self.one
         return {1: self.one, 4: four, 16: self.sixteen or four}[draws]

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from suite.datasets import library
-from suite.engines.base import FrameworkUnavailable, Prepared
+from suite.engines.base import Prepared
+from suite.engines.errors import FrameworkUnavailable
 from suite.errors import EngineError
 from suite.manifests import catalog
 from suite.manifests.datasets import DatasetManifest

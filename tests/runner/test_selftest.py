@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.datasets import inputs
+from suite.datasets import obtain
 from suite.engines.venv.engine import VenvEngine
 from suite.parity.faults import FAULTS, RUN_FAULTS, Fault
 from suite.protocol.plan import Plan
@@ -29,8 +29,8 @@ def selftest_of(
         engine=engine,
         prepared=Frameworks(engine, print).with_reference(plan.frameworks),
         make_engine=VenvEngine,
-        inputs=inputs.obtain(WORKLOAD, seed=1, folder=tmp_path / "inputs", notify=print),
-        run_inputs=inputs.obtain(RUN_WORKLOAD, seed=1, folder=tmp_path / "run", notify=print),
+        inputs=obtain.obtain(WORKLOAD, seed=1, folder=tmp_path / "inputs", notify=print),
+        run_inputs=obtain.obtain(RUN_WORKLOAD, seed=1, folder=tmp_path / "run", notify=print),
         work_dir=tmp_path,
         notify=print,
     )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from suite.datasets import inputs
+from suite.datasets import obtain
 from suite.datasets.formats import image_folder, prepared
 from suite.engines.attempt import run_task
 from suite.engines.venv.engine import VenvEngine
@@ -127,9 +127,7 @@ def test_photographs_are_normalized_and_have_their_labels(found: Read) -> None:
 def test_each_epoch_has_all_photographs_in_another_order(found: Read) -> None:
     counts = np.bincount(found.labels.ravel(), minlength=2 * BATCH)
     assert len(counts) == 2 * BATCH
-    assert (
-        np.abs(counts - EPOCHS).max() <= 1
-    )  # tf.data may begin an epoch early
+    assert np.abs(counts - EPOCHS).max() <= 1  # tf.data may begin an epoch early
     assert len({tuple(epoch) for epoch in found.labels.reshape(EPOCHS, -1)}) == EPOCHS
 
 
@@ -177,7 +175,7 @@ def test_a_trial_trains_on_photographs(name: str, tmp_path: Path) -> None:
     trial = expand(suite, catalog.frameworks(), catalog.tracks(), only=[name]).trials[0]
     task = Task(
         trial=trial,
-        inputs=inputs.make(workload, dataset, data=folder, seed=1, folder=tmp_path / "inputs"),
+        inputs=obtain.make(workload, dataset, data=folder, seed=1, folder=tmp_path / "inputs"),
         mode="train",
         measure=Measure(block_s=0.05, max_warmup_blocks=1, min_measure_s=0.1, max_measure_s=0.2),
     )

@@ -24,7 +24,7 @@ from docker.models.containers import Container as SdkContainer
 from docker.types import Mount
 
 import docker
-from suite.engines.base import EngineLost
+from suite.engines.errors import EngineLost
 from suite.errors import EngineError
 
 NO_ENGINE = "start Docker or set DOCKER_HOST, or use --engine venv"

@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 from suite.datasets.formats.prepared import DESCRIPTION
 from suite.engines import sessions
-from suite.engines.base import EngineLost, OnLine, Outcome, Prepared
+from suite.engines.base import OnLine, Outcome, Prepared
 from suite.engines.docker import spec
 from suite.engines.docker.client import Container, Daemon, Image
 from suite.engines.docker.images import Images, Kind, Recipe
@@ -23,6 +23,7 @@ from suite.engines.docker.probe import Probe
 from suite.engines.docker.spec import SESSION, TRIAL
 from suite.engines.docker.volumes import UID, Files, Volumes, archive, fetch, send
 from suite.engines.docker.watch import Watch, persist
+from suite.engines.errors import EngineLost
 from suite.engines.sessions import IfBusy
 from suite.engines.settings import Settings
 from suite.errors import BusyError, EngineError

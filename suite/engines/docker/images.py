@@ -13,8 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, Literal
 
-from suite.engines.base import FrameworkUnavailable
 from suite.engines.docker.client import Daemon, Image
+from suite.engines.errors import FrameworkUnavailable
 from suite.engines.pip import PipOutput, answers
 from suite.errors import EngineError, unknown
 from suite.manifests.frameworks import FrameworkManifest

@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import IO
 
-from suite.engines.base import EngineLost, OnLine, Outcome
+from suite.engines.base import OnLine, Outcome
 from suite.engines.docker.client import Chunk, Container, Daemon, State, queued_items
+from suite.engines.errors import EngineLost
 from suite.errors import EngineError
 
 ENGINE_RETURN_S = 60.0  # how long to wait for an engine that stopped answering

@@ -20,7 +20,8 @@ from typing import TextIO
 from packaging.version import Version
 
 from suite.engines.venv import interpreters
-from suite.engines.base import FrameworkUnavailable, Prepared
+from suite.engines.base import Prepared
+from suite.engines.errors import FrameworkUnavailable
 from suite.messages import Notify
 from suite.engines.pip import PipOutput, answers
 from suite.errors import EngineError

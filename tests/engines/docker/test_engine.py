@@ -16,11 +16,11 @@ import pytest
 
 from suite.datasets.formats.prepared import DESCRIPTION
 from suite.engines.attempt import Attempt
-from suite.engines.base import EngineLost
 from suite.engines.docker import engine as docker_engine
 from suite.engines.docker.client import Container, Daemon
 from suite.engines.docker.engine import DockerEngine
 from suite.engines.docker.spec import SESSION, TRIAL
+from suite.engines.errors import EngineLost
 from suite.engines.gpus import Gpus
 from suite.errors import BusyError, EngineError
 from suite.protocol.events import Event

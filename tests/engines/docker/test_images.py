@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from suite.engines.base import FrameworkUnavailable
 from suite.engines.docker import images
 from suite.engines.docker.client import Daemon
 from suite.engines.docker.images import Images, Recipe
+from suite.engines.errors import FrameworkUnavailable
 from suite.errors import EngineError
 from suite.paths import LOCKS
 from tests.conftest import TINY, Tiny, script_worker

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.engines.base import FrameworkUnavailable
+from suite.engines.errors import FrameworkUnavailable
 from suite.engines.venv import environments, interpreters
 from suite.errors import EngineError
 from suite.manifests import catalog

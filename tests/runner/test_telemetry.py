@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
-from suite.results import telemetry
-from suite.results.telemetry import Sample, Telemetry
+from suite.engines import attempt
+from suite.engines.attempt import Sample
+from suite.results.telemetry import Telemetry
+from suite.runner import telemetry
 
 S = 1_000_000_000
 STARTED = {"event": "started", "monotonic_ns": 3 * S, "import_s": 1.0}
@@ -74,6 +76,6 @@ def test_without_samples_or_blocks_there_is_no_summary() -> None:
 
 def test_an_incomplete_line_is_omitted(tmp_path: Path) -> None:
     path = tmp_path / "telemetry.jsonl"
-    assert telemetry.read(path) == []
+    assert attempt._samples(path) == []
     path.write_text('{"monotonic_ns": 1}\n{"monoto')
-    assert telemetry.read(path) == [{"monotonic_ns": 1}]
+    assert attempt._samples(path) == [{"monotonic_ns": 1}]

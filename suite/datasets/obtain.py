@@ -1,0 +1,79 @@
+"""Obtains the inputs of a workload: prepares or generates its dataset, and writes its files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from suite.datasets import library
+from suite.datasets.formats import prepared, synthetic
+from suite.datasets.inputs import Inputs
+from suite.errors import DataError
+from suite.manifests.datasets import DatasetManifest
+from suite.manifests.workloads import Workload
+from suite.messages import Notify
+from suite.models import MODELS
+from suite.paths import digest, sha256
+
+
+def obtain(workload: Workload, *, seed: int, folder: Path, notify: Notify) -> Inputs:
+    """Prepare or generate the dataset, and write the inputs into `folder`.
+
+    Raise DataError where the dataset is unavailable or damaged.
+    """
+    dataset = library.of(workload)
+    if dataset.format == "synthetic":
+        data = folder / "data"
+        synthetic.write(dataset, data, seed)
+    else:
+        data = library.ready(dataset, notify)
+    if workload.input == "loader":
+        _need_images(dataset, data)
+    return make(workload, library.describe(dataset), data=data, seed=seed, folder=folder)
+
+
+def _need_images(dataset: DatasetManifest, data: Path) -> None:
+    """Raise DataError where the dataset has no photographs for a loader."""
+    if dataset.format != "image_folder":
+        raise DataError(
+            f"`input: loader` needs a folder of photographs, {dataset.name} is not one",
+            hint="give the workload `input: disk` or `host`",
+        )
+    described = prepared.read(data)
+    source = described.source_folder if described else None
+    if source is None or not source.is_dir():
+        raise DataError(
+            f"{source}, from which {dataset.name} was prepared, no longer exists",
+            hint=f"restore it, or {library.command(dataset)}",
+        )
+
+
+def make(
+    workload: Workload, dataset: DatasetManifest, *, data: Path, seed: int, folder: Path
+) -> Inputs:
+    """Write weights.npy and order.npy (docs/protocol.md) into `folder`.
+
+    `data` is the folder of a prepared dataset.
+    """
+    architecture = MODELS[workload.model]()
+    folder.mkdir(parents=True, exist_ok=True)
+    weights, order = folder / "weights.npy", folder / "order.npy"
+    np.save(weights, architecture.initial_weights(seed))
+    generator = np.random.default_rng(seed)
+    samples = dataset.samples["train"]
+    permutations = [generator.permutation(samples) for _ in range(max(1, workload.epochs))]
+    np.save(order, np.stack(permutations).astype(np.int32))
+    described = prepared.read(data)
+    assert described is not None  # `data` is the folder of a prepared dataset
+    hashes = [sha256(weights), sha256(order), described.fingerprint]
+    return Inputs(
+        architecture=architecture,
+        dataset=dataset,
+        data=data,
+        images=described.source_folder,
+        weights=weights,
+        order=order,
+        sha256=digest(hashes),
+        origin=described.origin,
+    )

@@ -1,0 +1,64 @@
+"""Runs the workers that compute the steps of a proof."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from suite.datasets.inputs import Inputs
+from suite.engines.attempt import run_task
+from suite.engines.base import Engine, Prepared
+from suite.messages import Notify
+from suite.parity.tensors import QUANTITIES, ProofFailed, Tensors, read
+from suite.paths import home
+from suite.protocol.plan import Trial
+from suite.protocol.schema import Mode
+from suite.protocol.trial_file import Start, Task
+
+DEADLINE_S = 3600.0  # of one worker: the largest models are slow in float64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prover:
+    """Runs workers that compute the steps of a proof, in the folder `work_dir`."""
+
+    engine: Engine
+    prepared: dict[str, Prepared]
+    inputs: Inputs
+    steps: int
+    work_dir: Path
+    notify: Notify
+
+    def tensors(self, trial: Trial, precision: str, *, role: str) -> list[Tensors]:
+        """The tensors of each step; ProofFailed where the worker fails."""
+        results = self.run(trial, precision, role=role, mode="parity")
+        return [
+            read(results, f"step{step:02d}", QUANTITIES, self.inputs) for step in range(self.steps)
+        ]
+
+    def run(
+        self, trial: Trial, precision: str, *, role: str, mode: Mode, start: Start | None = None
+    ) -> Path:
+        """Run a worker; return the folder of its results, or raise ProofFailed."""
+        name = f"{role}-{trial.framework}-{trial.variant}-{trial.track}-{precision}"
+        folder = self.work_dir / name
+        task = Task(
+            trial=trial,
+            inputs=self.inputs,
+            mode=mode,
+            precision=precision,
+            steps=self.steps,
+            start=start,
+        )
+        attempt = run_task(
+            self.engine,
+            self.prepared[trial.framework],
+            task,
+            folder,
+            name=f"{self.work_dir.name}-{name}",
+            log=home() / "logs" / f"{name}.log",
+            deadline_s=DEADLINE_S,
+        )
+        if attempt.error is not None:
+            raise ProofFailed(f"{trial.configuration}: {attempt.error.message}")
+        return folder / "results"

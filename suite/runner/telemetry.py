@@ -1,0 +1,228 @@
+"""Computes the telemetry of a run from the samples of its sampler and the events of its worker.
+
+A window is a timed block, from its first to its last nanosecond on the monotonic clock, which
+worker and sampler share; energy is summed over exactly these windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from suite.protocol import events
+from suite.protocol.events import Event
+from suite.results.telemetry import Energy, Gpu, Telemetry
+
+Sample = dict[str, Any]
+Window = tuple[int, int]
+Series = NDArray[np.float64]
+
+# NVML's bits for the reasons why a GPU's clocks are not higher. A user's setting and idleness are
+# not throttling.
+THROTTLED = {
+    0x04: "power cap",
+    0x08: "hardware slowdown",
+    0x20: "software thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "power brake",
+}
+
+
+def windows(reported: Sequence[Event]) -> list[Window]:
+    """The first and the last nanosecond of each timed block in the events of a worker."""
+    blocks = events.of(list(reported), "block")
+    return [
+        (each["monotonic_ns"] - round(each["duration_s"] * 1e9), each["monotonic_ns"])
+        for each in blocks
+    ]
+
+
+def summarise(
+    samples: Sequence[Sample], reported: Sequence[Event], *, trained: int
+) -> Telemetry | None:
+    """The telemetry of a worker with these events; None without two samples or a timed block.
+
+    `trained` is the number of training samples in the timed blocks.
+    """
+    timed = windows(reported)
+    if len(samples) < 2 or not timed:
+        return None
+    times = np.array([each["monotonic_ns"] for each in samples], dtype=np.float64)
+    inside = np.array([any(start <= t <= end for start, end in timed) for t in times])
+    idle = times < _loading_ns(reported)
+    rates = _Rates(times, timed)
+    cores = rates.of(_column(samples, "cpu_s"))
+    sampler = rates.of(_column(samples, "sampler_s"))
+    busy = rates.of(_column(samples, "busy_s"))
+    rss = _column(samples, "rss_bytes")[inside]
+    return Telemetry(
+        samples=int(inside.sum()),
+        rss_peak_bytes=_whole(_peak(rss)),
+        cores=cores,
+        other_cores=_others(busy, cores, sampler),
+        steal_cores=rates.of(_column(samples, "steal_s")),
+        sampler_cores=sampler,
+        cpu_energy=_energy(
+            times, _column(samples, "rapl_j"), None, timed, idle=idle, trained=trained
+        ),
+        gpu=_gpu(samples, times, timed, inside, idle, trained),
+    )
+
+
+def _others(busy: float | None, cores: float | None, sampler: float | None) -> float | None:
+    """The busy cores without the worker's and the sampler's; 0 where rounding makes it negative."""
+    if busy is None or cores is None:
+        return None
+    return max(0.0, busy - cores - (sampler or 0.0))
+
+
+def _loading_ns(reported: Sequence[Event]) -> float:
+    """When the worker began to import its framework; until then, the machine was idle."""
+    started = events.one(list(reported), "started")
+    return started["monotonic_ns"] - started["import_s"] * 1e9 if started else 0.0
+
+
+class _Rates:
+    """Mean rates of increasing series over the windows."""
+
+    def __init__(self, times: Series, timed: Sequence[Window]) -> None:
+        self._times, self._timed = times, timed
+
+    def of(self, series: Series) -> float | None:
+        """The rate of a series per second; None where it is unknown."""
+        increase = _increase(self._times, series, self._timed)
+        return None if increase is None else increase / _duration_s(self._timed)
+
+
+def _duration_s(timed: Sequence[Window]) -> float:
+    return sum(end - start for start, end in timed) / 1e9
+
+
+def _increase(times: Series, series: Series, timed: Sequence[Window]) -> float | None:
+    """The increase of a series in all windows, by linear interpolation between samples.
+
+    None where a value around the windows is unknown, or where the series decreases, because its
+    counter was reset.
+    """
+    first, last = timed[0][0], timed[-1][1]
+    if times[0] > first or times[-1] < last:
+        return None
+    around = slice(
+        int(np.searchsorted(times, first, side="right")) - 1,
+        int(np.searchsorted(times, last, side="left")) + 1,
+    )
+    known = series[around]
+    if np.isnan(known).any() or (np.diff(known) < 0).any():
+        return None
+    edges = np.interp(np.array(timed, dtype=np.float64), times[around], known)
+    return float((edges[:, 1] - edges[:, 0]).sum())
+
+
+def _energy(
+    times: Series,
+    counter_j: Series,
+    power_w: Series | None,
+    timed: Sequence[Window],
+    *,
+    idle: NDArray[np.bool_],
+    trained: int,
+) -> Energy | None:
+    """The energy by the device's counter or, without one, by trapezoids from its power."""
+    source: Literal["counter", "power"] = "counter"
+    gross_j = _increase(times, counter_j, timed)
+    if gross_j is None and power_w is not None:
+        source = "power"
+        steps_j = np.diff(times) / 1e9 * (power_w[1:] + power_w[:-1]) / 2
+        # An unknown power makes only the energy at that sample unknown.
+        counter_j = np.concatenate([[0.0], np.cumsum(np.nan_to_num(steps_j))])
+        counter_j[np.isnan(power_w)] = np.nan
+        gross_j = _increase(times, counter_j, timed)
+    if gross_j is None:
+        return None
+    idle_w = _idle_power_w(times[idle], counter_j[idle])
+    net_j = None if idle_w is None else gross_j - idle_w * _duration_s(timed)
+    return Energy(
+        source=source,
+        gross_j=gross_j,
+        net_j=net_j,
+        gross_j_per_sample=gross_j / trained,
+        net_j_per_sample=None if net_j is None else net_j / trained,
+        idle_power_w=idle_w,
+    )
+
+
+def _idle_power_w(times: Series, counter_j: Series) -> float | None:
+    """The mean power between the first and the last sample; None where it is unknown."""
+    if len(times) < 2 or np.isnan(counter_j).any() or counter_j[-1] < counter_j[0]:
+        return None
+    return float((counter_j[-1] - counter_j[0]) / (times[-1] - times[0]) * 1e9)
+
+
+def _gpu(
+    samples: Sequence[Sample],
+    times: Series,
+    timed: Sequence[Window],
+    inside: NDArray[np.bool_],
+    idle: NDArray[np.bool_],
+    trained: int,
+) -> Gpu | None:
+    of_gpu = [each.get("gpu") or {} for each in samples]
+    uuid = next((each["uuid"] for each in of_gpu if each.get("uuid")), None)
+    if uuid is None:
+        return None
+
+    def during(name: str) -> Series:
+        return _column(of_gpu, name)[inside]
+
+    processes = _column(of_gpu, "processes")
+    others = [_peak(processes[idle]), _peak(processes[inside] - 1)]
+    bits = [int(each) for each in during("throttle") if not np.isnan(each)]
+    throttled = [name for bit, name in THROTTLED.items() if any(each & bit for each in bits)]
+    return Gpu(
+        uuid=uuid,
+        used_peak_bytes=_whole(_peak(during("used_bytes"))),
+        used_mean_bytes=_mean(during("used_bytes")),
+        utilisation=_mean(during("utilisation")),
+        sm_clock_mhz=_mean(during("sm_clock_mhz")),
+        sm_clock_min_mhz=_least(during("sm_clock_mhz")),
+        temperature_max_c=_peak(during("temperature_c")),
+        throttled=tuple(throttled) if bits else None,
+        other_processes=_whole(max((each for each in others if each is not None), default=None)),
+        energy=_energy(
+            times,
+            _column(of_gpu, "energy_j"),
+            _column(of_gpu, "power_w"),
+            timed,
+            idle=idle,
+            trained=trained,
+        ),
+    )
+
+
+def _column(samples: Sequence[Sample], name: str) -> Series:
+    """One value of each sample; NaN where it is unknown."""
+    values = [each.get(name) for each in samples]
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
+
+def _known(values: Series) -> Series:
+    return values[~np.isnan(values)]
+
+
+def _peak(values: Series) -> float | None:
+    return float(known.max()) if len(known := _known(values)) else None
+
+
+def _least(values: Series) -> float | None:
+    return float(known.min()) if len(known := _known(values)) else None
+
+
+def _mean(values: Series) -> float | None:
+    return float(known.mean()) if len(known := _known(values)) else None
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)
