@@ -166,7 +166,7 @@ def _exit_message(exit_code: int) -> str:
 
 
 def _samples(path: Path) -> list[Sample]:
-    """The samples in a worker's file; none where there is no file. Invalid lines are omitted."""
+    """The samples in a worker's file; none if there is no file. Invalid lines are omitted."""
     if not path.exists():
         return []
     found = []

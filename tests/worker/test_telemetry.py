@@ -1,5 +1,6 @@
 """The sampler and pynvml, with a substitute for NVIDIA's library."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -13,8 +14,9 @@ from typing import Any
 import pytest
 
 from suite.protocol.events import Event
-from suite.results import telemetry
-from suite.results.telemetry import Sample
+from suite.results.telemetry import Energy, Telemetry
+from suite.runner import telemetry
+from suite.runner.telemetry import Sample
 from suite.worker.protocol import Trial
 from suite.worker.telemetry import FILE, Rapl, sampling
 
@@ -33,7 +35,7 @@ class Sampled:
     samples: list[Sample]
     events: list[Event]  # of a worker with one block, from the idle time to the end
 
-    def summary(self) -> telemetry.Telemetry:
+    def summary(self) -> Telemetry:
         found = telemetry.summarise(self.samples, self.events, trained=100)
         assert found is not None
         return found
@@ -80,12 +82,13 @@ def sample(library: Path, tmp_path: Path) -> Callable[..., Sampled]:
         duration_s = (ended - started) / 1e9
         block = {"event": "block", "monotonic_ns": ended, "duration_s": duration_s}
         first = {"event": "started", "monotonic_ns": started, "import_s": 0}
-        return Sampled(telemetry.read(path), [first, block])
+        samples = [json.loads(line) for line in path.read_text().splitlines()]
+        return Sampled(samples, [first, block])
 
     return sample
 
 
-def energy(sampled: Sampled) -> telemetry.Energy:
+def energy(sampled: Sampled) -> Energy:
     gpu = sampled.summary().gpu
     assert gpu is not None and gpu.energy is not None
     return gpu.energy

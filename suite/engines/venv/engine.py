@@ -14,13 +14,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from suite.protocol import trial_file
-from suite.engines.venv import environments
 from suite.engines.base import OnLine, Outcome, Prepared
-from suite.messages import Notify
 from suite.engines.gpus import Gpus, visible
+from suite.engines.venv import environments
 from suite.manifests.frameworks import FrameworkManifest
+from suite.messages import Notify
 from suite.paths import WORKER, home, tree_sha256
+from suite.protocol import trial_file
 from suite.worker import host
 
 TERM_GRACE_S = 3.0

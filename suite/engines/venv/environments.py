@@ -19,13 +19,13 @@ from typing import TextIO
 
 from packaging.version import Version
 
-from suite.engines.venv import interpreters
 from suite.engines.base import Prepared
 from suite.engines.errors import FrameworkUnavailable
-from suite.messages import Notify
 from suite.engines.pip import PipOutput, answers
+from suite.engines.venv import interpreters
 from suite.errors import EngineError
 from suite.manifests.frameworks import FrameworkManifest
+from suite.messages import Notify
 from suite.paths import LOCKS, digest, home, sha256
 
 CUDA_LOCK = "cuda.txt"
@@ -55,7 +55,9 @@ def ready(manifest: FrameworkManifest, notify: Notify, *, gpus: bool = False) ->
         with _locked(folder):
             if _stopping.is_set():
                 break
-            error = None if is_ready(folder) else _build(manifest, interpreter, lock, folder, notify)
+            error = (
+                None if is_ready(folder) else _build(manifest, interpreter, lock, folder, notify)
+            )
         if error is None:
             return _prepared(manifest, folder, lock)
         errors.append(f"{lock.name}: {error}")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from suite.engines.attempt import Attempt, attempt
-from suite.protocol.events import Event
 from suite.manifests import catalog
+from suite.protocol.events import Event
 from tests.conftest import ScriptEngine
 
 Script = Callable[[str], ScriptEngine]
@@ -120,7 +120,9 @@ def test_other_text_on_standard_output_violates_the_protocol(run: Callable[..., 
     assert "not JSON: 'hello'" in done.error.message
 
 
-def test_an_event_that_violates_its_schema_violates_the_protocol(run: Callable[..., Attempt]) -> None:
+def test_an_event_that_violates_its_schema_violates_the_protocol(
+    run: Callable[..., Attempt],
+) -> None:
     done = run('emit("block", step=1, steps=-1); emit("finished")')
     assert done.error is not None and done.error.error_class == "ProtocolError"
 
