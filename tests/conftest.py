@@ -16,13 +16,16 @@ import tempfile
 import textwrap
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
+from _pytest.mark import ParameterSet
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from suite.datasets import obtain
 from suite.datasets.formats import synthetic
@@ -60,6 +63,17 @@ LONGEST = (
 )
 
 
+SMOKE = "pytorch"  # the framework that starts soonest
+
+
+def each_framework(names: Iterable[str]) -> list[ParameterSet]:
+    """The frameworks as parameters of a test; all but one only in `make verify`."""
+    return [
+        pytest.param(name, marks=() if name.partition(":")[0] == SMOKE else pytest.mark.verify)
+        for name in names
+    ]
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     place = tmp_path / "home"
@@ -83,16 +97,28 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order the files, and give each test a group: the tests of a group run in one process."""
+    """The longest files first."""
     position = {name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: position.get(item.path.name, len(LONGEST)))
-    for item in items:
-        group = "engine" if _uses_engine(item) else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(group))
 
 
-def _uses_engine(item: pytest.Item) -> bool:
-    return bool({item.path.name, item.path.parent.name} & {*ENGINE_TESTS})
+class ByFile(LoadFileScheduling):
+    """The tests of a file run in one process, and all tests that use the engine in the same one.
+
+    pytest-xdist 3.8 ignores its own groups (`--dist loadgroup`) with pytest 9.2.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = Path(nodeid.split("::")[0])
+        return "engine" if uses_engine(file) else str(file)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
+    return ByFile(config, log)
+
+
+def uses_engine(file: Path) -> bool:
+    return bool({file.name, file.parent.name} & {*ENGINE_TESTS})
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -108,7 +134,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("there is no NVIDIA GPU")
     if item.get_closest_marker("docker") is None:
         return
-    assert _uses_engine(item)
+    assert uses_engine(item.path)
     lacking = no_engine()
     if lacking and os.environ.get("DLSUITE_REQUIRE_DOCKER"):
         pytest.fail(f"DLSUITE_REQUIRE_DOCKER is set, and {lacking}")

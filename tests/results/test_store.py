@@ -13,8 +13,8 @@ KEYS = """schema_version run_id suite trial_id framework framework_version varia
 runtime workload parameters flops_per_sample bytes_per_sample data_origin device repeat seed
 measure repeats interleaved steady status error engine image_id environment times blocks
 samples_per_s steps optimizer_steps epochs memory telemetry parity log"""
-WORKLOAD_KEYS = """model dataset mode batch_size precision input optimizer proof_learning_rate
-epochs"""
+WORKLOAD_KEYS = """dataset mode batch_size precision input optimizer proof_learning_rate epochs
+model"""
 
 
 def test_a_record_is_one_complete_file_with_the_documented_keys(tmp_path: Path) -> None:

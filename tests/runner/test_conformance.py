@@ -13,9 +13,10 @@ from suite.manifests import catalog
 from suite.manifests.files import names
 from suite.runner import conformance
 from suite.worker import host
+from tests.conftest import each_framework
 
 
-@pytest.mark.parametrize("framework", names("framework"))
+@pytest.mark.parametrize("framework", each_framework(names("framework")))
 def test_the_worker_conforms(framework: str, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = VenvEngine()
     manifest = catalog.framework(framework)
@@ -26,7 +27,7 @@ def test_the_worker_conforms(framework: str, monkeypatch: pytest.MonkeyPatch) ->
     assert conformance.check(command, framework=framework, variant=variant) == []
 
 
-@pytest.mark.parametrize("framework", names("framework"))
+@pytest.mark.parametrize("framework", each_framework(names("framework")))
 def test_a_missing_gpu_is_a_failure_with_a_message(framework: str, trial_folder: Path) -> None:
     """The worker never computes on the CPU in place of a missing GPU."""
     if host.gpus():

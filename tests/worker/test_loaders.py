@@ -19,6 +19,7 @@ from suite.protocol.plan import expand
 from suite.protocol.trial_file import Task
 from suite.worker import data
 from suite.worker.protocol import Trial
+from tests.conftest import each_framework
 from tests.worker.conftest import in_environment
 
 LOADERS = [
@@ -103,7 +104,7 @@ def slopes() -> Image.Image:
 CACHE: dict[str, Read] = {}
 
 
-@pytest.fixture(params=LOADERS)
+@pytest.fixture(params=each_framework(LOADERS))
 def found(request: pytest.FixtureRequest, trial_folder: Path, tmp_path: Path) -> Read:
     """Six epochs of a framework's loader, read once for all tests."""
     framework = request.param
@@ -149,6 +150,7 @@ def test_fewer_photographs_than_a_batch_are_an_error(trial_folder: Path, tmp_pat
         data.photographs(Trial.read(trial_folder))
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("name", ["pytorch", "tensorflow", "mxnet", "keras:jax", "keras:pytorch"])
 def test_a_trial_trains_on_photographs(name: str, tmp_path: Path) -> None:
     """A complete run through the engine, from a folder of images to timed blocks."""

@@ -163,7 +163,8 @@ class DockerEngine:
         on_line: OnLine,
     ) -> Outcome:
         started_s = time.monotonic()
-        volume = f"dlsuite-{name}"
+        # Run ids of two result folders may be equal.
+        volume = f"dlsuite-{name}-{self._session_id}"
         container = self._create(prepared, folder, name, volume)
         removed = False
 
