@@ -13,7 +13,7 @@ from suite.manifests.files import names
 from suite.models import MODELS
 from suite.report import table
 
-Row = tuple[str, str, str]
+Row = tuple[str, ...]
 
 
 def list_all() -> None:
@@ -51,10 +51,15 @@ def list_all() -> None:
 def doctor() -> None:
     """Check what this machine can run, and show the next command for each missing part."""
     findings = examine()
-    shown = _table("This machine", ("", "finding", "next step"))
+    shown, console = _table("This machine", ("", "finding")), table.console()
     for finding in findings:
-        shown.add_row("ok" if finding.good else "missing", finding.text, finding.next_step or "")
-    table.console().print(shown)
+        shown.add_row("ok" if finding.good else "missing", finding.text)
+    console.print(shown)
+    # Below the table, on lines of their own: a command in a narrow column cannot be copied.
+    for finding in findings:
+        if finding.next_step:
+            subject = finding.text.partition(":")[0]
+            console.print(f"next for {subject}: {finding.next_step}", markup=False, soft_wrap=True)
     if not any(finding.good for finding in findings if finding.framework):
         raise EngineError("no framework can run here", hint="follow the steps above")
 

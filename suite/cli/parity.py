@@ -77,7 +77,7 @@ def parity(
         ) as (engine_used, work_dir),
     ):
         runner = Runner(engine_used, live, work_dir)
-        by_workload = runner.prepare(plan)
+        by_workload = runner.prepare(plan, ("data", "environments", "parity"))
         live.stage("parity")
         rows = [*_rows(runner, plan, by_workload, fresh=fresh)]
     if format is ParityFormat.markdown:
@@ -93,10 +93,12 @@ def _rows(
     runner: Runner, plan: Plan, by_workload: dict[Workload, Inputs], *, fresh: bool
 ) -> Iterator[parity_table.Row]:
     """Each trial with its certificate, and the reason where it is not proven."""
-    for workload, its_inputs in by_workload.items():
+    for workload, workload_inputs in by_workload.items():
         trials = [trial for trial in plan.trials if trial.workload == workload]
         try:
-            certificates = runner.certify(trials, its_inputs, steps=plan.proof_steps, fresh=fresh)
+            certificates = runner.certify(
+                trials, workload_inputs, steps=plan.proof_steps, fresh=fresh
+            )
         except ProofFailed as error:
             yield from ((trial, None, str(error)) for trial in trials)
             continue

@@ -49,7 +49,7 @@ def peak(
         ) as (engine_used, work_dir),
     ):
         runner = Runner(engine_used, live, work_dir)
-        inputs = runner.prepare(plan)
+        inputs = runner.prepare(plan, ("data", "environments", "peak"))
         live.stage("peak")
         found = runner.measure_peak(plan, inputs, everything=True)
     if not found.best:

@@ -134,7 +134,7 @@ def resume(
         ) as (engine_used, work_dir),
     ):
         runner = Runner(engine_used, live, work_dir)
-        inputs = runner.prepare(plan)
+        inputs = runner.prepare(plan, runs_done=len(done))
         planned.must_match(runner.engine, runner.frameworks.locks, folder.path)
         records = runner.run(plan, inputs, folder, done=done)
     _conclude(records, folder)

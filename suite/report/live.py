@@ -15,7 +15,7 @@ from suite.protocol.events import Event
 from suite.protocol.plan import Plan, Run, Trial
 from suite.report.table import console, rate_of
 from suite.results.record import Record
-from suite.runner.progress import STAGES, Stage
+from suite.runner.progress import Stage
 
 PHASES = {
     "started": "building",
@@ -57,6 +57,8 @@ class Live:
             disable=not self._console.is_terminal,
         )
         self._plan: Plan | None = None
+        self._planned_stages: tuple[Stage, ...] = ()
+        self._runs = 0
         self._stage: Stage | None = None
         self._finished: list[Stage] = []
         self._durations_s: list[float] = []
@@ -88,9 +90,9 @@ class Live:
             self._messages[topic] = self._add(text)
         self._bars.update(self._messages[topic], description=text)
 
-    def planned(self, plan: Plan) -> None:
-        """Show the stages of the plan."""
-        self._plan = plan
+    def planned(self, plan: Plan, stages: tuple[Stage, ...], runs: int) -> None:
+        """Show the stages of the plan, and the estimated duration of its runs."""
+        self._plan, self._planned_stages, self._runs = plan, stages, runs
         self._show_overview()
 
     def stage(self, stage: Stage) -> None:
@@ -134,7 +136,7 @@ class Live:
         """All stages on one line: finished ones with a check mark, the current one in brackets."""
         return "  ".join(
             f"[{each}]" if each == self._stage else f"{each} ✓" if each in self._finished else each
-            for each in STAGES
+            for each in self._planned_stages
         )
 
     def _time_left(self, plan: Plan) -> str:
@@ -142,7 +144,9 @@ class Live:
         measure, done = plan.measure, len(self._durations_s)
         at_most_s = START_S + measure.max_warmup_blocks * measure.block_s + measure.max_measure_s
         run_s = sum(self._durations_s) / done if done else at_most_s
-        left_s = run_s * max(0, len(plan.runs) - done)
+        if not self._runs:
+            return ""
+        left_s = run_s * max(0, self._runs - done)
         return f"runs: {left_s / 60:.0f} min left" if left_s >= 60 else f"runs: {left_s:.0f} s left"
 
     def _clear_messages(self) -> None:

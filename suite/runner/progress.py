@@ -20,8 +20,8 @@ class Progress(Protocol):
     def notify(self, text: str) -> None:
         """A message, for example about a download or a proof."""
 
-    def planned(self, plan: Plan) -> None:
-        """The plan is known; nothing has started yet."""
+    def planned(self, plan: Plan, stages: tuple[Stage, ...], runs: int) -> None:
+        """The plan, its stages and the number of runs left are known; nothing has started yet."""
 
     def stage(self, stage: Stage) -> None:
         """A stage of the plan starts; the one before it is finished."""
@@ -39,7 +39,7 @@ class Messages:
 
     notify: Notify
 
-    def planned(self, plan: Plan) -> None: ...
+    def planned(self, plan: Plan, stages: tuple[Stage, ...], runs: int) -> None: ...
 
     def stage(self, stage: Stage) -> None: ...
 

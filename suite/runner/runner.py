@@ -21,7 +21,7 @@ from suite.results.store import RunFolder
 from suite.runner import peak, stopping
 from suite.runner.execution import Execution, ReadyTrial
 from suite.runner.frameworks import Frameworks, Unavailable
-from suite.runner.progress import Progress
+from suite.runner.progress import STAGES, Progress, Stage
 
 
 class Runner:
@@ -33,21 +33,24 @@ class Runner:
         self.frameworks = Frameworks(engine, progress.notify)
         self._progress = progress
 
-    def prepare(self, plan: Plan) -> dict[Workload, Inputs]:
+    def prepare(
+        self, plan: Plan, stages: tuple[Stage, ...] = STAGES, *, runs_done: int = 0
+    ) -> dict[Workload, Inputs]:
         """Prepare the plan's datasets and frameworks; return the inputs of each workload.
 
         Raise DataError where a dataset is unavailable, or does not fit into memory.
         """
-        self._progress.planned(plan)
+        runs = len(plan.runs) - runs_done if "runs" in stages else 0
+        self._progress.planned(plan, stages, runs)
         self._progress.stage("data")
         by_workload = self.inputs(plan)
         self._progress.stage("environments")
         self.frameworks.prepare(plan.frameworks)
-        for workload, its_inputs in by_workload.items():
+        for workload, workload_inputs in by_workload.items():
             workers = max(
                 len(group) for group in plan.groups if group[0].trial.workload == workload
             )
-            its_inputs.must_fit(workload, self.engine.host["memory_bytes"], workers)
+            workload_inputs.must_fit(workload, self.engine.host["memory_bytes"], workers)
         return by_workload
 
     def run(
@@ -99,7 +102,7 @@ class Runner:
         }
 
     def certify(
-        self, trials: list[Trial], its_inputs: Inputs, *, steps: int = PROOF_STEPS, fresh: bool
+        self, trials: list[Trial], workload_inputs: Inputs, *, steps: int = PROOF_STEPS, fresh: bool
     ) -> dict[str, Certificate]:
         """The certificates, by trial id, of those trials (of one workload) that can run here.
 
@@ -111,7 +114,7 @@ class Runner:
             self.engine,
             can_run,
             prepared,
-            its_inputs,
+            workload_inputs,
             work_dir=self.work_dir,
             notify=self._progress.notify,
             steps=steps,
@@ -171,12 +174,14 @@ class Runner:
                 )
         return ready
 
-    def _parity(self, trials: list[Trial], its_inputs: Inputs, steps: int) -> dict[str, Parity]:
+    def _parity(
+        self, trials: list[Trial], workload_inputs: Inputs, steps: int
+    ) -> dict[str, Parity]:
         """The parity status of each trial of a workload, by its id."""
         reason = "not compared"
         found: dict[str, Certificate] = {}
         try:
-            found = self.certify(trials, its_inputs, steps=steps, fresh=False)
+            found = self.certify(trials, workload_inputs, steps=steps, fresh=False)
         except ProofFailed as error:
             reason = str(error)
         unproven = Parity(proven=False, reason=reason)

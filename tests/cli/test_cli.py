@@ -286,8 +286,10 @@ def test_doctor_shows_missing_parts_with_the_next_command(
     command: Command, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command("doctor")
-    rows = cells(capsys.readouterr().out)
-    assert ["missing", "dataset mnist: not prepared", "dlsuite data prepare mnist"] in rows
+    shown = capsys.readouterr().out
+    rows = cells(shown)
+    assert ["missing", "dataset mnist: not prepared"] in rows
+    assert "next for dataset mnist: dlsuite data prepare mnist\n" in shown
     assert any(row[1].startswith("MXNet: Python 3.1") for row in rows if row[0] == "ok")
     assert not home.exists()
 

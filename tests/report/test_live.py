@@ -9,6 +9,7 @@ from rich.console import Console
 from suite.protocol.plan import Plan
 from suite.report import live
 from suite.results.record import Times
+from suite.runner.progress import STAGES
 from tests.results.test_record import record
 
 
@@ -27,7 +28,7 @@ def shown_of_one_run(plan: Plan, monkeypatch: pytest.MonkeyPatch, *, terminal: b
     with live.Live() as display:
         display.notify("PyTorch: making its environment")
         display.notify("PyTorch: downloading torch.whl")
-        display.planned(plan)
+        display.planned(plan, STAGES, len(plan.runs))
         display.stage("runs")
         block = {"event": "block", "samples_per_s": 640.0, "left_s": 7.0}
         display.event(run, {"event": "an unknown kind"})
@@ -70,7 +71,7 @@ def test_the_overview_names_all_stages_and_shows_progress_and_time_left(
     shown = use_console(monkeypatch, terminal=True)
     plan = quick("pytorch", repeats=3)
     with live.Live() as display:
-        display.planned(plan)
+        display.planned(plan, STAGES, len(plan.runs))
         assert "data  environments  parity  peak  runs" in overview(display, shown)
         assert "runs: 31 s left" in overview(display, shown)
         display.stage("data")
@@ -88,12 +89,22 @@ def test_the_overview_names_all_stages_and_shows_progress_and_time_left(
         assert "runs: 2 min left" in overview(display, shown)
 
 
+def test_a_command_without_runs_shows_its_stages_and_no_time(
+    quick: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = use_console(monkeypatch, terminal=True)
+    with live.Live() as display:
+        display.planned(quick("pytorch"), ("data", "environments", "peak"), 0)
+        line = overview(display, shown)
+    assert "data  environments  peak" in line and "runs" not in line and "left" not in line
+
+
 def test_the_runs_have_a_line_for_each_trial_once_they_start(
     quick: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = use_console(monkeypatch, terminal=True)
     with live.Live() as display:
-        display.planned(quick("pytorch", "mxnet"))
+        display.planned(quick("pytorch", "mxnet"), STAGES, 2)
         display.notify("PyTorch: making its environment")
         display._bars.refresh()
         assert "PyTorch: making" in shown.getvalue() and "waiting" not in shown.getvalue()

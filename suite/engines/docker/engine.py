@@ -116,7 +116,7 @@ class DockerEngine:
         """
         waiting = False
         while (other := self._other_trial()) is not None:
-            if sessions.state(other.labels[SESSION]) == "stale":
+            if sessions.state(other.labels.get(SESSION, "")) == "stale":
                 raise BusyError(
                     f"{other.name}, left by a dlsuite that ended, still runs on this engine",
                     hint="dlsuite clean removes it; dlsuite resume does its run again",
@@ -132,7 +132,7 @@ class DockerEngine:
         for container in self.daemon.containers({"dlsuite": "trial"}):
             state = container.state()
             running = state is not None and state.status == "running"
-            if running and container.labels[SESSION] != self._session_id:
+            if running and container.labels.get(SESSION) != self._session_id:
                 return container
         return None
 
