@@ -1,0 +1,184 @@
+"""A trial's layers as PaddlePaddle layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import paddle
+from paddle import nn
+from paddle.nn import functional
+
+
+class BatchNorm(nn.BatchNorm2D):
+    """Batch norm; PaddlePaddle's momentum is the share of the old value.
+
+    The running variance is biased, as ours.
+    """
+
+    def __init__(self, layer: dict[str, Any]) -> None:
+        momentum = 1 - layer["momentum"]
+        super().__init__(layer["channels"], momentum=momentum, epsilon=layer["epsilon"])
+
+    def moments(self) -> dict[str, paddle.Tensor]:
+        """The running mean and the running biased variance."""
+        return {"mean": self._mean, "variance": self._variance}
+
+
+class Lstm(nn.Layer):
+    def __init__(self, layer: dict[str, Any]) -> None:
+        super().__init__()
+        self.cell = nn.LSTM(layer["in_features"], layer["hidden"])
+        # PaddlePaddle's LSTM has a second bias, of the recurrent product. It stays zero, because
+        # the optimizer does not get it. Its gradient cannot be switched off, nor is it ever
+        # cleared; the hook keeps it from accumulating.
+        self.cell.bias_hh_l0.set_value(paddle.zeros_like(self.cell.bias_hh_l0))
+        self.cell.bias_hh_l0.register_hook(paddle.zeros_like)
+
+    def forward(self, sequence: paddle.Tensor) -> paddle.Tensor:
+        return self.cell(sequence)[0][:, -1]
+
+
+class SelfAttention(nn.Layer):
+    def __init__(self, layer: dict[str, Any]) -> None:
+        super().__init__()
+        self._shape = [-1, layer["input_shape"][0], 3, layer["heads"]]
+        self._shape.append(layer["features"] // layer["heads"])
+        self.input = nn.Linear(layer["features"], 3 * layer["features"])
+        self.output = nn.Linear(layer["features"], layer["features"])
+
+    def forward(self, sequence: paddle.Tensor) -> paddle.Tensor:
+        # (batch, length, 3 x features) -> three of (batch, length, heads, features / heads)
+        queries, keys, values = self.input(sequence).reshape(self._shape).unbind(2)
+        mixed = functional.scaled_dot_product_attention(queries, keys, values)
+        return self.output(mixed.flatten(2))
+
+
+class ClassToken(nn.Layer):
+    def __init__(self, layer: dict[str, Any]) -> None:
+        super().__init__()
+        self.weight = self.create_parameter([layer["features"]])
+
+    def forward(self, sequence: paddle.Tensor) -> paddle.Tensor:
+        token = self.weight.expand([sequence.shape[0], 1, -1])
+        return paddle.concat([token, sequence], axis=1)
+
+
+class PositionEmbedding(nn.Layer):
+    def __init__(self, layer: dict[str, Any]) -> None:
+        super().__init__()
+        self.weight = self.create_parameter([layer["length"], layer["features"]])
+
+    def forward(self, sequence: paddle.Tensor) -> paddle.Tensor:
+        return sequence + self.weight
+
+
+class Branches(nn.Layer):
+    """Several series on one input; their results are added or concatenated."""
+
+    def __init__(self, layer: dict[str, Any], series: list[nn.Layer]) -> None:
+        super().__init__()
+        self._concat = layer["kind"] == "concat"
+        self.series = nn.LayerList(series)
+
+    def forward(self, values: paddle.Tensor) -> paddle.Tensor:
+        results = [each(values) for each in self.series]
+        if self._concat:
+            return paddle.concat(results, axis=1)
+        return sum(results[1:], results[0])
+
+
+class Apply(nn.Layer):
+    """A function of one tensor that has no layer of its own."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self._function = function
+
+    def forward(self, values: paddle.Tensor) -> paddle.Tensor:
+        return self._function(values)
+
+
+def series(layers: list[Any], made: dict[str, nn.Layer]) -> nn.Sequential:
+    """The layers one after the other; each is also added to `made` by its name."""
+    lowered: list[tuple[str, nn.Layer]] = []
+    for layer in layers:
+        if "branches" in layer:
+            inner = [series(branch, made) for branch in layer["branches"]]
+            lowered.append((layer["name"], Branches(layer, inner)))
+        else:
+            made[layer["name"]] = _lower(layer)
+            lowered.append((layer["name"], made[layer["name"]]))
+    return nn.Sequential(*lowered)
+
+
+def _lower(layer: dict[str, Any]) -> nn.Layer:
+    kind = layer["kind"]
+    if kind == "conv2d":
+        return nn.Conv2D(
+            layer["in_channels"],
+            layer["out_channels"],
+            layer["kernel"],
+            stride=layer["stride"],
+            padding=layer["padding"],
+            bias_attr=None if layer["bias"] else False,
+        )
+    if kind == "max_pool2d":
+        sizes = {"stride": layer["stride"], "padding": layer["padding"]}
+        return nn.MaxPool2D(layer["kernel"], **sizes, ceil_mode=layer["ceil"])
+    if kind == "avg_pool2d":
+        sizes = {"stride": layer["stride"], "padding": layer["padding"]}
+        return nn.AvgPool2D(layer["kernel"], **sizes, exclusive=False)  # padding counts
+    if kind == "dense":
+        bias = None if layer["bias"] else False
+        return nn.Linear(layer["in_features"], layer["out_features"], bias_attr=bias)
+    if kind == "batch_norm":
+        return BatchNorm(layer)
+    if kind == "layer_norm":
+        return nn.LayerNorm(layer["features"], epsilon=layer["epsilon"])
+    if kind == "dropout":
+        return nn.Dropout(layer["rate"])
+    if kind in SIMPLE:
+        return SIMPLE[kind]()
+    if kind in SEQUENCES:
+        return SEQUENCES[kind](layer)
+    raise NotImplementedError(f"PaddlePaddle module has no layer {kind!r}")
+
+
+SIMPLE = {
+    "relu": nn.ReLU,
+    "tanh": nn.Tanh,
+    "gelu": nn.GELU,
+    "flatten": nn.Flatten,
+    "global_avg_pool2d": lambda: Apply(lambda images: images.mean([2, 3])),
+    "rows": lambda: Apply(lambda images: images.squeeze(1)),
+    "tokens": lambda: Apply(lambda images: images.flatten(2).transpose([0, 2, 1])),
+    "first_token": lambda: Apply(lambda sequence: sequence[:, 0]),
+}
+SEQUENCES = {
+    "class_token": ClassToken,
+    "position_embedding": PositionEmbedding,
+    "self_attention": SelfAttention,
+    "lstm": Lstm,
+}
+# The attribute of a parameter, by its canonical role, where it is not the role itself.
+ROLES = {
+    "input_weight": "cell.weight_ih_l0",
+    "hidden_weight": "cell.weight_hh_l0",
+    "in_weight": "input.weight",
+    "in_bias": "input.bias",
+    "out_weight": "output.weight",
+    "out_bias": "output.bias",
+}
+
+
+def parameter_of(made: dict[str, nn.Layer], name: str) -> tuple[paddle.Tensor, bool]:
+    """The parameter with the canonical name `name`, and whether it is transposed: (in, out)."""
+    layer, role = name.split(".")
+    owner = made[layer]
+    path = ROLES.get(role, role)
+    if isinstance(owner, Lstm) and role == "bias":
+        path = "cell.bias_ih_l0"
+    *outer, attribute = path.split(".")
+    for each in outer:
+        owner = getattr(owner, each)
+    return getattr(owner, attribute), isinstance(owner, nn.Linear) and attribute == "weight"

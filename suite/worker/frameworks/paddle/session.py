@@ -1,0 +1,138 @@
+"""PaddlePaddle: eager, and with its model compiled to a static program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import paddle
+from paddle import nn
+
+from ...protocol import Array, State, Trial, Weights
+from . import device as paddle_device
+from .layers import BatchNorm, parameter_of, series
+
+LAYOUT = "NCHW"
+# The names of the slots in the optimizers' accumulators.
+SLOTS = {
+    "sgd": {},
+    "momentum": {"velocity": "velocity"},
+    "adam": {"first_moment": "moment1", "second_moment": "moment2"},
+    "rmsprop": {"second_moment": "mean_square"},
+}
+
+
+def version() -> str:
+    return str(paddle.__version__)
+
+
+device = paddle_device.describe
+memory = paddle_device.memory
+
+
+class Session:
+    def __init__(self, trial: Trial, weights: Weights) -> None:
+        paddle_device.prepare(trial)
+        paddle.set_default_dtype(trial.precision)
+        made: dict[str, nn.Layer] = {}
+        self._model = series(trial.layers, made)
+        self._norms = {name: m for name, m in made.items() if isinstance(m, BatchNorm)}
+        found = {name: parameter_of(made, name) for name in weights}
+        self._parameters = {name: parameter for name, (parameter, _) in found.items()}
+        self._transposed = {name for name, (_, transposed) in found.items() if transposed}
+        for name, values in self._native(weights).items():
+            self._parameters[name].set_value(values)
+        self._optimizer = _optimizer(trial, list(self._parameters.values()))
+        self._slots = SLOTS[trial.optimizer["name"]]
+        # PaddlePaddle calls this function after each update of the parameters, and counts none.
+        self._steps = 0
+        self._optimizer._finish_update = self._count
+        self._loss = nn.CrossEntropyLoss()
+        if trial.variant == "static":
+            self._model = paddle.jit.to_static(self._model, full_graph=True)
+
+    def put(self, inputs: Any, labels: Any) -> tuple[paddle.Tensor, paddle.Tensor]:
+        return paddle.to_tensor(inputs), paddle.to_tensor(labels)
+
+    def train_step(self, batch: tuple[paddle.Tensor, paddle.Tensor]) -> paddle.Tensor:
+        loss = self._loss(self._model(batch[0]), batch[1])
+        loss.backward()
+        self._optimizer.step()
+        self._optimizer.clear_grad(set_to_zero=False)
+        return loss.detach()
+
+    def synchronize(self) -> None:
+        """On the CPU every step is done when it returns."""
+
+    def read(self, loss: paddle.Tensor) -> float:
+        return float(loss)
+
+    def logits(self, inputs: Array) -> Array:
+        self._model.eval()
+        with paddle.no_grad():
+            logits: Array = self._model(paddle.to_tensor(inputs)).numpy()
+        self._model.train()
+        return logits
+
+    def gradients(self, inputs: Array, labels: Array) -> tuple[Array, Weights]:
+        moments = [each for norm in self._norms.values() for each in norm.moments().values()]
+        before = [each.numpy() for each in moments]
+        images, targets = self.put(inputs, labels)
+        logits = self._model(images)
+        self._loss(logits, targets).backward()
+        gradients = self._canonical({n: p.grad.numpy() for n, p in self._parameters.items()})
+        self._optimizer.clear_grad(set_to_zero=False)
+        for each, values in zip(moments, before):
+            each.set_value(values)
+        return logits.numpy(), gradients
+
+    def weights(self) -> Weights:
+        return self._canonical({name: p.numpy() for name, p in self._parameters.items()})
+
+    def statistics(self) -> Weights:
+        return {
+            f"{name}.{moment}": values.numpy()
+            for name, norm in self._norms.items()
+            for moment, values in norm.moments().items()
+        }
+
+    def optimizer_state(self) -> dict[str, Weights]:
+        accumulators, named = self._optimizer._accumulators, self._parameters.items()
+        return {
+            slot: self._canonical({n: accumulators[key][p.name].numpy() for n, p in named})
+            for slot, key in self._slots.items()
+        }
+
+    def step_count(self) -> int:
+        return self._steps
+
+    def restore(self, state: State) -> None:
+        raise NotImplementedError("PaddlePaddle is not a reference framework")
+
+    def _count(self, *arguments: Any) -> None:
+        self._steps += 1
+
+    def _native(self, canonical: Weights) -> Weights:
+        """Values for the parameters, in PaddlePaddle's layout: dense weights are (in, out)."""
+        return {n: v.T if n in self._transposed else v for n, v in canonical.items()}
+
+    # A transposition is its own inverse.
+    _canonical = _native
+
+
+def _optimizer(trial: Trial, parameters: Iterable[Any]) -> paddle.optimizer.Optimizer:
+    """PaddlePaddle's own optimizers; all of them compute by our definitions."""
+    options = trial.optimizer
+    name, rate = options["name"], options["learning_rate"]
+    own = {"learning_rate": rate, "parameters": parameters}
+    if name == "sgd":
+        return paddle.optimizer.SGD(**own)
+    if name == "momentum":
+        return paddle.optimizer.Momentum(momentum=options["momentum"], **own)
+    if name == "adam":
+        betas = {key: options[key] for key in ("beta1", "beta2")}
+        return paddle.optimizer.Adam(epsilon=options["epsilon"], **betas, **own)
+    if name == "rmsprop":
+        decay, epsilon = options["decay"], options["epsilon"]
+        return paddle.optimizer.RMSProp(rho=decay, epsilon=epsilon, **own)
+    raise NotImplementedError(f"PaddlePaddle module has no optimizer {name!r}")
