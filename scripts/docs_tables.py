@@ -10,6 +10,7 @@ from suite.manifests.frameworks import FrameworkManifest
 from suite.models import MODELS
 from suite.paths import LOCKS, REPOSITORY
 
+TELEMETRY = ("nvidia-ml-py", "psutil")  # packages of every framework
 PAGE = REPOSITORY / "docs" / "frameworks.md"
 HEADER = """# Frameworks and models
 
@@ -69,15 +70,10 @@ def page() -> str:
 
 def _framework(manifest: FrameworkManifest) -> tuple[str, ...]:
     folder = LOCKS / manifest.name
-    lock = (folder / manifest.locks[0]).read_text(encoding="utf-8")
-    pins = [pin for name in manifest.packages if (pin := _pin(name, lock))]
-    return manifest.title, ", ".join(pins), manifest.python, _yes((folder / "cuda.txt").exists())
-
-
-def _pin(package: str, lock: str) -> str | None:
-    """The first pin of a package in a lock, as name and version."""
-    found = re.search(rf"^{re.escape(package)}(?:[-_]cpu)?==([^ ;\\]+)", lock, re.MULTILINE)
-    return f"{package} {found[1]}" if found else None
+    required = (folder / "requirements.in").read_text(encoding="utf-8")
+    pins = re.findall(r"^([\w.-]+)(?:\[[^]]*\])?==([\w.+-]+)", required, re.MULTILINE)
+    shown = ", ".join(f"{name} {version}" for name, version in pins if name not in TELEMETRY)
+    return manifest.title, shown, manifest.python, _yes((folder / "cuda.txt").exists())
 
 
 def _unsupported() -> Iterator[tuple[str, ...]]:
