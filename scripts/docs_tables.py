@@ -10,7 +10,6 @@ from suite.manifests.frameworks import FrameworkManifest
 from suite.models import MODELS
 from suite.paths import LOCKS, REPOSITORY
 
-TELEMETRY = ("nvidia-ml-py", "psutil")  # packages of every framework
 PAGE = REPOSITORY / "docs" / "frameworks.md"
 HEADER = """# Frameworks and models
 
@@ -71,9 +70,15 @@ def page() -> str:
 def _framework(manifest: FrameworkManifest) -> tuple[str, ...]:
     folder = LOCKS / manifest.name
     required = (folder / "requirements.in").read_text(encoding="utf-8")
-    pins = re.findall(r"^([\w.-]+)(?:\[[^]]*\])?==([\w.+-]+)", required, re.MULTILINE)
-    shown = ", ".join(f"{name} {version}" for name, version in pins if name not in TELEMETRY)
+    lock = (folder / manifest.locks[0]).read_text(encoding="utf-8")
+    names = re.findall(r"^([\w.-]+)(?:\[[^]]*\])?==", required, re.MULTILINE)
+    shown = ", ".join(f"{name} {_version(name, lock)}" for name in names)
     return manifest.title, shown, manifest.python, _yes((folder / "cuda.txt").exists())
+
+
+def _version(package: str, lock: str) -> str:
+    found = re.search(rf"^{re.escape(package)}==([^ ;\\]+)", lock, re.MULTILINE)
+    return found[1] if found else ""
 
 
 def _unsupported() -> Iterator[tuple[str, ...]]:
