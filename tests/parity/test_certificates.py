@@ -39,7 +39,7 @@ def certify(
 def test_every_kind_of_layer_is_the_same_in_every_framework(model: str) -> None:
     """With Adam and RMSProp, in each default variant; `make parity-small` tests all variants."""
     certificates = certify(*names("framework"), "jax:matmul", model=model)
-    assert len(certificates) == 6
+    assert len(certificates) == len(names("framework")) + 1
     for name, certificate in certificates.items():
         assert certificate.proven, f"{name}: {certificate.reason}"
         assert len(certificate.errors) == 10
