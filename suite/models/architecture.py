@@ -55,7 +55,8 @@ class Architecture:
         """The most values of a sample in the mean of one batch norm; 0 without batch norms."""
         if not self.statistics():
             return 0
-        return max(math.prod(shape[1:]) for shape in self.shapes()[1:] if len(shape) == 3)
+        images = [shape for shape in self.shapes()[1:] if len(shape) == 3] or [self.input_shape]
+        return max(math.prod(shape[1:]) for shape in images)
 
     def flops_per_sample(self, mode: str) -> int:
         """The floating-point operations of convolutions, dense, attention and LSTM layers.

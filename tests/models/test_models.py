@@ -138,3 +138,11 @@ def test_branches_with_different_result_shapes_are_named() -> None:
 def test_each_layer_in_trial_json_has_its_input_shape() -> None:
     inner = MODELS["resnet50_cifar10"]().to_json()["layers"][3]["branches"][0]
     assert [layer["input_shape"][0] for layer in inner] == [64] * 7 + [256]
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_batch_norms_have_positions_and_no_other_model_has(name: str) -> None:
+    """Also where the batch norm is inside a branch, and no other layer sees an image."""
+    model = MODELS[name]()
+    has_batch_norm = any(layer.kind == "batch_norm" for layer in model.leaves())
+    assert (model.batch_norm_positions > 0) == has_batch_norm
