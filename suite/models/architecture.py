@@ -55,8 +55,9 @@ class Architecture:
         """The most values of a sample in the mean of one batch norm; 0 without batch norms."""
         if not self.statistics():
             return 0
-        images = [shape for shape in self.shapes()[1:] if len(shape) == 3] or [self.input_shape]
-        return max(math.prod(shape[1:]) for shape in images)
+        positions = [math.prod(shape[1:]) for shape in self.shapes()[1:] if len(shape) == 3]
+        # Without any, the batch norm is inside a branch, on the input itself.
+        return max(positions, default=math.prod(self.input_shape[1:]))
 
     def flops_per_sample(self, mode: str) -> int:
         """The floating-point operations of convolutions, dense, attention and LSTM layers.

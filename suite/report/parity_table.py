@@ -9,7 +9,7 @@ from rich.table import Table
 
 from suite.parity.certificates import Certificate
 from suite.protocol.plan import Trial
-from suite.report.table import JUSTIFY, SAME_WORK, UNKNOWN, yes_no
+from suite.report.table import JUSTIFY, UNKNOWN, yes_no
 
 QUANTITIES = {
     "logits": "logits",
@@ -21,9 +21,9 @@ QUANTITIES = {
     "statistics": "stat.",
 }
 NOTE = (
-    "Largest relative L2 errors over the steps, compared with the float64 reference. of tol.: the"
+    "Largest relative L2 errors over the steps, compared with the float64 reference. share: the"
     " largest as a share of its tolerance, which is 1e-4, or ten times the rounding error of"
-    " float32 where that is more. same work: all errors are within their tolerance."
+    " float32 where that is more. proven: all errors are within their tolerance."
 )
 
 Row = tuple[Trial, Certificate | None, str | None]  # last: the reason where it is not proven
@@ -69,6 +69,6 @@ def _cells(trial: Trial, certificate: Certificate | None) -> dict[str, str]:
             title: f"{worst[name]:.0e}" if name in worst else UNKNOWN
             for name, title in QUANTITIES.items()
         },
-        "of tol.": f"{certificate.share:.2f}" if certificate else UNKNOWN,
-        SAME_WORK: yes_no(proven),
+        "share": f"{certificate.share:.2f}" if certificate else UNKNOWN,
+        "proven": yes_no(proven),
     }
