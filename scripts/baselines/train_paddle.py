@@ -9,7 +9,7 @@ from paddle import nn
 
 def train(model: nn.Layer) -> None:
     images, labels, order = data()
-    # PaddlePaddle uses one thread unless it is told otherwise, also where OMP_NUM_THREADS is set.
+    # PaddlePaddle uses one thread by default, also where OMP_NUM_THREADS is set.
     paddle.base.core.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     run = paddle.jit.to_static(model, full_graph=True) if VARIANT == "static" else model
     optimizer = paddle.optimizer.SGD(LEARNING_RATE, model.parameters())

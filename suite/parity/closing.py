@@ -73,11 +73,9 @@ class StateReference(Reference):
         """The float64 outcome from the state, and from its perturbed weights if there are any."""
         return self.computed(LOWERINGS[0], "float64")
 
-    def perturb(self) -> Path:
+    def perturb(self) -> None:
         """Write perturbed weights beside the state: the worker replays them in the same process."""
-        path = perturbed_weights(self._replay.start.state, 1)
-        self.perturbed(1).weights.replace(path)
-        return path
+        self.perturbed(1).weights.replace(perturbed_weights(self._replay.start.state, 1))
 
     def float32_tolerances(self, draws: int) -> Errors:
         """As for a certificate, but with one draw the perturbed weights alone decide.
