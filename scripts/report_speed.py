@@ -1,7 +1,8 @@
 """How long a report of many records takes.
 
-The records are copies of those of a real run (results/latest) with other names and rates, three for
-each trial. Prints the seconds for the table and for JSON, each in a process of its own.
+The records are copies of those of a real run (results/latest), ten for each trial, with rates of
+their own. Each workload is copied with as many learning rates as needed; the plan has all of them.
+Prints the seconds for the table and for JSON, each in a process of its own.
 
 Usage: .venv/bin/python scripts/report_speed.py [RECORDS]
 """
@@ -13,32 +14,57 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
+from suite.protocol.plan import Run, Trial
 from suite.results import store
 from suite.results.record import Record
+from suite.runner import planfile
+
+REPEATS = 10
 
 
-def make(templates: list[Record], count: int, folder: Path) -> None:
-    """Write `count` records to `folder`, their rates within 3 % of the template's."""
+def write_copies(source: Path, count: int, folder: Path) -> None:
+    """Write `count` records to `folder`, their rates within 3 % of those in `source`; the plan."""
     generator = random.Random(0)
+    templates: dict[str, list[Record]] = {}
+    for record in store.read(source):
+        templates.setdefault(record.trial_id, []).append(record)
+    planned = planfile.read(source)
+    originals = planned.plan.trials
+    runs = []
     for number in range(count):
-        template = templates[number // 3 % len(templates)]
-        name = f"{template.trial_id}-{number // 3}"
-        rate = (template.samples_per_s or 1.0) * generator.uniform(0.97, 1.03)
-        changes = {"trial_id": name, "repeat": number % 3, "samples_per_s": rate}
-        record = template.model_copy(update=changes)
-        path = folder / f"{record.name}.json"
-        path.write_text(record.model_dump_json(indent=1), encoding="utf-8")
+        original = originals[number // REPEATS % len(originals)]
+        trial = with_learning_rate(original, 1 + number // REPEATS // len(originals))
+        run = Run(trial=trial, repeat=number % REPEATS)
+        template = generator.choice(templates[original.trial_id])
+        changes = {
+            "trial_id": trial.trial_id,
+            "workload": trial.workload,
+            "repeat": run.repeat,
+            "samples_per_s": (template.samples_per_s or 1.0) * generator.uniform(0.97, 1.03),
+        }
+        text = template.model_copy(update=changes).model_dump_json(indent=1)
+        (folder / f"{run.name}.json").write_text(text, encoding="utf-8")
+        runs.append(run)
+    trials = tuple(dict.fromkeys(run.trial for run in runs))
+    plan = replace(planned.plan, trials=trials, runs=tuple(runs))
+    planfile.write(folder, replace(planned, plan=plan))
+
+
+def with_learning_rate(trial: Trial, thousandths: int) -> Trial:
+    """The trial with a learning rate of so many thousandths."""
+    optimizer = trial.workload.optimizer.model_copy(update={"learning_rate": thousandths / 1000})
+    return replace(trial, workload=trial.workload.model_copy(update={"optimizer": optimizer}))
 
 
 def main() -> None:
     count = int(sys.argv[1]) if sys.argv[1:] else 10_000
-    templates = store.read(Path("results/latest").resolve())
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "copies"
         folder.mkdir()
-        make(templates, count, folder)
+        write_copies(Path("results/latest").resolve(), count, folder)
         for format in ("table", "json"):
             command = [str(Path(sys.executable).with_name("dlsuite")), "report", str(folder)]
             started = time.perf_counter()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -37,7 +38,7 @@ class Trial:
         """framework:variant, and the track where it is not `equal`."""
         return configuration(self.framework, self.variant, self.track)
 
-    @property
+    @cached_property
     def trial_id(self) -> str:
         """A name that is unique among all trials, and valid as a file name."""
         workload = self.workload

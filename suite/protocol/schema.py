@@ -35,7 +35,7 @@ Mode = Literal["train", "parity", "replay", "peak"]
 class _Part(BaseModel):
     """A part of trial.json: unknown keys are errors."""
 
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(defer_build=True, extra="forbid", allow_inf_nan=False)
 
 
 def _layer_classes(base: type[Layer] = Layer) -> Iterator[type[Layer]]:
@@ -68,8 +68,6 @@ else:
         reduce(or_, map(_layer_model, sorted(_layer_classes(), key=lambda each: each.kind))),
         Field(discriminator="kind"),
     ]
-    for _model in get_args(get_args(LayerJson)[0]):
-        _model.model_rebuild()
 
 
 class ArchitectureJson(_Part):

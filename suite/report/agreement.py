@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import median
 
 from suite.report.warnings import ReportWarning
@@ -18,16 +18,13 @@ THRESHOLD = 4
 
 def warnings(trials: Mapping[str, Sequence[Record]]) -> dict[str, tuple[ReportWarning, ...]]:
     """A warning for each trial, by id, that differs from the other trials of its workload."""
-    workloads: dict[str, dict[str, Epoch]] = {}
+    workloads: dict[Hashable, dict[str, Epoch]] = {}
     for name, runs in trials.items():
         if found := _last_epoch(runs):
             workloads.setdefault(_workload(runs[0], found), {})[name] = found
-    differing = {
-        name: reason
-        for epochs in workloads.values()
-        for name in epochs
-        if (reason := _difference(name, epochs))
-    }
+    differing: dict[str, str] = {}
+    for epochs in workloads.values():
+        differing |= _differences(epochs)
     hint = "compare the loss in its events.jsonl with the others'; it may train differently"
     return {
         name: (ReportWarning("loss or accuracy differs from the others", differing[name], hint),)
@@ -35,11 +32,9 @@ def warnings(trials: Mapping[str, Sequence[Record]]) -> dict[str, tuple[ReportWa
     }
 
 
-def _workload(record: Record, epoch: Epoch) -> str:
+def _workload(record: Record, epoch: Epoch) -> Hashable:
     """A key that is equal for results that must agree."""
-    return json.dumps(
-        [record.workload.model_dump(), record.device, record.seed, epoch.epoch], sort_keys=True
-    )
+    return record.workload, record.device, record.seed, epoch.epoch
 
 
 def _last_epoch(runs: Sequence[Record]) -> Epoch | None:
@@ -47,22 +42,48 @@ def _last_epoch(runs: Sequence[Record]) -> Epoch | None:
     return next(found, None)
 
 
-def _difference(name: str, epochs: Mapping[str, Epoch]) -> str | None:
-    """How a trial differs from the median of all; None where chance explains the difference.
+def _differences(epochs: Mapping[str, Epoch]) -> dict[str, str]:
+    """How trials differ from the median of all; without those whose difference chance explains.
 
     Two trials are compared with each other, because neither is known to be right.
     """
-    own = epochs[name]
-    others = [e for other, e in epochs.items() if other != name or len(epochs) != 2]
+    if len(epochs) == 2:
+        first, second = epochs
+        others = {first: [epochs[second]], second: [epochs[first]]}
+        found = {name: _difference(epochs[name], _median(others[name])) for name in epochs}
+    else:
+        middle = _median(epochs.values())
+        found = {name: _difference(epoch, middle) for name, epoch in epochs.items()}
+    return {name: reason for name, reason in found.items() if reason}
+
+
+@dataclass(frozen=True)
+class _Median:
+    """Medians over the trials of a workload."""
+
+    accuracy: float
+    loss: float
+    loss_error: float
+
+
+def _median(epochs: Iterable[Epoch]) -> _Median:
+    found = list(epochs)
+    return _Median(
+        accuracy=median(epoch.test_accuracy for epoch in found),
+        loss=median(epoch.test_loss for epoch in found),
+        loss_error=median(epoch.test_loss_error or math.inf for epoch in found),
+    )
+
+
+def _difference(own: Epoch, middle: _Median) -> str | None:
+    """How a trial differs from the median; None where chance explains the difference."""
     if not own.test_samples:
         return None
-    accuracy = median(epoch.test_accuracy for epoch in others)
-    loss = median(epoch.test_loss for epoch in others)
-    loss_error = median(epoch.test_loss_error or math.inf for epoch in others)
+    accuracy = middle.accuracy
     # The variance of a proportion; never 0, even where all answers are right.
     variance = max(accuracy * (1 - accuracy), 1 / own.test_samples) / own.test_samples
     if abs(own.test_accuracy - accuracy) > THRESHOLD * math.sqrt(2 * variance):
         return f"accuracy {own.test_accuracy:.2%}, median {accuracy:.2%}"
-    if abs(own.test_loss - loss) > THRESHOLD * math.sqrt(2) * loss_error:
-        return f"test loss {own.test_loss:.3g}, median {loss:.3g}"
+    if abs(own.test_loss - middle.loss) > THRESHOLD * math.sqrt(2) * middle.loss_error:
+        return f"test loss {own.test_loss:.3g}, median {middle.loss:.3g}"
     return None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Any
+
+from pydantic_core import to_json
 
 from suite.report.summary import TrialSummary
 from suite.results.roofline import HardwarePeak, share
@@ -25,7 +26,7 @@ def render(
         "missing": missing,
         "peak": peak.model_dump() if peak else None,
     }
-    return json.dumps(values, indent=1)
+    return to_json(values, indent=1).decode()
 
 
 def _trial(summary: TrialSummary, peak: HardwarePeak | None) -> dict[str, Any]:

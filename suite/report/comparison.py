@@ -79,7 +79,7 @@ def _difference(a: TrialSummary, b: TrialSummary) -> stats.Difference:
 
 def _interleaved_ratio(a: TrialSummary, b: TrialSummary, repeat: int) -> float:
     """The ratio of b to a in one round; of whole runs where no blocks alternate."""
-    ratio = stats.interleaved_ratio(*(series(each.runs[repeat].blocks) for each in (a, b)))
+    ratio = stats.interleaved_ratio(*(series(each.runs[repeat].blocks.rows()) for each in (a, b)))
     return ratio or b.rates[repeat] / a.rates[repeat]
 
 

@@ -11,7 +11,7 @@ from suite.report.warnings import ReportWarning, warnings_of
 from suite.results import stats
 from suite.results.record import Error, Parity, Record, Status, parity_of
 from suite.results.telemetry import Energy
-from suite.runner.stopping import StopReason, spent_s, stop_reason
+from suite.runner.stopping import Finished, StopReason, stop_reason
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,14 +46,14 @@ class TrialSummary:
 
 def summarise(records: Iterable[Record]) -> list[TrialSummary]:
     """The trials, fastest first; trials without a rate last."""
-    trials: dict[str, list[Record]] = {}
-    records = list(records)
-    for record in records:
-        trials.setdefault(record.trial_id, []).append(record)
-    spent = spent_s(records)
-    ordered = {name: sorted(runs, key=lambda run: run.repeat) for name, runs in trials.items()}
-    differing = agreement.warnings(ordered)
-    summaries = [_trial(runs, spent, differing.get(name, ())) for name, runs in ordered.items()]
+    finished = Finished(records)
+    trials = {
+        name: sorted(runs, key=lambda run: run.repeat) for name, runs in finished.by_trial.items()
+    }
+    differing = agreement.warnings(trials)
+    summaries = [
+        _trial(runs, finished.spent_s, differing.get(name, ())) for name, runs in trials.items()
+    ]
     return sorted(summaries, key=lambda each: -(each.samples_per_s.median or 0))
 
 

@@ -89,7 +89,7 @@ def _setup(runs: Sequence[Record]) -> Iterator[ReportWarning]:
 
 def _constant_loss(run: Record) -> float | None:
     """The loss of the last blocks where it is exactly the same in all of them."""
-    last = [block.loss for block in run.blocks][-CONSTANT_BLOCKS:]
+    last = run.blocks.loss[-CONSTANT_BLOCKS:]
     return last[0] if len(last) == CONSTANT_BLOCKS and len(set(last)) == 1 else None
 
 

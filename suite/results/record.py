@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from suite.manifests.strict import Strict
 from suite.manifests.tracks import RuntimeSettings, configuration
 from suite.manifests.workloads import Measure, Repeats, Workload
 from suite.results.telemetry import Telemetry
 
-# 8: the workload is one object; runtime, interleaved; 7: parity.closing, blocks.loss,
-# optimizer_steps; 6: blocks.monotonic_ns; 5: parity.steps; 4: runtime; 3: measure, repeats,
-# times.total_s; 2: input, data_origin; 1: the first version
-SCHEMA_VERSION = 8
+# 9: blocks are columns; 8: the workload is one object; runtime, interleaved; 7: parity.closing,
+# blocks.loss, optimizer_steps; 6: blocks.monotonic_ns; 5: parity.steps; 4: runtime; 3: measure,
+# repeats, times.total_s; 2: input, data_origin; 1: the first version
+SCHEMA_VERSION = 9
 
 Status = Literal["ok", "failed", "timeout", "oom", "skipped"]
 
@@ -41,7 +42,8 @@ class Times(Strict):
     engine_s: float | None = None  # the engine's overhead, outside the worker's lifetime
 
 
-class Block(Strict):
+@dataclass(frozen=True, kw_only=True)
+class Block:
     """Steps that were timed together; blocks before the series was steady are warm-up."""
 
     warmup: bool
@@ -57,6 +59,45 @@ class Block(Strict):
     def middle_s(self) -> float:
         """The time of the block's middle, on the clock of `monotonic_ns`."""
         return self.monotonic_ns / 1e9 - self.duration_s / 2
+
+
+class Blocks(Strict):
+    """The blocks of a run in columns of equal length, one value for each block.
+
+    Columns are read twice as fast as objects, and a run has up to a hundred blocks.
+    """
+
+    warmup: tuple[bool, ...] = ()
+    monotonic_ns: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()
+    duration_s: tuple[float, ...] = ()
+    samples_per_s: tuple[float, ...] = ()
+    step: tuple[int | None, ...] = ()
+    loss: tuple[float | None, ...] = ()
+    loss_wait_s: tuple[float | None, ...] = ()
+
+    @model_validator(mode="after")
+    def _equal_lengths(self) -> Blocks:
+        if len({len(column) for column in self._columns()}) > 1:
+            raise ValueError("the columns differ in length")
+        return self
+
+    def _columns(self) -> list[tuple[Any, ...]]:
+        return [getattr(self, name) for name in COLUMNS]
+
+    @classmethod
+    def of(cls, blocks: Iterable[Block]) -> Blocks:
+        """The columns of `blocks`."""
+        rows = list(blocks)
+        return cls(**{name: tuple(getattr(row, name) for row in rows) for name in COLUMNS})
+
+    def rows(self) -> list[Block]:
+        """The blocks in order of time."""
+        columns = zip(*self._columns(), strict=True)
+        return [Block(**dict(zip(COLUMNS, values, strict=True))) for values in columns]
+
+
+COLUMNS = tuple(Blocks.model_fields)
 
 
 def series(blocks: Iterable[Block]) -> list[tuple[float, float]]:
@@ -152,7 +193,7 @@ class Record(Strict):
     image_id: str | None = None
     environment: dict[str, Any]
     times: Times = Times()
-    blocks: tuple[Block, ...] = ()
+    blocks: Blocks = Blocks()
     samples_per_s: float | None = None
     steps: int | None = None  # training steps that the run requested
     optimizer_steps: int | None = None  # steps that the framework counted

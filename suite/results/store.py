@@ -1,4 +1,4 @@
-"""A run's folder: results/<run-id>/, with one JSON file for each record."""
+"""A run's folder: results/<run-id>/, with one JSON file for each record, `<trial>-r<repeat>`."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def read_all(path: Path) -> list[Record]:
     # records it takes more than half of the time.
     gc.disable()
     try:
-        return [_read(file) for file in sorted(path.glob("*.json"))]
+        return [_read(file) for file in sorted(path.glob("*-r*.json"), key=str)]
     finally:
         gc.freeze()
         gc.enable()
@@ -140,7 +140,7 @@ def _older(file: Path, values: Any) -> Record:
         )
     try:
         converted = upgraded(values)
-    except (KeyError, TypeError) as error:
+    except (AttributeError, KeyError, TypeError) as error:
         raise _unreadable(file, f"damaged: {error}") from None
     return Record.model_validate(converted)
 

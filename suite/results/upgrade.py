@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from suite.results.record import SCHEMA_VERSION
+from suite.results.record import COLUMNS, SCHEMA_VERSION
 
-UPGRADABLE = (6, 7)
+UPGRADABLE = (6, 7, 8)
 WORKLOAD = ("model", "dataset", "mode", "batch_size", "precision", "input", "optimizer")
 
 
 def upgraded(values: dict[str, Any]) -> dict[str, Any]:
-    """The values of a record of version 6 or 7, converted to the current version.
+    """The values of a record of version 6, 7 or 8, converted to the current version.
 
     Raise KeyError where a value of that version is missing.
     """
+    newer = values if values["schema_version"] == 8 else _version_8(values)
+    blocks = {name: [block.get(name) for block in newer["blocks"]] for name in COLUMNS}
+    return {**newer, "schema_version": SCHEMA_VERSION, "blocks": blocks}
+
+
+def _version_8(values: dict[str, Any]) -> dict[str, Any]:
     workload = {name: values[name] for name in WORKLOAD}
     kept = {name: value for name, value in values.items() if name not in WORKLOAD}
     runtime, interleaved = kept.pop("conditions"), kept.pop("turns")
@@ -23,7 +29,6 @@ def upgraded(values: dict[str, Any]) -> dict[str, Any]:
     epochs = {"epochs": 1 if kept.get("epochs") else 0}  # not recorded before version 8
     return {
         **kept,
-        "schema_version": SCHEMA_VERSION,
         "runtime": runtime,
         "interleaved": interleaved,
         "measure": measure,

@@ -1,23 +1,24 @@
-"""plan.yaml in a run's folder: the plan, and the worker and locks that a resume requires."""
+"""plan.json in a run's folder: the plan, and the worker and locks that a resume requires."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-import yaml
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from suite.engines.base import Engine
 from suite.engines.choice import EngineOptions
 from suite.errors import ResultsError
 from suite.paths import write_atomically
-from suite.protocol.plan import Plan
+from suite.protocol.plan import Plan, Run
 from suite.results.record import Record
-from suite.runner import stopping
+from suite.runner.stopping import Finished, needed
 
-NAME = "plan.yaml"
-VERSION = 6  # 6: new names of the fields; 5: verify_runs
+NAME = "plan.json"
+OLD_NAME = "plan.yaml"  # of version 6 and older
+VERSION = 7  # 7: JSON; 6: new names of the fields; 5: verify_runs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,32 +47,48 @@ class Planned:
 class OtherVersion(ResultsError):
     """The plan was written by another version of dlsuite."""
 
+    def __init__(self, path: Path, version: object) -> None:
+        super().__init__(
+            f"{path}: plan of version {version}, this is {VERSION}",
+            hint="resume it with the dlsuite version that started it",
+        )
+
 
 _adapter = TypeAdapter(Planned)
 
 
 def write(folder: Path, planned: Planned) -> None:
-    """Write plan.yaml; raise OSError where that fails."""
-    text = yaml.safe_dump(_adapter.dump_python(planned, mode="json"), sort_keys=False)
-    write_atomically(folder / NAME, text)
+    """Write plan.json; raise OSError where that fails.
+
+    A run is written as the position of its trial and its repeat.
+    """
+    plan = planned.plan
+    positions = {trial: position for position, trial in enumerate(plan.trials)}
+    values = _adapter.dump_python(planned, mode="json", exclude={"plan": {"runs"}})
+    values["runs"] = [[positions[run.trial], run.repeat] for run in plan.runs]
+    write_atomically(folder / NAME, json.dumps(values) + "\n")
 
 
 def read(folder: Path) -> Planned:
     """Raise ResultsError where there is none, OtherVersion where its version is another."""
     path = folder / NAME
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        if (folder / OLD_NAME).exists():
+            raise OtherVersion(folder / OLD_NAME, "6 or older")
+        values = json.loads(path.read_bytes())
         if isinstance(values, dict) and values.get("version") != VERSION:
-            raise OtherVersion(
-                f"{path}: plan of version {values.get('version')}, this is {VERSION}",
-                hint="resume it with the dlsuite version that started it",
-            )
-        return _adapter.validate_python(values)
+            raise OtherVersion(path, values.get("version"))
+        runs = values.pop("runs")
+        values["plan"]["runs"] = []
+        planned = _adapter.validate_python(values)
+        trials = planned.plan.trials
+        found = tuple(Run(trial=trials[position], repeat=repeat) for position, repeat in runs)
+        return replace(planned, plan=replace(planned.plan, runs=found))
     except FileNotFoundError:
         raise ResultsError(
             f"{folder} has no plan to resume", hint="dlsuite report shows its records, if any"
         ) from None
-    except (OSError, yaml.YAMLError, ValidationError) as error:
+    except (OSError, ValueError, LookupError, TypeError) as error:
         first = str(error).splitlines()[0]
         raise ResultsError(
             f"{path}: not a plan: {first}", hint="start again with dlsuite run"
@@ -86,4 +103,5 @@ def missing(folder: Path, done: list[Record]) -> list[str]:
         plan = read(folder).plan
     except OtherVersion:
         return []
-    return [run.name for group in plan.groups for run in stopping.needed(plan, group, done)]
+    finished = Finished(done)
+    return [run.name for group in plan.groups for run in needed(plan, group, finished)]

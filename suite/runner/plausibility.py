@@ -38,7 +38,7 @@ def problem(record: Record, epochs: int, peak: HardwarePeak | None) -> Error | N
 
 def _contradictions(record: Record, epochs: int) -> Iterator[str]:
     """Figures that contradict each other or the request."""
-    blocks = record.blocks
+    blocks = record.blocks.rows()
     for number, (before, after) in enumerate(pairwise(blocks), start=2):
         elapsed_s = (after.monotonic_ns - before.monotonic_ns) / 1e9
         if elapsed_s < 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterable
 from typing import Any
 
 import suite
@@ -12,7 +13,7 @@ from suite.engines.base import Engine, Prepared
 from suite.protocol import events
 from suite.protocol.events import Event
 from suite.protocol.plan import Plan, Run
-from suite.results.record import Block, Epoch, Memory, Parity, Record, Times
+from suite.results.record import COLUMNS, Block, Blocks, Epoch, Memory, Parity, Record, Times
 from suite.runner import telemetry
 
 
@@ -79,11 +80,11 @@ def _environment(
 def measured(attempt: Attempt, batch_size: int) -> dict[str, Any]:
     """The figures in a worker's events, as fields of the record."""
     reported = attempt.events
-    blocks = tuple(
-        Block(warmup=event["event"] == "warmup", **_fields(event, Block, "warmup"))
+    blocks = [
+        Block(warmup=event["event"] == "warmup", **_fields(event, COLUMNS, "warmup"))
         for event in reported
         if event["event"] in ("warmup", "block")
-    )
+    ]
     warmup_s = sum(block.duration_s for block in blocks if block.warmup)
     steady = [block for block in blocks if not block.warmup]
     measured_s = sum(block.duration_s for block in steady)
@@ -100,19 +101,21 @@ def measured(attempt: Attempt, batch_size: int) -> dict[str, Any]:
     )
     return {
         "times": times,
-        "blocks": blocks,
+        "blocks": Blocks.of(blocks),
         "steady": events.one(reported, "warm").get("steady"),
         "samples_per_s": samples / measured_s if steady else None,
         "steps": events.one(reported, "trained").get("steps"),
         "optimizer_steps": events.one(reported, "trained").get("optimizer_steps"),
-        "epochs": tuple(Epoch(**_fields(each, Epoch)) for each in events.of(reported, "epoch")),
+        "epochs": tuple(
+            Epoch(**_fields(each, Epoch.model_fields)) for each in events.of(reported, "epoch")
+        ),
         "telemetry": telemetry.summarise(attempt.samples, reported, trained=samples)
         if steady
         else None,
-        "memory": Memory(**_fields(events.one(reported, "memory"), Memory)),
+        "memory": Memory(**_fields(events.one(reported, "memory"), Memory.model_fields)),
     }
 
 
-def _fields(event: Event, schema: type[Block | Epoch | Memory], *omitted: str) -> dict[str, Any]:
-    """The values of an event that are fields of `schema`, without those in `omitted`."""
-    return {k: event[k] for k in schema.model_fields if k in event and k not in omitted}
+def _fields(event: Event, names: Iterable[str], *omitted: str) -> dict[str, Any]:
+    """The values of an event that have one of these names, without those in `omitted`."""
+    return {name: event[name] for name in names if name in event and name not in omitted}

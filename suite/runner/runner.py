@@ -84,8 +84,11 @@ class Runner:
             ready=ready,
             folder=folder,
         )
+        finished = stopping.Finished(records)
         for group in plan.groups:
-            records += execution.do(stopping.needed(plan, group, records))
+            new = execution.do(stopping.needed(plan, group, finished))
+            finished.add(new)
+            records += new
         return records
 
     def inputs(self, plan: Plan) -> dict[Workload, Inputs]:

@@ -33,19 +33,33 @@ def stop_reason(runs: Sequence[Record], repeats: Repeats, *, spent_s: float) -> 
     return None
 
 
-def needed(plan: Plan, group: Sequence[Run], done: Iterable[Record]) -> list[Run]:
+class Finished:
+    """The finished runs of a plan: their records by trial, and how long they took together."""
+
+    def __init__(self, records: Iterable[Record] = ()) -> None:
+        self.by_trial: dict[str, list[Record]] = {}
+        self.spent_s = 0.0
+        self._names: set[str] = set()
+        self.add(records)
+
+    def add(self, records: Iterable[Record]) -> None:
+        """Add runs that have just finished."""
+        for record in records:
+            self.by_trial.setdefault(record.trial_id, []).append(record)
+            self._names.add(record.name)
+            # Interleaved runs share their duration.
+            self.spent_s += (record.times.total_s or 0.0) / record.interleaved
+
+    def __contains__(self, run: Run) -> bool:
+        return run.name in self._names
+
+
+def needed(plan: Plan, group: Sequence[Run], finished: Finished) -> list[Run]:
     """The runs of a group without a record, if one of its trials needs more runs; else none."""
-    done = list(done)
-    complete = {record.name for record in done}
-    left = [run for run in group if run.name not in complete]
-    return left if any(_needs_more(plan, run, done) for run in left) else []
+    left = [run for run in group if run not in finished]
+    return left if any(_needs_more(plan, run, finished) for run in left) else []
 
 
-def _needs_more(plan: Plan, run: Run, done: Sequence[Record]) -> bool:
-    runs = [record for record in done if record.trial_id == run.trial.trial_id]
-    return stop_reason(runs, plan.repeats, spent_s=spent_s(done)) is None
-
-
-def spent_s(done: Iterable[Record]) -> float:
-    """The duration of all runs together; interleaved runs share theirs."""
-    return sum((record.times.total_s or 0.0) / record.interleaved for record in done)
+def _needs_more(plan: Plan, run: Run, finished: Finished) -> bool:
+    runs = finished.by_trial.get(run.trial.trial_id, [])
+    return stop_reason(runs, plan.repeats, spent_s=finished.spent_s) is None

@@ -266,7 +266,7 @@ def test_without_a_package_index_each_run_fails_with_its_record(
     assert caught.value.exit_code == 7
     shown = capsys.readouterr().out
     assert "MXNet cannot be installed: cpu.txt: No matching distribution" in shown
-    assert len(list((tmp_path / "results" / "latest").glob("*.json"))) == 4
+    assert len(list((tmp_path / "results" / "latest").glob("*-r*.json"))) == 4
 
 
 def test_list_names_frameworks_models_and_suites(
@@ -337,16 +337,16 @@ def test_ctrl_c_stops_the_worker_and_keeps_records_and_resume_finishes_the_run(
         _, errors_shown = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "error: interrupted" in errors_shown and "Traceback" not in errors_shown
-    records = [json.loads(path.read_text()) for path in latest.glob("*.json")]
+    records = [json.loads(path.read_text()) for path in latest.glob("*-r*.json")]
     assert [(record["repeat"], record["status"]) for record in records] == [(0, "ok")]
     assert workers and not any(Path(f"/proc/{pid}").exists() for pid in workers)
     reply = dlsuite("report", "--format", "json", folder=tmp_path)
     assert len(json.loads(reply.stdout)["missing"]) == 1
     assert "1 planned runs have no record yet" in dlsuite("report", folder=tmp_path).stdout
-    before = (next(latest.glob("*.json"))).read_bytes()
+    before = (next(latest.glob("*-r*.json"))).read_bytes()
     reply = dlsuite("resume", folder=tmp_path)
     assert reply.returncode == 0, reply.stderr
-    first, second = sorted(latest.glob("*.json"))
+    first, second = sorted(latest.glob("*-r*.json"))
     assert first.read_bytes() == before and json.loads(second.read_text())["repeat"] == 1
     proofs = [json.loads(path.read_text())["parity"] for path in (first, second)]
     assert [(proof["proven"], proof["steps"]) for proof in proofs] == [(True, 1)] * 2
@@ -385,10 +385,8 @@ def test_a_resume_after_a_change_of_the_worker_is_refused(quick_run: Path) -> No
     started = latest.with_name("started")
     started.mkdir()
     (started / "logs").mkdir()
-    text = (latest / "plan.yaml").read_text()
-    worker = json.dumps("f" * 64)
-    line = next(line for line in text.splitlines() if line.startswith("worker_sha256"))
-    (started / "plan.yaml").write_text(text.replace(line, f"worker_sha256: {worker}"))
+    planned = json.loads((latest / "plan.json").read_text())
+    (started / "plan.json").write_text(json.dumps(planned | {"worker_sha256": "f" * 64}))
     message = "started cannot be resumed: the worker changed"
     refused(6, message, "resume", "started", folder=quick_run)
 
@@ -415,10 +413,10 @@ def test_accuracy_after_one_epoch_is_in_one_narrow_band(epoch_run: Path) -> None
 
 @pytest.mark.verify
 def test_the_record_of_an_epoch_has_938_steps_and_all_durations(epoch_run: Path) -> None:
-    for path in (epoch_run / "results" / "latest").glob("*.json"):
+    for path in (epoch_run / "results" / "latest").glob("*-r*.json"):
         record = json.loads(path.read_text())
         assert record["parameters"] == 431_080
-        assert 1 + sum(block["steps"] for block in record["blocks"]) >= 938
+        assert 1 + sum(record["blocks"]["steps"]) >= 938
         assert record["environment"]["worker"]["device"]["threads"] in (
             None,  # JAX does not report its threads
             len(record["environment"]["cpus"]),
@@ -432,7 +430,7 @@ def test_the_record_of_an_epoch_has_938_steps_and_all_durations(epoch_run: Path)
 
 def test_tensorflow_reports_that_onednn_is_active(quick_run: Path) -> None:
     """By default it is not active on every CPU."""
-    (path,) = (quick_run / "results" / "latest").glob("tensorflow-*.json")
+    (path,) = (quick_run / "results" / "latest").glob("tensorflow-*-r*.json")
     record = json.loads(path.read_text())
     assert record["runtime"]["environment"]["TF_ENABLE_ONEDNN_OPTS"] == "1"
     assert record["environment"]["worker"]["device"]["policy"]["onednn"] is True

@@ -3,7 +3,7 @@
 from suite.manifests.workloads import Sgd
 from suite.report.comparison import Comparisons, compare
 from suite.report.summary import TrialSummary, summarise
-from suite.results.record import Error, Parity
+from suite.results.record import Block, Blocks, Error, Parity
 from tests.results.test_record import WORKLOAD, record
 
 STEADY = (100.0, 101.0, 99.0, 100.5)
@@ -94,18 +94,18 @@ def test_other_versions_and_machines_are_compared_and_listed() -> None:
     )
 
 
-def blocks(rate: float, first_ns: int) -> list[dict[str, object]]:
+def blocks(rate: float, first_ns: int) -> Blocks:
     """One block of warm-up and five after it, a tenth of a second each."""
-    return [
-        {
-            "warmup": number == 0,
-            "monotonic_ns": first_ns + number * 200_000_000,
-            "steps": 1,
-            "duration_s": 0.1,
-            "samples_per_s": rate,
-        }
+    return Blocks.of(
+        Block(
+            warmup=number == 0,
+            monotonic_ns=first_ns + number * 200_000_000,
+            steps=1,
+            duration_s=0.1,
+            samples_per_s=rate,
+        )
         for number in range(6)
-    ]
+    )
 
 
 def test_interleaved_runs_are_compared_block_by_block() -> None:

@@ -3,17 +3,17 @@
 import pytest
 
 from suite.report.warnings import warnings_of
-from suite.results.record import Block, Parity
+from suite.results.record import Block, Blocks, Parity
 from suite.results.telemetry import Gpu, Telemetry
 from tests.results.test_record import PROVEN, record
 
 QUIET = {"cpus": [0, 1], "governor": None, "worker": {"device": {"threads": 2}}}
 
 
-def constant(loss: float) -> tuple[Block, ...]:
+def constant(loss: float) -> Blocks:
     """Five blocks that all end with the same loss."""
-    values = {"warmup": False, "monotonic_ns": 1, "steps": 1, "duration_s": 1, "samples_per_s": 1}
-    return tuple(Block(loss=loss, **values) for _ in range(5))
+    block = Block(warmup=False, monotonic_ns=1, steps=1, duration_s=1, samples_per_s=1, loss=loss)
+    return Blocks.of([block] * 5)
 
 
 def raised(rates: tuple[float, ...] = (100.0, 101.0, 102.0), **changes: object) -> list[str]:

@@ -57,9 +57,9 @@ def test_a_run_without_records_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_a_record_is_refused_by_name(tmp_path: Path) -> None:
-    file = tmp_path / "x.json"
+    file = tmp_path / "x-r0.json"
     file.write_text("{")
-    with pytest.raises(ResultsError, match=r"x\.json: not a record"):
+    with pytest.raises(ResultsError, match=r"x-r0\.json: not a record"):
         store.read(tmp_path)
     values = json.loads(record().model_dump_json())
     del values["framework"]

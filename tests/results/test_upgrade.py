@@ -1,4 +1,4 @@
-"""Records of schema versions 6 and 7 are read as version 8; other versions are refused."""
+"""Records of schema versions 6, 7 and 8 are read as version 9; other versions are refused."""
 
 import copy
 import json
@@ -175,15 +175,24 @@ def version_6(**changes: object) -> dict[str, Any]:
     return values
 
 
+def version_8(**changes: object) -> dict[str, Any]:
+    """The same run as a record of version 8, which has a list of blocks."""
+    values = version_7(schema_version=8)
+    workload = {key: values.pop(key) for key in OF_WORKLOAD} | {"epochs": 1}
+    renamed = {new: values.pop(old) for old, new in RENAMED.items()}
+    values["measure"]["interleaved_block_s"] = values["measure"].pop("turn_s")
+    return values | renamed | {"workload": workload} | changes
+
+
 def read(folder: Path, values: object) -> Record:
     (folder / f"{NAME}-r0.json").write_text(json.dumps(values, indent=1))
     (record,) = store.read(folder)
     return record
 
 
-def test_version_7_is_read_as_version_8(tmp_path: Path) -> None:
+def test_version_7_is_read_as_version_9(tmp_path: Path) -> None:
     found = read(tmp_path, version_7())
-    assert found.schema_version == SCHEMA_VERSION == 8
+    assert found.schema_version == SCHEMA_VERSION == 9
     assert found.workload == Workload(
         model="lenet",
         dataset="mnist",
@@ -200,31 +209,36 @@ def test_version_7_is_read_as_version_8(tmp_path: Path) -> None:
     assert found.measure == Measure(
         block_s=0.2, interleaved_block_s=0.5, min_measure_s=1, max_measure_s=2
     )
-    assert found.blocks[1] == Block(**VERSION_7["blocks"][1])
+    assert found.blocks.rows() == [Block(**each) for each in VERSION_7["blocks"]]
     assert found.epochs == (Epoch(**VERSION_7["epochs"][0]),)
     assert found.parity.closing == Closing(**VERSION_7["parity"]["closing"])
 
 
 def test_all_other_values_of_version_7_are_kept(tmp_path: Path) -> None:
     values = json.loads(read(tmp_path, version_7()).model_dump_json())
-    changed = {"schema_version", "measure", *RENAMED, *OF_WORKLOAD}
+    changed = {"schema_version", "measure", "blocks", *RENAMED, *OF_WORKLOAD}
     for key in VERSION_7.keys() - changed:
         assert values[key] == VERSION_7[key], key
     assert values.keys() == VERSION_7.keys() - changed | {
         "schema_version",
         "measure",
+        "blocks",
         "workload",
         *RENAMED.values(),
     }
 
 
-def test_version_6_is_read_as_version_8(tmp_path: Path) -> None:
+def test_version_8_is_read_as_version_9(tmp_path: Path) -> None:
+    assert read(tmp_path, version_8()) == read(tmp_path, version_7())
+
+
+def test_version_6_is_read_as_version_9(tmp_path: Path) -> None:
     found = read(tmp_path, version_6())
-    assert found.schema_version == 8 and found.workload.model == "lenet"
+    assert found.schema_version == 9 and found.workload.model == "lenet"
     assert (found.interleaved, found.measure.interleaved_block_s) == (4, 0.5)
     assert (found.steps, found.optimizer_steps) == (None, None)
     assert found.parity == Parity(proven=True, steps=10, certificate="f4d347f8220a958f")
-    assert found.blocks[1].samples_per_s == 500 and found.blocks[1].loss is None
+    assert found.blocks.samples_per_s == (312.5, 500) and found.blocks.loss == (None, None)
     assert found.epochs[0].test_samples is None
 
 
@@ -234,18 +248,18 @@ def test_the_epochs_of_an_old_workload_come_from_the_run(tmp_path: Path) -> None
     assert read(tmp_path, version_7(epochs=[])).workload.epochs == 0
 
 
-def test_an_upgraded_record_is_written_as_version_8_and_read_again(tmp_path: Path) -> None:
+def test_an_upgraded_record_is_written_as_version_9_and_read_again(tmp_path: Path) -> None:
     upgraded = read(tmp_path, version_6())
     values = json.loads(upgraded.model_dump_json())
-    assert values["schema_version"] == 8
+    assert values["schema_version"] == 9
     assert read(tmp_path, values) == upgraded
 
 
-@pytest.mark.parametrize("version", [1, 5, 9, 99, "7", None])
+@pytest.mark.parametrize("version", [1, 5, 10, 99, "7", None])
 def test_other_versions_are_refused_in_one_line(tmp_path: Path, version: object) -> None:
     with pytest.raises(ResultsError) as caught:
         read(tmp_path, version_7(schema_version=version))
-    assert str(caught.value).endswith(f"-r0.json: record of schema version {version}, this is 8")
+    assert str(caught.value).endswith(f"-r0.json: record of schema version {version}, this is 9")
     assert caught.value.hint == "read it with the dlsuite version that wrote it"
 
 
@@ -254,7 +268,7 @@ def test_a_file_without_a_version_is_refused_in_one_line(tmp_path: Path, values:
     with pytest.raises(ResultsError) as caught:
         read(tmp_path, values)
     assert "\n" not in str(caught.value)
-    assert str(caught.value).endswith("record of schema version None, this is 8")
+    assert str(caught.value).endswith("record of schema version None, this is 9")
 
 
 @pytest.mark.parametrize(
@@ -264,6 +278,8 @@ def test_a_file_without_a_version_is_refused_in_one_line(tmp_path: Path, values:
         ({key: value for key, value in VERSION_7.items() if key != "turns"}, "turns"),
         ({key: value for key, value in VERSION_7.items() if key != "suite"}, "suite: Field requ"),
         (version_7(measure=None), ""),
+        (version_7(blocks=None), "damaged"),
+        ({**version_8(), "blocks": [7]}, "damaged"),
         (version_7(measure={"block_s": 0.2}), "turn_s"),
         (version_7(model="lenett"), "workload.model: Value error, unknown model 'lenett'"),
         (version_7(extra=1), "extra: Extra inputs are not permitted"),

@@ -42,11 +42,16 @@ def test_runs_without_a_record_are_missing_in_the_order_of_the_plan(
 def test_an_invalid_plan_or_one_of_another_version_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ResultsError, match="has no plan to resume"):
         planfile.read(tmp_path)
-    (tmp_path / planfile.NAME).write_text("version: 9\n")
-    with pytest.raises(ResultsError, match="plan of version 9, this is 6"):
+    file = tmp_path / planfile.NAME
+    file.write_text('{"version": 9}')
+    with pytest.raises(ResultsError, match="plan of version 9, this is 7"):
         planfile.read(tmp_path)
-    (tmp_path / planfile.NAME).write_text(f"version: {planfile.VERSION}\nsession: x\n")
-    with pytest.raises(ResultsError, match="not a plan"):
+    for text in (f'{{"version": {planfile.VERSION}, "session": "x"}}', "{", "[]"):
+        file.write_text(text)
+        with pytest.raises(ResultsError, match="not a plan"):
+            planfile.read(tmp_path)
+    (tmp_path / "plan.yaml").write_text("version: 6")
+    with pytest.raises(ResultsError, match="plan of version 6 or older, this is 7"):
         planfile.read(tmp_path)
 
 

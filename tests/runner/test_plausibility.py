@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from suite.results.record import Block, Epoch, Record
+from suite.results.record import Block, Blocks, Epoch, Record
 from suite.results.roofline import Best, HardwarePeak
 from suite.runner.plausibility import problem
 from tests.results.test_record import record
@@ -38,7 +38,7 @@ def block(number: int, **changes: Any) -> Block:
 def recorded(*blocks: Block, **changes: Any) -> Record:
     """The record of a run with these blocks, by default four plausible ones."""
     values = {"steps": 40, "optimizer_steps": 40, "samples_per_s": 640.0, **changes}
-    return record(blocks=blocks or tuple(map(block, range(1, 5))), **values)
+    return record(blocks=Blocks.of(blocks or map(block, range(1, 5))), **values)
 
 
 def found(run: Record, epochs: int = 0, peak: HardwarePeak | None = PEAK) -> str | None:

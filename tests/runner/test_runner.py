@@ -18,7 +18,7 @@ from suite.messages import Notify
 from suite.protocol.events import Event
 from suite.protocol.plan import Plan, Run
 from suite.results import store
-from suite.results.record import Record
+from suite.results.record import Blocks, Record
 from suite.runner.progress import STAGES, Stage
 from suite.runner.runner import Runner
 from tests.conftest import ScriptEngine, Silent
@@ -83,7 +83,7 @@ def test_the_record_has_the_figures_of_the_worker(
         "engine_s": None,
     }
     assert (record.steady, record.interleaved) == (False, 1)
-    assert [block.warmup for block in record.blocks] == [True, False, False]
+    assert record.blocks.warmup == (True, False, False)
     assert record.samples_per_s == pytest.approx(20 * 64 / 4, rel=1e-3)
     assert record.epochs[0].test_accuracy == 0.91
     assert record.memory.host_rss_peak_bytes == 1000 and record.telemetry is None
@@ -164,7 +164,7 @@ def test_an_unsupported_trial_is_skipped_with_the_declared_reason(
     records = {each.framework: each for each in run(plan, script_engine(WORKS))}
     assert records["pytorch"].status == "ok"
     skipped = records["mxnet"]
-    assert skipped.status == "skipped" and skipped.blocks == ()
+    assert skipped.status == "skipped" and skipped.blocks == Blocks()
     assert skipped.error is not None and skipped.error.message == "it has no pools"
 
 

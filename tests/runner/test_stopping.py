@@ -3,9 +3,9 @@ from dataclasses import replace
 
 from suite.manifests.workloads import Repeats
 from suite.protocol.plan import Plan
-from suite.results.record import Record, Times
+from suite.results.record import Times
 from suite.runner import stopping
-from suite.runner.stopping import StopReason, needed, spent_s
+from suite.runner.stopping import Finished, StopReason, needed
 from tests.results.test_record import record
 
 REPEATS = Repeats(at_least=3, at_most=5, spread=0.02, budget_s=100)
@@ -44,23 +44,23 @@ def test_a_trial_with_a_failed_run_is_not_repeated_beyond_the_minimum() -> None:
 def test_only_uncertain_trials_of_a_plan_get_more_runs(quick: Callable[..., Plan]) -> None:
     """The loop of the runner, with fixed rates in place of workers."""
     plan = replace(quick("jax", "mxnet", repeats=5), repeats=REPEATS)
-    done: list[Record] = []
+    finished, done = Finished(), []
     for group in plan.groups:
-        for run in needed(plan, group, done):
+        for run in needed(plan, group, finished):
             steady = run.trial.framework == "jax"
             rate = 100.0 if steady else 100.0 + 10 * run.repeat
-            done.append(
-                record(
-                    trial_id=run.trial.trial_id,
-                    repeat=run.repeat,
-                    samples_per_s=rate,
-                    times=Times(total_s=9),
-                )
+            new = record(
+                trial_id=run.trial.trial_id,
+                repeat=run.repeat,
+                samples_per_s=rate,
+                times=Times(total_s=9),
             )
-            assert not needed(plan, group, done)
+            done.append(new)
+            finished.add([new])
+            assert not needed(plan, group, finished)
     counts = [sum(each.trial_id.startswith(name) for each in done) for name in ("jax", "mxnet")]
     assert counts == [3, 5]
-    assert not any(needed(plan, group, done) for group in plan.groups)
+    assert not any(needed(plan, group, finished) for group in plan.groups)
 
 
 def test_interleaved_trials_are_repeated_together(quick: Callable[..., Plan]) -> None:
@@ -70,12 +70,13 @@ def test_interleaved_trials_are_repeated_together(quick: Callable[..., Plan]) ->
         for group in plan.groups[:3]
         for run in group
     ]
-    assert needed(plan, plan.groups[3], done) == []
+    assert needed(plan, plan.groups[3], Finished(done)) == []
     slow = next(each for each in done if each.repeat == 1)
     done[done.index(slow)] = slow.model_copy(update={"samples_per_s": 50.0})
-    assert needed(plan, plan.groups[3], done) == list(plan.groups[3])
+    assert needed(plan, plan.groups[3], Finished(done)) == list(plan.groups[3])
 
 
 def test_interleaved_runs_share_their_duration() -> None:
     times = Times(total_s=9)
-    assert spent_s([record(times=times, interleaved=workers) for workers in (1, 3, 3, 3)]) == 18
+    runs = [record(times=times, interleaved=workers) for workers in (1, 3, 3, 3)]
+    assert Finished(runs).spent_s == 18
