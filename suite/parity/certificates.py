@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from suite.datasets.inputs import Inputs
 from suite.engines.base import Engine, Prepared
+from suite.engines.parallel import in_parallel
 from suite.messages import Notify
 from suite.parity.prover import Prover
 from suite.parity.reference import LOWERINGS, Reference, compare
-from suite.parity.tensors import ProofFailed
+from suite.parity.tensors import ProofFailed, Tensors
 from suite.parity.tolerances import Errors, Judged, judge, tolerance_of, worst
 from suite.paths import digest, home, write_atomically
 from suite.protocol.plan import Trial
@@ -91,8 +92,10 @@ def certify(
                 notify=notify,
             )
             reference = reference_of(prover, open_trials[0][0], fresh=fresh)
+            tensors = _tensors(prover, reference, [trial for trial, _, _ in open_trials])
             for trial, described, path in open_trials:
-                certificate = _certify(prover, trial, described, path.stem, reference)
+                found = tensors[trial.trial_id]
+                certificate = _certify(found, trial, described, path.stem, reference)
                 if certificate.errors:  # none where the worker failed
                     path.parent.mkdir(parents=True, exist_ok=True)
                     write_atomically(path, json.dumps(asdict(certificate), indent=1))
@@ -100,15 +103,37 @@ def certify(
     return certificates
 
 
+def _tensors(
+    prover: Prover, reference: Reference, trials: Sequence[Trial]
+) -> dict[str, list[Tensors] | ProofFailed]:
+    """The tensors of each trial, by its id; those of small workloads are computed in parallel."""
+    _ = reference.tensors  # raises ProofFailed where there is nothing to compare with
+
+    def of(trial: Trial) -> list[Tensors] | ProofFailed:
+        model = trial.workload.model
+        prover.notify(f"comparing {trial.configuration} with the reference on {model}")
+        try:
+            return prover.tensors(trial, trial.workload.precision, role="parity")
+        except ProofFailed as error:
+            return error
+
+    found = in_parallel(prover.engine, of, trials, at_once=prover.at_once(trials[0]))
+    return {trial.trial_id: tensors for trial, tensors in zip(trials, found, strict=True)}
+
+
 def _certify(
-    prover: Prover, trial: Trial, described: dict[str, str], key: str, reference: Reference
+    tensors: list[Tensors] | ProofFailed,
+    trial: Trial,
+    described: dict[str, str],
+    key: str,
+    reference: Reference,
 ) -> Certificate:
-    expected = reference.tensors
-    prover.notify(f"comparing {trial.configuration} with the reference on {trial.workload.model}")
     found = Judged(errors=[], raised=[], tolerance=tolerance_of(trial))
     try:
-        tensors = prover.tensors(trial, trial.workload.precision, role="parity")
-        found = judge(compare(tensors, expected), reference.float32_tolerances, found.tolerance)
+        if isinstance(tensors, ProofFailed):
+            raise tensors
+        errors = compare(tensors, reference.tensors)
+        found = judge(errors, reference.float32_tolerances, found.tolerance)
         reason = found.verdict
     except ProofFailed as error:
         reason = str(error)
@@ -124,7 +149,7 @@ def _certify(
         tolerance=found.tolerance,
         worst=worst(found.errors),
         share=found.share,
-        steps=prover.steps,
+        steps=reference.prover.steps,
         errors=found.errors,
         raised=found.raised,
         reference_error=reference.disagreement,

@@ -15,6 +15,9 @@ from suite.protocol.plan import Trial
 from suite.protocol.schema import Mode
 from suite.protocol.trial_file import Start, Task
 
+# A step that moves at most this much is small: several workers fit into memory, and most of the
+# time of a proof is that of starting them.
+SMALL_STEP_BYTES = 2**28
 DEADLINE_S = 3600.0  # of one worker: the largest models are slow in float64
 
 
@@ -28,6 +31,12 @@ class Prover:
     steps: int
     work_dir: Path
     notify: Notify
+
+    def at_once(self, trial: Trial) -> int:
+        """The number of workers that may prove a workload at the same time: two if it is small."""
+        workload = trial.workload
+        per_sample = self.inputs.architecture.bytes_per_sample(workload.mode, workload.batch_size)
+        return 2 if per_sample * workload.batch_size <= SMALL_STEP_BYTES else 1
 
     def tensors(self, trial: Trial, precision: str, *, role: str) -> list[Tensors]:
         """The tensors of each step; ProofFailed where the worker fails."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from suite.datasets.inputs import Inputs
+from suite.engines.parallel import in_parallel
 from suite.manifests import catalog
 from suite.manifests.tracks import EQUAL
 from suite.parity.tensors import ProofFailed, Tensors
@@ -86,6 +88,8 @@ class Reference:
 
     @cached_property
     def _agreed(self) -> tuple[list[Tensors], float]:
+        prover = self.prover
+        in_parallel(prover.engine, self._try, LOWERINGS, at_once=prover.at_once(self.trial))
         first, second = (self._cached(which, "float64") for which in LOWERINGS)
         found = [largest(step) for step in compare(second, first)]
         steps = next((n for n, (_, error) in enumerate(found) if error > TOLERANCE), len(found))
@@ -96,6 +100,11 @@ class Reference:
                 f" more than {TOLERANCE:.0e}"
             )
         return first[:steps], max(error for _, error in found[:steps])
+
+    def _try(self, which: tuple[str, str]) -> None:
+        """Compute one lowering in float64; a failure is raised where its tensors are needed."""
+        with suppress(ProofFailed):
+            self._cached(which, "float64")
 
     def _cached(self, which: tuple[str, str], precision: str, draw: int = 0) -> list[Tensors]:
         """The tensors of one lowering, from the cache or computed now.

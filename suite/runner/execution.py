@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 from suite.datasets.inputs import Inputs
 from suite.engines.attempt import Attempt, run_task
 from suite.engines.base import Engine, Prepared
+from suite.engines.parallel import in_parallel
 from suite.parity import closing
 from suite.parity.tensors import ProofFailed
 from suite.protocol import events, trial_file
@@ -59,7 +59,7 @@ class Execution:
             else None
         )
         run_one = partial(self._attempt, interleaving=interleaving)
-        attempts = self._at_once(run_one, runs) if interleaving else [run_one(run) for run in runs]
+        attempts = in_parallel(self.engine, run_one, runs, at_once=max(1, len(runs)))
         records = []
         for run, attempt in zip(runs, attempts, strict=True):
             record = self._record(run, attempt, interleaving)
@@ -68,18 +68,6 @@ class Execution:
             self.progress.done(run, record)
             records.append(record)
         return records
-
-    def _at_once(self, run_one: Callable[[Run], Attempt], runs: Sequence[Run]) -> list[Attempt]:
-        """Run all at the same time; a failure or an interruption of one stops all."""
-        with ThreadPoolExecutor(max_workers=len(runs)) as pool:
-            futures = [pool.submit(run_one, run) for run in runs]
-            try:
-                for future in as_completed(futures):
-                    future.result()
-            except BaseException:
-                self.engine.stop()
-                raise
-        return [future.result() for future in futures]
 
     def _record(self, run: Run, attempt: Attempt, interleaving: Interleaving | None) -> Record:
         """The record of a run, after the check of its figures and the closing proof."""

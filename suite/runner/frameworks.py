@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from suite.engines.base import Engine, Prepared
 from suite.engines.errors import EngineLost, FrameworkUnavailable
+from suite.engines.parallel import in_parallel
 from suite.errors import EngineError
 from suite.manifests import catalog
 from suite.messages import Notify
@@ -35,12 +35,7 @@ class Frameworks:
 
     def prepare(self, names: Iterable[str]) -> None:
         """Prepare the frameworks, two at a time: one downloads while another unpacks."""
-        with ThreadPoolExecutor(max_workers=2) as pool:
-            try:
-                list(pool.map(self._prepare, names))
-            except KeyboardInterrupt:
-                self.engine.stop()
-                raise
+        in_parallel(self.engine, self._prepare, names, at_once=2)
 
     @property
     def prepared(self) -> dict[str, Prepared]:

@@ -144,7 +144,9 @@ def _build(
 def _pip(manifest: FrameworkManifest, lock: Path, folder: Path) -> list[str]:
     """The command that installs a lock into an environment."""
     command = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python")]
-    command += ["install", "--no-input", "--progress-bar", "off", "--disable-pip-version-check"]
+    # Compiling all bytecode takes most of the time; workers compile what they import.
+    command += ["install", "--no-compile", "--no-input", "--progress-bar", "off"]
+    command += ["--disable-pip-version-check"]
     command += ["--require-hashes", "-r", str(lock)]
     if manifest.cpu_index and lock.name == "cpu.txt" and answers(manifest.cpu_index):
         command += ["--extra-index-url", manifest.cpu_index]
