@@ -11,7 +11,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from suite.errors import nearest
 from suite.manifests.strict import Name, Strict
 from suite.manifests.tracks import DeviceKind, FrameworkTrack, TrackName
-from suite.manifests.workloads import Input
+from suite.manifests.workloads import Input, Precision
 
 
 def _python_range(text: str) -> str:
@@ -32,6 +32,7 @@ class Unsupported(Strict):
     device: DeviceKind | None = None
     layer: Name | None = None  # a kind of layer (docs/protocol.md)
     input: Input | None = None
+    precision: Precision | None = None
     reason: str
 
 
@@ -72,7 +73,7 @@ class FrameworkManifest(Strict):
         return self.in_track(track, device).variant or next(iter(self.variants))
 
     def unsupported_reason(
-        self, *, variant: str, device: str, layers: set[str], input: Input
+        self, *, variant: str, device: str, layers: set[str], input: Input, precision: Precision
     ) -> str | None:
         """Why this variant cannot run a model with these kinds of layers; None where it can."""
         for entry in self.unsupported:
@@ -81,6 +82,7 @@ class FrameworkManifest(Strict):
                 entry.device in (None, device.partition(":")[0]),
                 entry.layer in {None, *layers},
                 entry.input in (None, input),
+                entry.precision in (None, precision),
             )
             if all(matches):
                 return entry.reason

@@ -21,6 +21,8 @@ from suite.models import MODELS
 
 # Where each batch comes from before its step (docs/protocol.md).
 Input = Literal["host", "disk", "device", "loader"]
+# Of the operands of products (docs/method.md). bf16_mixed: bfloat16, all else in float32.
+Precision = Literal["float32", "bf16_mixed"]
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -79,7 +81,7 @@ class WorkloadDefaults(Strict):
     dataset: Name
     mode: Literal["train"] = "train"
     batch_size: PositiveInt
-    precision: Literal["float32"] = "float32"
+    precision: Precision = "float32"
     input: Input = "host"
     optimizer: Optimizer
     # For the certificate's steps, where rounding errors explode at the optimizer's own rate.

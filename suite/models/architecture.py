@@ -73,8 +73,8 @@ class Architecture:
         first = next(macs for layer, shape in each if (macs := layer.macs(shape)))
         return 3 * forward - 2 * first
 
-    def bytes_per_sample(self, mode: str, batch_size: int) -> float:
-        """The least memory traffic in float32.
+    def bytes_per_sample(self, mode: str, batch_size: int, value_bytes: int = 4) -> float:
+        """The least memory traffic, with weights in float32 and others of `value_bytes` each.
 
         It assumes that every other operation is fused with a convolution or matrix product, and
         that no value stays in a cache. Training moves as many values for the gradients of the
@@ -83,7 +83,7 @@ class Architecture:
         """
         values = series_values(self.layers, self.input_shape)
         times, weights = (1, 1) if mode == "infer" else (3, 6)
-        return 4 * (times * values + weights * self.parameter_count / batch_size)
+        return value_bytes * times * values + 4 * weights * self.parameter_count / batch_size
 
     def initial_weights(self, seed: int) -> NDArray[np.float32]:
         """One flat vector, in the order of `parameters`."""

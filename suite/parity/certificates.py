@@ -16,12 +16,21 @@ from suite.messages import Notify
 from suite.parity.prover import Prover
 from suite.parity.reference import LOWERINGS, Reference, compare
 from suite.parity.tensors import ProofFailed, Tensors
-from suite.parity.tolerances import Errors, Judged, judge, tolerance_of, worst
+from suite.parity.tolerances import (
+    Errors,
+    Judged,
+    Rules,
+    judge,
+    loss_in_bfloat16,
+    rules_of,
+    too_accurate,
+    worst,
+)
 from suite.paths import digest, home, write_atomically
 from suite.protocol.plan import Trial
 from suite.results.record import Parity
 
-CERTIFICATE_VERSION = 10  # changes when the rules of judging change
+CERTIFICATE_VERSION = 11  # changes when the rules of judging change
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,13 +137,12 @@ def _certify(
     key: str,
     reference: Reference,
 ) -> Certificate:
-    found = Judged(errors=[], raised=[], tolerance=tolerance_of(trial))
+    rules = rules_of(trial)
+    found = Judged(errors=[], raised=[], tolerance=rules.tolerance)
     try:
         if isinstance(tensors, ProofFailed):
             raise tensors
-        errors = compare(tensors, reference.tensors)
-        found = judge(errors, reference.float32_tolerances, found.tolerance)
-        reason = found.verdict
+        found, reason = judged(tensors, reference, rules)
     except ProofFailed as error:
         reason = str(error)
     return Certificate(
@@ -155,6 +163,16 @@ def _certify(
         reference_error=reference.disagreement,
         of=described,
     )
+
+
+def judged(tensors: list[Tensors], reference: Reference, rules: Rules) -> tuple[Judged, str | None]:
+    """The judged steps, and why they are not those of the reference; None where they are."""
+    errors = compare(tensors, reference.tensors)
+    found = judge(errors, lambda draws: reference.rounding_tolerances(draws, rules), rules)
+    reason = found.verdict
+    if reason is None and rules.two_sided:
+        reason = too_accurate(errors, reference.rounding_errors(rules)) or loss_in_bfloat16(tensors)
+    return found, reason
 
 
 def reference_of(prover: Prover, trial: Trial, *, fresh: bool = False) -> Reference:
@@ -190,7 +208,7 @@ def _described(
         "runtime": trial.runtime.model_dump_json(),
         "device": trial.device,
         "precision": trial.workload.precision,
-        "tolerance": tolerance_of(trial),
+        "tolerance": rules_of(trial).tolerance,
         "lock": prepared.lock_sha256,
         "image": prepared.image_id,
         "worker": engine.worker_sha256,

@@ -19,9 +19,9 @@ from suite.datasets.inputs import Inputs
 from suite.engines.base import Engine, Prepared
 from suite.messages import Notify
 from suite.parity.prover import Prover
-from suite.parity.reference import LOWERINGS, MARGIN, PERTURBATION_MARGIN, Reference, compare, times
+from suite.parity.reference import LOWERINGS, PERTURBATION_MARGIN, Reference, compare, times
 from suite.parity.tensors import OUTCOME, ProofFailed, Tensors, initial, read
-from suite.parity.tolerances import Errors, Judged, judge, tolerance_of, worst
+from suite.parity.tolerances import Errors, Judged, Rules, judge, rules_of, worst
 from suite.protocol.events import Event
 from suite.protocol.plan import Trial
 from suite.protocol.trial_file import Start
@@ -31,6 +31,7 @@ from suite.worker.proof import CLOSING, perturbed_weights
 # Relative error (root mean square) of storing a value in float32: at most half a unit in the last
 # place, uniformly distributed (2^-24 / sqrt(3)).
 STORAGE_ERROR = 2.0**-24 / 3**0.5
+STORAGE_MARGIN = 10
 VISIBLE = 0.5  # an update whose tolerance exceeds this share of it is hidden by rounding
 DRAWS = 4  # of dropout masks
 DRAW_MARGIN = 3  # a run may be three times as far from the draws' mean as the farthest of them
@@ -77,16 +78,20 @@ class StateReference(Reference):
         """Write perturbed weights beside the state: the worker replays them in the same process."""
         self.perturbed(1).weights.replace(perturbed_weights(self._replay.start.state, 1))
 
-    def float32_tolerances(self, draws: int) -> Errors:
-        """As for a certificate, but with one draw the perturbed weights alone decide.
+    def rounding_tolerances(self, draws: int, rules: Rules) -> Errors:
+        """As for a certificate, but with one draw the perturbed weights alone decide on float32.
 
         Float32 in both lowerings would take two more workers, one of which compiles. This tolerance
         has fewer parts than that of a certificate, so it is never wider.
         """
-        if draws > 1:
-            return super().float32_tolerances(draws)
+        if draws > 1 or rules.rounding != "float32":
+            return super().rounding_tolerances(draws, rules)
         perturbed = self._from_state[1:] or self._cached(LOWERINGS[0], "float64", 1)
         return times(PERTURBATION_MARGIN, compare(perturbed, self.tensors))
+
+    def rounding_errors(self, rules: Rules) -> Errors:
+        """Of the first lowering alone, as the float64 values."""
+        return compare(self._cached(LOWERINGS[0], rules.rounding), self.tensors)
 
     def _cached(self, which: tuple[str, str], precision: str, draw: int = 0) -> list[Tensors]:
         path = Path(f"{which[0]}-{precision}-{draw}")
@@ -151,7 +156,7 @@ def prove(
             if perturbs:
                 reference.perturb()
             compared = _with_draws if dropout else _with_reference
-            judgement = compared(found, reference, tolerance_of(trial))
+            judgement = compared(found, reference, rules_of(trial))
     except ProofFailed as error:
         return closing.model_copy(update={"reason": f"closing proof: {error}"})
     reason = judgement.excess(0) or (None if dropout else _hidden(judgement))
@@ -166,13 +171,16 @@ def prove(
     )
 
 
-def _with_reference(found: Tensors, reference: StateReference, tolerance: float) -> Judged:
+def _with_reference(found: Tensors, reference: StateReference, rules: Rules) -> Judged:
     """Judge by the rules of the certificate. An update is the difference of two stored weights."""
     expected = reference.tensors
     least = _stored(reference, expected[0])
-    raised = {name: value for name, value in least.items() if value > tolerance}
+    raised = {name: value for name, value in least.items() if value > rules.tolerance}
     return judge(
-        compare([found], expected), reference.float32_tolerances, tolerance, least=[raised]
+        compare([found], expected),
+        lambda draws: reference.rounding_tolerances(draws, rules),
+        rules,
+        least=[raised],
     )
 
 
@@ -182,17 +190,19 @@ def _stored(reference: StateReference, expected: Tensors) -> dict[str, float]:
     for name, before in initial(reference.prover.inputs).items():
         update = np.linalg.norm(expected[f"updates {name}"])
         error = STORAGE_ERROR * np.linalg.norm(before) * reference.prover.steps**0.5
-        tolerances[f"updates {name}"] = float(MARGIN * error / update) if update else float("inf")
+        tolerances[f"updates {name}"] = (
+            float(STORAGE_MARGIN * error / update) if update else float("inf")
+        )
     return tolerances
 
 
-def _with_draws(found: Tensors, reference: StateReference, tolerance: float) -> Judged:
+def _with_draws(found: Tensors, reference: StateReference, rules: Rules) -> Judged:
     """Judge a model with dropout, whose masks are random: no two steps are equal.
 
     The run's step is compared with several steps of the reference with other masks. It must be at
     most three times as far from their mean as the farthest of them, and of similar length.
     """
-    draws = reference.computed(LOWERINGS[0], reference.trial.workload.precision)
+    draws = reference.computed(LOWERINGS[0], rules.rounding)
     stored = _stored(reference, draws[0])
     errors, raised = {}, {}
     for name, value in found.items():
@@ -204,8 +214,8 @@ def _with_draws(found: Tensors, reference: StateReference, tolerance: float) -> 
         farthest = float(np.linalg.norm(each - center, axis=1).max())
         spread = farthest * len(draws) / (len(draws) - 1) / scale
         errors[name] = error if _as_long(value, each) else float("inf")
-        raised[name] = max(tolerance, DRAW_MARGIN * spread, stored.get(name, 0.0))
-    return Judged(errors=[errors], raised=[raised], tolerance=tolerance)
+        raised[name] = max(rules.tolerance, DRAW_MARGIN * spread, stored.get(name, 0.0))
+    return Judged(errors=[errors], raised=[raised], tolerance=rules.tolerance)
 
 
 def _as_long(value: np.ndarray, draws: np.ndarray) -> bool:

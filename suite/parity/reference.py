@@ -21,7 +21,7 @@ from suite.engines.parallel import in_parallel
 from suite.manifests import catalog
 from suite.manifests.tracks import EQUAL
 from suite.parity.tensors import ProofFailed, Tensors
-from suite.parity.tolerances import Errors
+from suite.parity.tolerances import Errors, Rules
 from suite.paths import home
 from suite.protocol.plan import Trial
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from suite.parity.prover import Prover
 
 TOLERANCE = 1e-9  # between the two float64 lowerings
-MARGIN = 10  # a framework's error may be ten times that of float32 itself
 # Float32's own rounding acts like a perturbation of the weights by about 4 units in the last place
 # (ulps); a perturbation by 20 ulps, its error doubled, stands for ten times that. A batch norm's
 # mean is a long sum: a framework that adds n values one after the other has an error of
@@ -62,20 +61,30 @@ class Reference:
         """The largest relative error between the two lowerings in the steps on which they agree."""
         return self._agreed[1]
 
-    def float32_tolerances(self, draws: int) -> Errors:
-        """The relative error that ten times the rounding of float32 can cause, for each tensor.
+    def rounding_tolerances(self, draws: int, rules: Rules) -> Errors:
+        """The relative error that a multiple of the rounding can cause, for each tensor.
 
-        Each lowering computes in float32 on the CPU; the smaller error of the two counts, so that
-        a fault in one cannot widen a tolerance. In addition, float64 is computed `draws` times from
-        randomly perturbed weights. That covers discontinuities: the side of a ReLU's kink on which
-        an activation falls, or which of two values is the maximum of a pool.
+        `rules` name the rounding and the multiple. In addition, the steps are computed `draws`
+        times from randomly perturbed weights. That covers discontinuities: the side of a ReLU's
+        kink on which an activation falls, or which of two values is the maximum of a pool.
         """
-        plain = (compare(self._cached(which, "float32"), self.tensors) for which in LOWERINGS)
-        found = times(MARGIN, _combined(min, *plain))
+        found = times(rules.margin, self.rounding_errors(rules))
+        perturbed, margin = rules.rounding, rules.margin
+        if perturbed == "float32":
+            perturbed, margin = "float64", PERTURBATION_MARGIN
         for draw in range(1, draws + 1):
-            errors = compare(self._cached(LOWERINGS[0], "float64", draw), self.tensors)
-            found = _combined(max, found, times(PERTURBATION_MARGIN, errors))
+            errors = compare(self._cached(LOWERINGS[0], perturbed, draw), self.tensors)
+            found = _combined(max, found, times(margin, errors))
         return found
+
+    def rounding_errors(self, rules: Rules) -> Errors:
+        """The relative error of the rounding itself, for each tensor.
+
+        Each lowering computes it on the CPU; the smaller error of the two counts, so that a fault
+        in one cannot widen a tolerance.
+        """
+        plain = (compare(self._cached(which, rules.rounding), self.tensors) for which in LOWERINGS)
+        return _combined(min, *plain)
 
     def perturbed(self, draw: int) -> Inputs:
         """The inputs with randomly perturbed weights, different ones in each draw."""

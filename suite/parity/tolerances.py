@@ -8,18 +8,45 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
+from suite.parity.tensors import Tensors
 from suite.protocol.plan import Trial
 
 Errors = list[dict[str, float]]  # for each step: tensor -> relative L2 error
-# The tolerances of float32, from so many draws of perturbed weights.
-Float32Tolerances = Callable[[int], Errors]
+# The tolerances of the rounding itself, from so many draws of perturbed weights.
+RoundingTolerances = Callable[[int], Errors]
 
 DRAWS = (1, 4, 16)  # of perturbed weights: more where fewer do not explain an error
-# Relative L2 error of a tensor, by the precision of products; TF32: about twenty roundings.
-TOLERANCES = {"float32": 1e-4, "tf32": 1e-2}
-EXPLODED = 1e-2  # a step whose logits need a wider tolerance is not compared, nor any after it
 GIVE_UP = 4  # an error of more than this many tolerances is not explained by more draws either
 BY_GRADIENT = ("gradients", "weights", "updates")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """How the errors of one precision of products are judged."""
+
+    tolerance: float  # relative L2 error of a tensor
+    rounding: str  # the precision in which the lowerings of the reference show its rounding
+    margin: float  # a framework's error may be so many times that of the rounding
+    # A step whose logits need a wider tolerance is not compared, nor any after it.
+    exploded: float
+    two_sided: bool = False  # whether an error that is too small for the rounding is refused
+
+
+RULES = {
+    "float32": Rules(tolerance=1e-4, rounding="float32", margin=10, exploded=1e-2),
+    # About twenty roundings of an operand to 2^-11.
+    "tf32": Rules(tolerance=1e-2, rounding="float32", margin=10, exploded=1e-2),
+    # About twenty roundings to 2^-9.
+    "bf16_mixed": Rules(
+        tolerance=4e-2, rounding="bf16_simulated", margin=3, exploded=0.2, two_sided=True
+    ),
+}
+# With products in bfloat16, the logits have at least this share of the simulated error. That of
+# float16, whose rounding is eight times smaller, is about an eighth.
+LEAST_SHARE = 1 / 4
+BEYOND_BFLOAT16 = np.uint32(0xFFFF)  # the bits of a float32 that a bfloat16 does not have
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,27 +91,27 @@ class Judged:
 
 def judge(
     errors: Errors,
-    float32_tolerances: Float32Tolerances,
-    tolerance: float,
+    rounding_tolerances: RoundingTolerances,
+    rules: Rules,
     *,
     least: Errors | None = None,
 ) -> Judged:
-    """Judge the errors by the common tolerance or, where one exceeds it, by that of float32.
+    """Judge the errors by the common tolerance or, where one exceeds it, by that of the rounding.
 
     The latter is computed from one draw of perturbed weights, from more where that does not explain
     the errors, and from all draws only where the excess is small. `least` has wider tolerances of
     some tensors that are known beforehand.
     """
-    found = Judged(errors=errors, raised=least or [], tolerance=tolerance)
+    found = Judged(errors=errors, raised=least or [], tolerance=rules.tolerance)
     for draws in DRAWS:
         if errors and found.verdict is None:
             break
         if draws == DRAWS[-1] and found.share > GIVE_UP:
             break
-        float32 = float32_tolerances(draws)
+        rounding = rounding_tolerances(draws)
         if least:
-            float32 = [_largest(*both) for both in zip(float32, least, strict=True)]
-        found = _judged(errors, float32, tolerance)
+            rounding = [_largest(*both) for both in zip(rounding, least, strict=True)]
+        found = _judged(errors, rounding, rules)
     return found
 
 
@@ -93,26 +120,27 @@ def _largest(one: dict[str, float], other: dict[str, float]) -> dict[str, float]
     return {name: max(value, other.get(name, 0.0)) for name, value in one.items()}
 
 
-def _judged(errors: Errors, float32: Errors, tolerance: float) -> Judged:
-    """Judge with the tolerance of float32 for each tensor for which it is the wider one.
+def _judged(errors: Errors, rounding: Errors, rules: Rules) -> Judged:
+    """Judge with the tolerance of the rounding for each tensor for which it is the wider one.
 
     The steps from the one in which rounding errors explode are excluded. The tolerance of a
     gradient is the largest of all steps, because an activation crosses the kink of a ReLU in a
     random step.
     """
     # The closing proof compares no logits: it starts from the run's own state.
-    exploded = [step.get("logits", 0.0) > EXPLODED for step in float32]
-    kept = float32[: exploded.index(True) if True in exploded else len(exploded)]
+    exploded = [step.get("logits", 0.0) > rules.exploded for step in rounding]
+    kept = rounding[: exploded.index(True) if True in exploded else len(exploded)]
     widest = {name: max(step[name] for step in kept) for name in (kept[0] if kept else ())}
     raised = [
         {
             name: raised_to
             for name, own in step.items()
-            if (raised_to := widest[name] if name.startswith(BY_GRADIENT) else own) > tolerance
+            if (raised_to := widest[name] if name.startswith(BY_GRADIENT) else own)
+            > rules.tolerance
         }
         for step in kept
     ]
-    return Judged(errors=errors[: len(raised)], raised=raised, tolerance=tolerance)
+    return Judged(errors=errors[: len(raised)], raised=raised, tolerance=rules.tolerance)
 
 
 def worst(errors: Errors) -> dict[str, float]:
@@ -125,7 +153,30 @@ def worst(errors: Errors) -> dict[str, float]:
     return found
 
 
-def tolerance_of(trial: Trial) -> float:
-    """The tolerance of products in float32, or in TF32 on a GPU whose track allows that."""
+def too_accurate(errors: Errors, simulated: Errors) -> str | None:
+    """Why the logits of the first step are too accurate for bfloat16; None where they are not.
+
+    `simulated` are the errors of the simulated rounding.
+    """
+    error, expected = errors[0]["logits"], simulated[0]["logits"]
+    if error >= LEAST_SHARE * expected:
+        return None
+    return (
+        f"step 0: logits: relative error {error:.1e}, that of products in bfloat16 is about"
+        f" {expected:.1e}: the operands are not rounded to bfloat16"
+    )
+
+
+def loss_in_bfloat16(steps: list[Tensors]) -> str | None:
+    """That the loss of every step is a bfloat16 number; None where one has more digits."""
+    losses = np.array([step["loss"] for step in steps], np.float32)
+    if np.any(losses.view(np.uint32) & BEYOND_BFLOAT16):
+        return None
+    return "the loss of every step is a bfloat16 number: it is not computed in float32"
+
+
+def rules_of(trial: Trial) -> Rules:
+    """The rules of the workload's precision, or of TF32 on a GPU whose track allows that."""
+    precision: str = trial.workload.precision
     in_tf32 = trial.device != "cpu" and trial.runtime.tf32 is not False
-    return TOLERANCES["tf32" if in_tf32 else "float32"]
+    return RULES["tf32" if in_tf32 and precision == "float32" else precision]

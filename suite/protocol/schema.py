@@ -125,7 +125,7 @@ class TrialFile(_Part):
         "from memory), device (the first batches, repeatedly), loader (the framework's own loader)."
     )
     batch_size: Positive
-    precision: Literal["float32", "float64"]
+    precision: Literal["float32", "float64", "bf16_mixed", "bf16_simulated"]
     optimizer: Optimizer = Field(description="The formulas are in docs/optimizers.md.")
     device: str
     cpus: list[Count] = Field(min_length=1, description="The logical CPUs to run on.")

@@ -216,10 +216,10 @@ class Record(Strict):
 
     @property
     def arithmetic(self) -> str:
-        """The precision of matrix products: the workload's, or TF32 where a GPU used it."""
-        precision = self.workload.precision
-        tf32 = precision == "float32" and self.reported_device.get("tf32")
-        return "tf32" if tf32 else precision
+        """The type of the operands of products: float32, bfloat16, or TF32 where a GPU used it."""
+        if self.workload.precision == "bf16_mixed":
+            return "bfloat16"
+        return "tf32" if self.reported_device.get("tf32") else "float32"
 
     @property
     def name(self) -> str:

@@ -54,6 +54,7 @@ class Frameworks:
             device=trial.device,
             layers={layer.kind for layer in MODELS[trial.workload.model]().leaves()},
             input=trial.workload.input,
+            precision=trial.workload.precision,
         )
         if reason:
             return Unavailable("skipped", Error(error_class="Unsupported", message=reason))

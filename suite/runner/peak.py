@@ -26,11 +26,9 @@ from suite.results.roofline import HardwarePeak, peak_of
 
 # The precisions of matrix products, by kind of device: those that workloads use, and all. On a CPU
 # without instructions for bfloat16, one product in it takes a minute.
-USED: dict[str, tuple[Precision, ...]] = {"cpu": ("float32",), "cuda": ("float32", "tf32")}
-ALL: dict[str, tuple[Precision, ...]] = {
-    "cpu": ("float32", "bfloat16"),
-    "cuda": ("float32", "tf32", "bfloat16"),
-}
+ON_GPU: tuple[Precision, ...] = ("float32", "tf32", "bfloat16")
+USED: dict[str, tuple[Precision, ...]] = {"cpu": ("float32",), "cuda": ON_GPU}
+ALL: dict[str, tuple[Precision, ...]] = {"cpu": ("float32", "bfloat16"), "cuda": ON_GPU}
 DEADLINE_S = 300.0
 CACHED_S = 24 * 3600.0  # how long a measured peak is reused
 

@@ -44,7 +44,9 @@ def record(
         workload=workload,
         parameters=built.get("parameters"),
         flops_per_sample=inputs.architecture.flops_per_sample(workload.mode),
-        bytes_per_sample=inputs.architecture.bytes_per_sample(workload.mode, workload.batch_size),
+        bytes_per_sample=inputs.architecture.bytes_per_sample(
+            workload.mode, workload.batch_size, 2 if workload.precision == "bf16_mixed" else 4
+        ),
         data_origin=inputs.origin,
         device=trial.device,
         repeat=run.repeat,

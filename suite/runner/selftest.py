@@ -16,11 +16,11 @@ from suite.manifests import catalog
 from suite.manifests.suites import PROOF_STEPS
 from suite.manifests.workloads import Adam, Measure, Sgd, Workload
 from suite.messages import Notify
-from suite.parity.certificates import reference_of
+from suite.parity.certificates import judged, reference_of
 from suite.parity.faults import FAULTS, RUN_FAULTS
 from suite.parity.prover import Prover
-from suite.parity.reference import Reference, compare
-from suite.parity.tolerances import TOLERANCES, judge
+from suite.parity.reference import Reference
+from suite.parity.tolerances import rules_of
 from suite.protocol.plan import Plan, Run, Trial
 from suite.results.record import Parity, Record
 from suite.results.store import RunFolder
@@ -127,8 +127,7 @@ class SelfTest:
         """The error that a certificate finds in the worker; None where it finds none."""
         prover = self._prover(engine, prepared, name)
         found = prover.tensors(trial, trial.workload.precision, role="selftest")
-        errors = compare(found, reference.tensors)
-        return judge(errors, reference.float32_tolerances, TOLERANCES["float32"]).verdict
+        return judged(found, reference, rules_of(trial))[1]
 
     def _timed(
         self, engine: Engine, prepared: dict[str, Prepared], plan: Plan, trial: Trial, name: str

@@ -34,12 +34,12 @@ class Split:
         self._raw = np.load(folder / f"{split}_inputs.npy", mmap_mode="r")
         self.labels = np.load(folder / f"{split}_labels.npy")
         self._channels_last = layout == "NHWC" and self._raw.ndim == 4
-        self._precision = trial.precision
+        self._dtype = trial.dtype
         self._in_memory: Array | None = None  # all inputs, after `into_memory`
         self._scale = list(zip(trial.normalize["mean"], trial.normalize["std"]))
         # One value for each possible byte: all frameworks get the same float for the same pixel.
         self._values = np.array(
-            [((np.arange(256) / 255 - mean) / std) for mean, std in self._scale], trial.precision
+            [((np.arange(256) / 255 - mean) / std) for mean, std in self._scale], trial.dtype
         )
 
     def into_memory(self) -> None:
@@ -47,18 +47,18 @@ class Split:
         self._in_memory = self._convert(self._raw)
 
     def take(self, chosen: Array, mode: Literal["raise", "clip"] = "raise") -> tuple[Array, Array]:
-        """The chosen samples: inputs in the trial's precision and layout, labels int32."""
+        """The chosen samples: inputs in the trial's dtype and layout, labels int32."""
         labels = self.labels.take(chosen, mode=mode)
         if self._in_memory is not None:
             return self._in_memory.take(chosen, axis=0, mode=mode), labels
         return self._convert(self._raw.take(chosen, axis=0, mode=mode)), labels
 
     def _convert(self, raw: Array) -> Array:
-        """Normalize raw values, in the trial's precision and layout."""
+        """Normalize raw values, in the trial's dtype and layout."""
         if raw.dtype != np.uint8:
             mean, std = self._scale[0]
-            return ((raw.astype(np.float64) - mean) / std).astype(self._precision)
-        inputs = np.empty(raw.shape, self._precision)
+            return ((raw.astype(np.float64) - mean) / std).astype(self._dtype)
+        inputs = np.empty(raw.shape, self._dtype)
         for channel, values in enumerate(self._values):
             inputs[:, channel] = values[raw[:, channel]]
         return np.ascontiguousarray(inputs.transpose(0, 2, 3, 1)) if self._channels_last else inputs

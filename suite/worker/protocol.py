@@ -71,6 +71,21 @@ class Trial:
         return Trial(**{key: value for key, value in values.items() if key in known})
 
     @property
+    def dtype(self) -> str:
+        """The type of weights, losses and optimizer: float32, or float64 in a reference."""
+        return "float64" if self.precision in ("float64", "bf16_simulated") else "float32"
+
+    @property
+    def mixed(self) -> bool:
+        """Whether the operands of products are rounded to bfloat16 (docs/method.md)."""
+        return self.precision == "bf16_mixed"
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the rounding of `bf16_mixed` is simulated in float64; only in a reference."""
+        return self.precision == "bf16_simulated"
+
+    @property
     def layers(self) -> list[dict[str, Any]]:
         """The outer series of layers; in mode parity without dropout, which is random."""
         layers: list[dict[str, Any]] = self.architecture["layers"]
@@ -113,7 +128,7 @@ class Session(Protocol):
     """One model on one device, implemented by the `session` module of each framework.
 
     Batches are numpy arrays in the module's `LAYOUT`: inputs (N, C, H, W), (N, H, W, C) or
-    (N, features) in the trial's precision, labels (N,) int32. Weights, gradients and statistics
+    (N, features) in the trial's dtype, labels (N,) int32. Weights, gradients and statistics
     are canonical (docs/protocol.md): convolutions (out, in, height, width), dense (out, in).
     """
 

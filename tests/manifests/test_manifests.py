@@ -107,12 +107,17 @@ def test_an_unsupported_combination_matches_its_fields_and_anything_else() -> No
 
     def reason(manifest: FrameworkManifest = keras, **changes: Any) -> str | None:
         usual = {"variant": "jax", "device": "cpu", "layers": {"dense"}, "input": "host"}
+        usual["precision"] = "float32"
         return manifest.unsupported_reason(**{**usual, **changes})
 
     assert "CUDA" in str(reason(variant="tensorflow", device="cuda:0"))
     assert reason(variant="tensorflow") is None
     assert reason(device="cuda:0") is None
     assert reason(input="loader") is None
+    assert reason(precision="bf16_mixed") is None
+    attention = {"layers": {"self_attention"}}
+    assert "softmax" in str(reason(precision="bf16_mixed", **attention))
+    assert reason(**attention) is None
     assert "photographs" in str(reason(catalog.framework("jax"), variant="jit", input="loader"))
     changed = keras.model_copy(update={"unsupported": (Unsupported(layer="lstm", reason="none"),)})
     assert reason(changed, layers={"lstm", "dense"}) == "none"

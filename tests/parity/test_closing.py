@@ -10,11 +10,11 @@ import pytest
 from suite.parity import closing
 from suite.parity.closing import Replay, StateReference
 from suite.parity.tensors import Tensors
-from suite.parity.tolerances import TOLERANCES
+from suite.parity.tolerances import RULES
 from suite.protocol.plan import Plan
 from suite.protocol.trial_file import Start
 
-FLOAT32 = TOLERANCES["float32"]
+FLOAT32 = RULES["float32"]
 
 
 def tensors(update: float, *, loss: float = 1.0) -> Tensors:

@@ -2,6 +2,8 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from suite.models import MODELS
 from suite.parity.prover import Prover
 from suite.parity.reference import Reference, relative_error
 from suite.parity.tensors import Tensors
+from suite.parity.tolerances import RULES
 from suite.protocol.plan import Plan
 from tests.conftest import made_up
 
@@ -23,12 +26,14 @@ def test_the_error_is_relative_and_bad_values_are_infinite() -> None:
     assert relative_error(np.array([0.5]), np.array([0.0])) == 0.5
 
 
-def test_tolerances_come_from_float32_and_from_perturbed_weights(
+def test_tolerances_come_from_the_rounding_and_from_perturbed_weights(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """`off` is the error of each run in its one tensor, whose float64 value is 1."""
     off = {("pytorch", "float32", 0): 1e-6, ("jax", "float32", 0): 3e-6}
     off |= {("pytorch", "float64", 1): 2e-6, ("pytorch", "float64", 2): 1e-3}
+    off |= {("pytorch", "bf16_simulated", 0): 7e-3, ("jax", "bf16_simulated", 0): 5e-3}
+    off |= {("pytorch", "bf16_simulated", 1): 6e-3}
 
     def cached(
         self: Reference, which: tuple[str, str], precision: str, draw: int = 0
@@ -36,9 +41,14 @@ def test_tolerances_come_from_float32_and_from_perturbed_weights(
         return [{"logits": np.array([1 + off.get((which[0], precision, draw), 0.0)])}]
 
     monkeypatch.setattr(Reference, "_cached", cached)
-    reference = Reference(prover=None, trial=None, key="")  # type: ignore[arg-type]
-    assert reference.float32_tolerances(1) == [{"logits": pytest.approx(10 * 1e-6)}]
-    assert reference.float32_tolerances(2) == [{"logits": pytest.approx(2 * 1e-3)}]
+    prover: Any = SimpleNamespace(engine=VenvEngine(), at_once=lambda trial: 1)
+    reference = Reference(prover=prover, trial=None, key="")  # type: ignore[arg-type]
+    float32 = RULES["float32"]
+    assert reference.rounding_tolerances(1, float32) == [{"logits": pytest.approx(10 * 1e-6)}]
+    assert reference.rounding_tolerances(2, float32) == [{"logits": pytest.approx(2 * 1e-3)}]
+    bfloat16 = RULES["bf16_mixed"]
+    assert reference.rounding_errors(bfloat16) == [{"logits": pytest.approx(5e-3)}]
+    assert reference.rounding_tolerances(1, bfloat16) == [{"logits": pytest.approx(3 * 6e-3)}]
 
 
 def test_weights_are_perturbed_more_where_a_batch_norm_sums_many_values(

@@ -1,16 +1,24 @@
 import math
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pytest
 
 from suite.parity.reference import Errors
-from suite.parity.tolerances import TOLERANCES, Judged, judge, worst
+from suite.parity.tolerances import (
+    RULES,
+    Judged,
+    judge,
+    loss_in_bfloat16,
+    too_accurate,
+    worst,
+)
 
-FLOAT32, TF32 = TOLERANCES["float32"], TOLERANCES["tf32"]
+FLOAT32, TF32, BF16 = RULES["float32"], RULES["tf32"], RULES["bf16_mixed"]
 GOOD, BAD = {"logits": 1e-6, "gradients a": 1e-6}, {"logits": 1e-6, "gradients a": 2e-4}
 
 
-def judged(errors: Errors, *, tolerance: float = FLOAT32) -> Judged:
+def judged(errors: Errors, *, tolerance: float = FLOAT32.tolerance) -> Judged:
     return Judged(errors=errors, raised=[], tolerance=tolerance)
 
 
@@ -42,7 +50,7 @@ def test_every_step_is_judged() -> None:
 def test_products_in_tf32_have_a_tolerance_of_their_own() -> None:
     off = [{"logits": 5e-3}]
     assert judged(off).verdict is not None
-    assert judged(off, tolerance=TF32).verdict is None
+    assert judged(off, tolerance=TF32.tolerance).verdict is None
     found = judge([{"logits": 2e-2}], FixedReference([{"logits": 2e-3}]), TF32)
     assert found.raised == [{}]
     assert "exceeds the tolerance 1e-02" in str(found.verdict)
@@ -87,3 +95,18 @@ def test_steps_in_which_rounding_errors_explode_prove_nothing() -> None:
     assert len(found.errors) == len(found.raised) == 1
     found = judge([BAD], FixedReference([exploded]), FLOAT32)
     assert "nothing can be compared" in str(found.verdict)
+
+
+def test_the_logits_of_bfloat16_are_neither_too_inaccurate_nor_too_accurate() -> None:
+    simulated = [{"logits": 4e-3}]
+    assert judge([{"logits": 3e-2}], FixedReference(simulated), BF16).verdict is None
+    assert judge([{"logits": 5e-2}], FixedReference(simulated), BF16).verdict is not None
+    assert too_accurate([{"logits": 2e-3}], simulated) is None
+    for error in (5e-4, 1e-7):  # float16, float32
+        assert "not rounded to bfloat16" in str(too_accurate([{"logits": error}], simulated))
+
+
+def test_a_loss_in_bfloat16_is_found_by_its_digits() -> None:
+    in_float32, in_bfloat16 = {"loss": np.array(2.3017)}, {"loss": np.array(2.296875)}
+    assert loss_in_bfloat16([in_bfloat16, in_float32]) is None
+    assert "is a bfloat16 number" in str(loss_in_bfloat16([in_bfloat16] * 2))

@@ -56,7 +56,7 @@ def test_arithmetic_is_the_one_that_the_framework_reports() -> None:
 
     assert on_gpu("float32", tf32=True) == "tf32"
     assert on_gpu("float32", tf32=False) == "float32"
-    assert on_gpu("bfloat16", tf32=True) == "bfloat16"
+    assert on_gpu("bf16_mixed", tf32=True) == "bfloat16"
     assert record().arithmetic == "float32"
 
 

@@ -22,19 +22,25 @@ class Model(nnx.Module):
     def __init__(self, trial: Trial) -> None:
         self.rngs = nnx.Rngs(trial.seed)
         for layer in trial.leaves():
-            lowered = _lower(layer, trial.precision, self.rngs, as_matmul=trial.variant == "matmul")
+            lowered = _lower(layer, trial, self.rngs)
             setattr(self, layer["name"], lowered)
 
 
-def series(model: Model, layers: list[dict[str, Any]], values: Any) -> Any:
-    """The result of `layers`, one after the other, for the input `values`."""
+def series(
+    model: Model,
+    layers: list[dict[str, Any]],
+    values: Any,
+    rounded: Callable[[Any], Any] = lambda values: values,
+) -> Any:
+    """The result of `layers`, one after the other, for `values`; `rounded` is applied to each."""
     for layer in layers:
         if "branches" in layer:
-            results = [series(model, branch, values) for branch in layer["branches"]]
+            results = [series(model, branch, values, rounded) for branch in layer["branches"]]
             concat = layer["kind"] == "concat"
             values = jnp.concatenate(results, -1) if concat else sum(results[1:], results[0])
         else:
             values = getattr(model, layer["name"])(values)
+        values = rounded(values)
     return values
 
 
@@ -44,8 +50,9 @@ class BatchNorm(nnx.BatchNorm):
     Its gradient has two sums over the batch; that of (x - mean) * factor + bias has three.
     """
 
-    def __call__(self, values: Any) -> Any:
+    def __call__(self, images: Any) -> Any:
         mean, variance = self.mean[...], self.var[...]
+        values = images.astype(self.param_dtype)
         if not self.use_running_average:
             batch = tuple(range(values.ndim - 1))
             kept, now = self.momentum, 1 - self.momentum
@@ -54,7 +61,7 @@ class BatchNorm(nnx.BatchNorm):
             self.mean[...] = kept * self.mean[...] + now * mean
             self.var[...] = kept * self.var[...] + now * variance
         factor = self.scale[...] * lax.rsqrt(variance + self.epsilon)
-        return values * factor + (self.bias[...] - mean * factor)
+        return (values * factor + (self.bias[...] - mean * factor)).astype(images.dtype)
 
 
 class SelfAttention(nnx.Module):
@@ -69,26 +76,30 @@ class SelfAttention(nnx.Module):
         parts = self.input(sequence).reshape(batch, length, 3, self.heads, -1)
         queries, keys, values = (parts[:, :, part] for part in range(3))
         # Written out, because jax.nn.dot_product_attention always computes its softmax in float32.
-        scores = jnp.einsum("bqhd,bkhd->bhqk", queries, keys) / np.sqrt(queries.shape[-1])
-        mixed = jnp.einsum("bhqk,bkhd->bqhd", nnx.softmax(scores), values)
+        scores = jnp.einsum(
+            "bqhd,bkhd->bhqk", queries, keys, preferred_element_type=self.input.param_dtype
+        )
+        shares = nnx.softmax(scores / np.sqrt(queries.shape[-1])).astype(values.dtype)
+        mixed = jnp.einsum("bhqk,bkhd->bqhd", shares, values)
         return self.output(mixed.reshape(batch, length, features))
 
 
 class ClassToken(nnx.Module):
-    def __init__(self, layer: dict[str, Any], precision: str) -> None:
-        self.weight = nnx.Param(jnp.zeros(layer["features"], precision))
+    def __init__(self, layer: dict[str, Any], dtype: str) -> None:
+        self.weight = nnx.Param(jnp.zeros(layer["features"], dtype))
 
     def __call__(self, sequence: Any) -> Any:
-        token = jnp.broadcast_to(self.weight[...], (len(sequence), 1, sequence.shape[-1]))
+        weight = self.weight[...].astype(sequence.dtype)
+        token = jnp.broadcast_to(weight, (len(sequence), 1, sequence.shape[-1]))
         return jnp.concatenate([token, sequence], 1)
 
 
 class PositionEmbedding(nnx.Module):
-    def __init__(self, layer: dict[str, Any], precision: str) -> None:
-        self.weight = nnx.Param(jnp.zeros((layer["length"], layer["features"]), precision))
+    def __init__(self, layer: dict[str, Any], dtype: str) -> None:
+        self.weight = nnx.Param(jnp.zeros((layer["length"], layer["features"]), dtype))
 
     def __call__(self, sequence: Any) -> Any:
-        return sequence + self.weight[...]
+        return sequence + self.weight[...].astype(sequence.dtype)
 
 
 class Lstm(nnx.Module):
@@ -100,13 +111,12 @@ class Lstm(nnx.Module):
         return self.layer(sequence)[:, -1]
 
 
-def _lower(
-    layer: dict[str, Any], precision: str, rngs: nnx.Rngs, *, as_matmul: bool
-) -> Callable[[Any], Any]:
-    """The module or function of a layer; `as_matmul` selects those of the variant `matmul`."""
-    kind = layer["kind"]
+def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any], Any]:
+    """The module or function of a layer."""
+    kind, as_matmul = layer["kind"], trial.variant == "matmul"
     # Kernels start at zero, because the weights come from the file.
-    dtypes = {"dtype": precision, "param_dtype": precision, "rngs": rngs}
+    compute = "bfloat16" if trial.mixed else trial.dtype
+    dtypes = {"dtype": compute, "param_dtype": trial.dtype, "rngs": rngs}
     common = {**dtypes, "kernel_init": nnx.initializers.zeros}
     if kind == "conv2d":
         return nnx.Conv(
@@ -142,9 +152,9 @@ def _lower(
     if kind == "lstm":
         return Lstm(layer, **common)
     if kind == "class_token":
-        return ClassToken(layer, precision)
+        return ClassToken(layer, trial.dtype)
     if kind == "position_embedding":
-        return PositionEmbedding(layer, precision)
+        return PositionEmbedding(layer, trial.dtype)
     if kind in SIMPLE:
         return SIMPLE[kind]
     raise NotImplementedError(f"JAX module has no layer {kind!r}")

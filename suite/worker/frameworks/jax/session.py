@@ -12,6 +12,7 @@ from jax import numpy as jnp
 
 from ...layouts import to_canonical, to_channels_last
 from ...protocol import Array, State, Trial, Weights
+from . import bfloat16
 from . import device as jax_device
 from .layers import PATHS, Model, series
 
@@ -38,7 +39,7 @@ memory = jax_device.memory
 
 class Session:
     def __init__(self, trial: Trial, weights: Weights) -> None:
-        jax.config.update("jax_enable_x64", trial.precision == "float64")
+        jax.config.update("jax_enable_x64", trial.dtype == "float64")
         jax_device.prepare(trial)
         self._trial = trial
         self._kinds = {layer["name"]: layer["kind"] for layer in trial.leaves()}
@@ -107,7 +108,7 @@ class Session:
         for name, values in state.statistics.items():
             layer, role = name.split(".")
             moment = "var" if role == "variance" else "mean"
-            self._rest[layer][moment] = jnp.array(values, self._trial.precision)
+            self._rest[layer][moment] = jnp.array(values, self._trial.dtype)
         slots = {
             name: self._load(to_channels_last(self._trial, state.optimizer[slot]))
             for slot, name in self._slots.items()
@@ -117,7 +118,7 @@ class Session:
 
     def _in_precision(self, values: Any) -> Any:
         is_float = jnp.issubdtype(values.dtype, jnp.floating)
-        return values.astype(self._trial.precision) if is_float else values
+        return values.astype(self._trial.dtype) if is_float else values
 
     def _path(self, name: str) -> tuple[str, ...]:
         """The path of a parameter in the model's state."""
@@ -131,7 +132,7 @@ class Session:
             inner = tree
             for part in path:
                 inner = inner.setdefault(part, {})
-            inner[last] = jnp.array(values, self._trial.precision)
+            inner[last] = jnp.array(values, self._trial.dtype)
         return tree
 
     def _canonical(self, tree: Tree) -> Weights:
@@ -145,13 +146,20 @@ class Session:
 
     def _apply(self, graph: Any, params: Tree, rest: Tree, inputs: Any) -> tuple[Any, Tree]:
         """The logits, and the state after them without the parameters."""
+        if self._trial.simulated:
+            params = bfloat16.with_rounded_products(params, self._kinds)
         states = []
         for template, tree in ((self._template, params), (self._rest_template, rest)):
             state = jax.tree.map(lambda leaf: leaf, template)
             nnx.replace_by_pure_dict(state, tree)
             states.append(state)
         model = nnx.merge(graph, *states)
-        logits = series(model, self._trial.layers, inputs)
+        trial = self._trial
+        if trial.simulated:
+            logits = series(model, trial.layers, bfloat16.rounded(inputs), bfloat16.rounded)
+        else:
+            logits = series(model, trial.layers, inputs)
+        logits = logits.astype(trial.dtype)
         return logits, nnx.to_pure_dict(nnx.split(model, nnx.Param, ...)[2])
 
     def _loss(self, params: Tree, rest: Tree, inputs: Any, labels: Any) -> Any:

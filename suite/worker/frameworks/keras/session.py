@@ -49,7 +49,8 @@ memory = backend.memory
 class Session:
     def __init__(self, trial: Trial, weights: Weights) -> None:
         backend.prepare(trial)
-        keras.config.set_floatx(trial.precision)
+        keras.config.set_floatx(trial.dtype)
+        keras.config.set_dtype_policy("mixed_bfloat16" if trial.mixed else trial.dtype)
         self._trial = trial
         self._model, by_name = layers.make(trial)
         kinds = {layer["name"]: layer["kind"] for layer in trial.leaves()}
@@ -82,7 +83,7 @@ class Session:
 
     def logits(self, inputs: Array) -> Array:
         self._trainer.settle()
-        return np.asarray(self._model.predict_on_batch(inputs))
+        return np.asarray(self._model.predict_on_batch(inputs)).astype(self._trial.dtype)
 
     def gradients(self, inputs: Array, labels: Array) -> tuple[Array, Weights]:
         """Logits and gradients, by a training step that replaces each weight by its gradient.
@@ -100,7 +101,7 @@ class Session:
         gradients = self._canonical()
         for variable, values in zip(self._model.variables, before):
             variable.assign(values)
-        return ops.convert_to_numpy(logits), gradients
+        return ops.convert_to_numpy(ops.cast(logits, self._trial.dtype)), gradients
 
     def weights(self) -> Weights:
         return self._canonical()

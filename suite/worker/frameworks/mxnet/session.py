@@ -65,7 +65,7 @@ class Session:
         self._trial = trial
         self._context = mx.cpu() if trial.device == "cpu" else mx.gpu()
         self._model = series(trial.layers)
-        self._model.cast(trial.precision)
+        self._model.cast(trial.dtype)
         self._model.initialize(ctx=self._context)
         known = self._model.collect_params()
         kinds = {layer["name"]: layer["kind"] for layer in trial.leaves()}
@@ -137,7 +137,7 @@ class Session:
 
     def _load(self, weights: Weights) -> None:
         for name, values in weights.items():
-            self._parameters[name].set_data(mx.nd.array(values, dtype=self._trial.precision))
+            self._parameters[name].set_data(mx.nd.array(values, dtype=self._trial.dtype))
 
     def _input(self, values: Any) -> Any:
         if isinstance(values, np.ndarray):  # otherwise an array of MXNet's loader

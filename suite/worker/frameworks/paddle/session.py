@@ -33,7 +33,7 @@ memory = paddle_device.memory
 class Session:
     def __init__(self, trial: Trial, weights: Weights) -> None:
         paddle_device.prepare(trial)
-        paddle.set_default_dtype(trial.precision)
+        paddle.set_default_dtype(trial.dtype)
         made: dict[str, nn.Layer] = {}
         self._model = series(trial.layers, made)
         self._norms = {name: m for name, m in made.items() if isinstance(m, BatchNorm)}

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from ...protocol import Array, State, Trial, Weights
+from . import bfloat16
 from . import device as pytorch_device
 from .layers import BatchNorm, parameter_of, series
 
@@ -34,7 +35,7 @@ memory = pytorch_device.memory
 class Session:
     def __init__(self, trial: Trial, weights: Weights) -> None:
         pytorch_device.prepare(trial)
-        torch.set_default_dtype(getattr(torch, trial.precision))
+        torch.set_default_dtype(getattr(torch, trial.dtype))
         self._device = torch.device(trial.device)
         modules: dict[str, nn.Module] = {}
         self._model = series(trial.layers, trial.batch_size, modules)
@@ -57,14 +58,17 @@ class Session:
         self._optimizer.register_step_post_hook(self._count)
         self._seed = trial.seed
         self._loss = nn.CrossEntropyLoss()
-        self._run = torch.compile(self._model) if trial.variant == "compiled" else self._model
+        self._run: Any = torch.compile(self._model) if trial.variant == "compiled" else self._model
+        self._autocast = torch.autocast(self._device.type, torch.bfloat16, enabled=trial.mixed)
+        if trial.simulated:
+            self._run = bfloat16.simulated(self._model, modules)
 
     def put(self, inputs: Any, labels: Any) -> tuple[torch.Tensor, torch.Tensor]:
         return self._input(inputs), torch.as_tensor(labels).to(self._device).long()
 
     def train_step(self, batch: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
         self._optimizer.zero_grad(set_to_none=True)
-        loss: torch.Tensor = self._loss(self._run(batch[0]), batch[1])
+        loss: torch.Tensor = self._loss(self._forward(batch[0]), batch[1])
         loss.backward()
         self._optimizer.step()
         return loss.detach()
@@ -80,7 +84,7 @@ class Session:
     def logits(self, inputs: Array) -> Array:
         self._model.eval()
         with torch.inference_mode():
-            logits = self._run(self._input(inputs))
+            logits = self._forward(self._input(inputs))
         self._model.train()
         return _numpy(logits)
 
@@ -88,7 +92,7 @@ class Session:
         before = [buffer.clone() for buffer in self._model.buffers()]
         self._optimizer.zero_grad(set_to_none=True)
         images, targets = self.put(inputs, labels)
-        logits = self._run(images)
+        logits = self._forward(images)
         self._loss(logits, targets).backward()
         for buffer, values in zip(self._model.buffers(), before):
             buffer.copy_(values)
@@ -132,6 +136,12 @@ class Session:
         torch.manual_seed(self._seed)
         self._seed += 1  # the next `restore` gives other dropout masks
 
+    def _forward(self, images: torch.Tensor) -> torch.Tensor:
+        """The logits, in the type of the loss."""
+        with self._autocast:
+            logits: torch.Tensor = self._run(images)
+        return logits.to(torch.get_default_dtype())
+
     def _count(self, optimizer: Any, *arguments: Any) -> None:
         self._steps += 1
 
@@ -140,7 +150,7 @@ class Session:
 
 
 def _numpy(tensor: torch.Tensor) -> Array:
-    """A copy, in the trial's precision."""
+    """A copy, in the trial's dtype."""
     values: Array = tensor.detach().cpu().to(torch.get_default_dtype()).numpy().copy()
     return values
 

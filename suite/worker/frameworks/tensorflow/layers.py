@@ -24,9 +24,27 @@ Layer = Callable[[Any, Pass], Any]
 Variables = dict[str, Any]
 
 
-def series(layers: list[dict[str, Any]], variables: Variables, batch_size: int) -> Layer:
-    """The layers as one function."""
-    lowered = [_lower(layer, variables, batch_size) for layer in layers]
+@dataclass(frozen=True)
+class Cast:
+    """A variable that operations read in another type."""
+
+    variable: Any
+    dtype: Any
+
+
+def _tensor(cast: Cast, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
+    return tf.cast(cast.variable, cast.dtype, name)
+
+
+tf.register_tensor_conversion_function(Cast, _tensor)
+UNROUNDED = ("batch_norm", "layer_norm")  # their parameters are read in float32
+
+
+def series(
+    layers: list[dict[str, Any]], variables: Variables, batch_size: int, compute: Any = None
+) -> Layer:
+    """The layers as one function; they compute in the type `compute` if it is not None."""
+    lowered = [_lower(layer, variables, batch_size, compute) for layer in layers]
 
     def run(values: Any, through: Pass) -> Any:
         for layer in lowered:
@@ -36,11 +54,11 @@ def series(layers: list[dict[str, Any]], variables: Variables, batch_size: int) 
     return run
 
 
-def _lower(layer: dict[str, Any], variables: Variables, batch_size: int) -> Layer:
+def _lower(layer: dict[str, Any], variables: Variables, batch_size: int, compute: Any) -> Layer:
     kind, name = layer["kind"], layer["name"]
     own = {key.split(".")[1]: v for key, v in variables.items() if key.split(".")[0] == name}
     if "branches" in layer:
-        branches = [series(branch, variables, batch_size) for branch in layer["branches"]]
+        branches = [series(branch, variables, batch_size, compute) for branch in layer["branches"]]
         join = tf.add_n if kind == "add" else lambda results: tf.concat(results, -1)
         return lambda x, through: join([branch(x, through) for branch in branches])
     if kind == "batch_norm":
@@ -48,6 +66,8 @@ def _lower(layer: dict[str, Any], variables: Variables, batch_size: int) -> Laye
     if kind == "dropout":
         rate = layer["rate"]
         return lambda x, through: tf.nn.dropout(x, rate) if through.training else x
+    if compute is not None and kind not in UNROUNDED:
+        own = {role: Cast(variable, compute) for role, variable in own.items()}
     function = _function(layer, own)
     return lambda x, through: function(x)
 
@@ -143,8 +163,10 @@ def _batch_norm(layer: dict[str, Any], own: Variables, batch_size: int) -> Layer
 
 
 def _layer_norm(values: Any, weight: Any, bias: Any, epsilon: float) -> Any:
-    mean, variance = tf.nn.moments(values, [-1], keepdims=True)
-    return tf.nn.batch_normalization(values, mean, variance, bias, weight, epsilon)
+    wide = tf.cast(values, weight.dtype)
+    mean, variance = tf.nn.moments(wide, [-1], keepdims=True)
+    normed = tf.nn.batch_normalization(wide, mean, variance, bias, weight, epsilon)
+    return tf.cast(normed, values.dtype)
 
 
 def _self_attention(sequence: Any, layer: dict[str, Any], own: Variables) -> Any:
@@ -154,7 +176,9 @@ def _self_attention(sequence: Any, layer: dict[str, Any], own: Variables) -> Any
     parts = tf.reshape(parts, [-1, length, 3, heads, features // heads])
     queries, keys, values = tf.unstack(tf.transpose(parts, [2, 0, 3, 1, 4]))
     scores = tf.matmul(queries, keys, transpose_b=True) / math.sqrt(features // heads)
-    mixed = tf.transpose(tf.matmul(tf.nn.softmax(scores), values), [0, 2, 1, 3])
+    wide = tf.float32 if scores.dtype == tf.bfloat16 else scores.dtype
+    shares = tf.cast(tf.nn.softmax(tf.cast(scores, wide)), values.dtype)
+    mixed = tf.transpose(tf.matmul(shares, values), [0, 2, 1, 3])
     return tf.matmul(tf.reshape(mixed, [-1, length, features]), own["out_weight"]) + own["out_bias"]
 
 

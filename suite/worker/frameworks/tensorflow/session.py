@@ -9,7 +9,7 @@ import tensorflow as tf
 from ...layouts import to_canonical, to_channels_last
 from ...protocol import Array, State, Trial, Weights
 from . import device as tensorflow_device
-from .layers import Pass, series
+from .layers import Layer, Pass, series
 
 LAYOUT = "NHWC"
 
@@ -27,12 +27,14 @@ class Session:
         tensorflow_device.prepare(trial)
         self._trial = trial
         self._variables = {
-            name: tf.Variable(values, dtype=trial.precision, name=name)
+            name: tf.Variable(values, dtype=trial.dtype, name=name)
             for name, values in to_channels_last(trial, weights).items()
         }
         self._statistics = {each["name"]: _statistic(each, trial) for each in trial.statistics}
         known = {**self._variables, **self._statistics}
-        self._model = series(trial.layers, known, trial.batch_size)
+        compute = tf.bfloat16 if trial.mixed else None
+        model = series(trial.layers, known, trial.batch_size, compute)
+        self._model = _mixed(model) if trial.mixed else model
         self._optimizer = Optimizer(trial, list(self._variables.values()))
         compiled = tf.function(jit_compile=trial.variant == "xla", reduce_retracing=False)
         self._train_step = compiled(self._step)
@@ -95,9 +97,18 @@ class Session:
         return loss
 
 
+def _mixed(model: Layer) -> Layer:
+    """The model in bfloat16, with its input and its logits in float32."""
+
+    def run(inputs: Any, through: Pass) -> Any:
+        return tf.cast(model(tf.cast(inputs, tf.bfloat16), through), tf.float32)
+
+    return run
+
+
 def _statistic(named: dict[str, Any], trial: Trial) -> Any:
     initial = tf.ones if named["name"].endswith(".variance") else tf.zeros
-    return tf.Variable(initial(named["shape"], trial.precision), trainable=False)
+    return tf.Variable(initial(named["shape"], trial.dtype), trainable=False)
 
 
 # The protocol's names for the slots.
@@ -127,7 +138,7 @@ class Optimizer:
     """An optimizer made from a fused kernel."""
 
     def __init__(self, trial: Trial, variables: list[Any]) -> None:
-        options, dtype = trial.optimizer, trial.precision
+        options, dtype = trial.optimizer, trial.dtype
         self._name = options["name"]
         if self._name not in KERNELS:
             raise NotImplementedError(f"TensorFlow module has no optimizer {self._name!r}")
