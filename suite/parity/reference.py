@@ -35,6 +35,8 @@ TOLERANCE = 1e-9  # between the two float64 lowerings
 # sqrt(n) / 6 ulps (root mean square). Where sqrt(n) is more than 20, the perturbation is sqrt(n).
 PERTURBATION_ULPS = 20
 PERTURBATION_MARGIN = 2
+# As much as the rounding of a weight to bfloat16: each draw shows another case of that rounding.
+PERTURBATION_BFLOAT16 = 2.0**-9
 LOWERINGS = (("pytorch", "eager"), ("jax", "jit"))
 
 
@@ -86,13 +88,14 @@ class Reference:
         plain = (compare(self._cached(which, rules.rounding), self.tensors) for which in LOWERINGS)
         return _combined(min, *plain)
 
-    def perturbed(self, draw: int) -> Inputs:
+    def perturbed(self, draw: int, precision: str = "float64") -> Inputs:
         """The inputs with randomly perturbed weights, different ones in each draw."""
         inputs = self.prover.inputs
         weights = np.load(inputs.weights)
-        ulps = np.random.default_rng(draw).uniform(-self._ulps, self._ulps, weights.size)
-        path = self.prover.work_dir / f"perturbed{draw}.npy"
-        np.save(path, (weights * (1 + ulps * np.finfo(np.float32).eps)).astype(np.float32))
+        largest = self._perturbation(precision)
+        shares = np.random.default_rng(draw).uniform(-largest, largest, weights.size)
+        path = self.prover.work_dir / f"perturbed{draw}-{precision}.npy"
+        np.save(path, (weights * (1 + shares)).astype(np.float32))
         return replace(inputs, weights=path)
 
     @cached_property
@@ -121,7 +124,9 @@ class Reference:
         It starts from the inputs' own weights (draw 0), or from perturbed ones (draws from 1).
         """
         framework = which[0]
-        name = f"{precision}-perturbed{self._ulps:.0f}-{draw}" if draw else precision
+        name = precision
+        if draw:
+            name += f"-perturbed{self._perturbation(precision):.1e}-{draw}"
         path = home() / "references" / f"{self.key[:16]}-{framework}-{name}.npz"
         if path in self._known:
             return self._known[path]
@@ -144,14 +149,18 @@ class Reference:
             track=EQUAL,
             runtime=catalog.runtime_settings(framework, EQUAL, "cpu"),
         )
-        prover = replace(self.prover, inputs=self.perturbed(draw)) if draw else self.prover
+        prover = self.prover
+        if draw:
+            prover = replace(prover, inputs=self.perturbed(draw, precision))
         return prover.tensors(trial, precision, role=f"perturbed{draw}" if draw else "reference")
 
-    @property
-    def _ulps(self) -> float:
-        """The largest perturbation of a weight, in units in the last place."""
+    def _perturbation(self, precision: str) -> float:
+        """The largest perturbation of a weight, as a share of it."""
+        if precision == "bf16_simulated":
+            return PERTURBATION_BFLOAT16
         values = self.prover.inputs.architecture.batch_norm_positions
-        return max(PERTURBATION_ULPS, math.sqrt(self.trial.workload.batch_size * values))
+        ulps = max(PERTURBATION_ULPS, math.sqrt(self.trial.workload.batch_size * values))
+        return float(ulps * np.finfo(np.float32).eps)
 
 
 def _combined(choose: Callable[[float, float], float], first: Errors, second: Errors) -> Errors:

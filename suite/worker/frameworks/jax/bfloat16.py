@@ -1,7 +1,8 @@
 """The rounding of `bf16_mixed`, simulated in float64 for the tolerances of its proofs.
 
 Rounded to bfloat16, as by Flax with `dtype=bfloat16`: the input, the result of each layer, and the
-parameters of layers with products; in the backward pass, the gradients of all these.
+parameters of layers with products; in the backward pass, the gradients of all these. An LSTM is
+rounded only outside: its cell computes in float64.
 """
 
 from __future__ import annotations
@@ -21,6 +22,20 @@ def rounded(values: Any) -> Any:
 
 
 rounded.defvjp(lambda values: (rounded(values), None), lambda _, gradient: (rounded(gradient),))
+
+
+@jax.custom_vjp  # type: ignore[untyped-decorator]
+def tanh(values: Any) -> Any:
+    """A tanh whose gradient is computed from the rounded result, as by all frameworks."""
+    return rounded(jnp.tanh(values))
+
+
+def _tanh(values: Any) -> tuple[Any, Any]:
+    result = tanh(values)
+    return result, result
+
+
+tanh.defvjp(_tanh, lambda result, gradient: (rounded(gradient * (1 - result * result)),))
 
 
 def with_rounded_products(params: dict[str, Any], kinds: dict[str, str]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from jax import numpy as jnp
 
 from ...layouts import paddings
 from ...protocol import Trial
-from . import matmul
+from . import bfloat16, matmul
 
 
 class Model(nnx.Module):
@@ -155,6 +155,8 @@ def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any
         return ClassToken(layer, trial.dtype)
     if kind == "position_embedding":
         return PositionEmbedding(layer, trial.dtype)
+    if kind == "tanh" and trial.simulated:
+        return bfloat16.tanh
     if kind in SIMPLE:
         return SIMPLE[kind]
     raise NotImplementedError(f"JAX module has no layer {kind!r}")

@@ -1,7 +1,8 @@
 """The rounding of `bf16_mixed`, simulated in float64 for the tolerances of its proofs.
 
 Rounded to bfloat16, as by torch.autocast: the input, the result of each layer, and the parameters
-of layers with products; in the backward pass, the gradients of all these.
+of layers with products; in the backward pass, the gradients of all these. An LSTM is rounded only
+outside: its cell computes in float64.
 """
 
 from __future__ import annotations
@@ -27,6 +28,22 @@ class Round(torch.autograd.Function):
         return gradient.to(torch.bfloat16).to(gradient.dtype)
 
 
+class Tanh(torch.autograd.Function):
+    """A tanh whose gradient is computed from the rounded result, as by all frameworks."""
+
+    @staticmethod
+    def forward(context: Any, values: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = values.tanh().to(torch.bfloat16).to(values.dtype)
+        context.save_for_backward(result)
+        return result
+
+    @staticmethod
+    def backward(context: Any, gradient: torch.Tensor) -> torch.Tensor:
+        (result,) = context.saved_tensors
+        found: torch.Tensor = gradient * (1 - result * result)
+        return found
+
+
 def simulated(
     model: nn.Module, modules: dict[str, nn.Module]
 ) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -36,6 +53,8 @@ def simulated(
     rounded = {id(each) for module in with_products for each in module.parameters()}
     names = {name for name, each in model.named_parameters() if id(each) in rounded}
     for module in model.modules():
+        if isinstance(module, nn.Tanh):
+            module.forward = Tanh.apply
         if module is not model and not isinstance(module, nn.ModuleList):
             module.register_forward_hook(lambda _, inputs, result: _round(result))
 

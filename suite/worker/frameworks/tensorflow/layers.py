@@ -24,41 +24,59 @@ Layer = Callable[[Any, Pass], Any]
 Variables = dict[str, Any]
 
 
+Cast = Callable[[Any], Any]  # converts a tensor, or rounds its values and their gradient
+
+
 @dataclass(frozen=True)
-class Cast:
-    """A variable that operations read in another type."""
+class CastVariable:
+    """A variable that operations read through a cast."""
 
     variable: Any
-    dtype: Any
+    cast: Cast
 
 
-def _tensor(cast: Cast, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
-    return tf.cast(cast.variable, cast.dtype, name)
+def _tensor(
+    value: CastVariable, dtype: Any = None, name: str | None = None, as_ref: bool = False
+) -> Any:
+    return value.cast(value.variable)
 
 
-tf.register_tensor_conversion_function(Cast, _tensor)
+tf.register_tensor_conversion_function(CastVariable, _tensor)
 UNROUNDED = ("batch_norm", "layer_norm")  # their parameters are read in float32
 
 
+def to_bfloat16(values: Any) -> Any:
+    """The values in bfloat16."""
+    return tf.cast(values, tf.bfloat16)
+
+
+def rounded(values: Any) -> Any:
+    """The values and their gradient, rounded to bfloat16 but in float32."""
+    return tf.cast(tf.cast(values, tf.bfloat16), tf.float32)
+
+
 def series(
-    layers: list[dict[str, Any]], variables: Variables, batch_size: int, compute: Any = None
+    layers: list[dict[str, Any]], variables: Variables, batch_size: int, cast: Cast | None = None
 ) -> Layer:
-    """The layers as one function; they compute in the type `compute` if it is not None."""
-    lowered = [_lower(layer, variables, batch_size, compute) for layer in layers]
+    """The layers as one function; `cast` converts their results, and parameters of products."""
+    lowered = [_lower(layer, variables, batch_size, cast) for layer in layers]
 
     def run(values: Any, through: Pass) -> Any:
         for layer in lowered:
             values = layer(values, through)
+            values = cast(values) if cast else values
         return values
 
     return run
 
 
-def _lower(layer: dict[str, Any], variables: Variables, batch_size: int, compute: Any) -> Layer:
+def _lower(
+    layer: dict[str, Any], variables: Variables, batch_size: int, cast: Cast | None
+) -> Layer:
     kind, name = layer["kind"], layer["name"]
     own = {key.split(".")[1]: v for key, v in variables.items() if key.split(".")[0] == name}
     if "branches" in layer:
-        branches = [series(branch, variables, batch_size, compute) for branch in layer["branches"]]
+        branches = [series(branch, variables, batch_size, cast) for branch in layer["branches"]]
         join = tf.add_n if kind == "add" else lambda results: tf.concat(results, -1)
         return lambda x, through: join([branch(x, through) for branch in branches])
     if kind == "batch_norm":
@@ -66,8 +84,8 @@ def _lower(layer: dict[str, Any], variables: Variables, batch_size: int, compute
     if kind == "dropout":
         rate = layer["rate"]
         return lambda x, through: tf.nn.dropout(x, rate) if through.training else x
-    if compute is not None and kind not in UNROUNDED:
-        own = {role: Cast(variable, compute) for role, variable in own.items()}
+    if cast is not None and kind not in UNROUNDED:
+        own = {role: CastVariable(variable, cast) for role, variable in own.items()}
     function = _function(layer, own)
     return lambda x, through: function(x)
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from ...layouts import to_canonical, to_channels_last
 from ...protocol import Array, State, Trial, Weights
 from . import device as tensorflow_device
-from .layers import Layer, Pass, series
+from .layers import Cast, Layer, Pass, rounded, series, to_bfloat16
 
 LAYOUT = "NHWC"
 
@@ -32,9 +32,10 @@ class Session:
         }
         self._statistics = {each["name"]: _statistic(each, trial) for each in trial.statistics}
         known = {**self._variables, **self._statistics}
-        compute = tf.bfloat16 if trial.mixed else None
-        model = series(trial.layers, known, trial.batch_size, compute)
-        self._model = _mixed(model) if trial.mixed else model
+        # On a CPU, TensorFlow's products and sums of bfloat16 accumulate in bfloat16.
+        cast = (rounded if trial.device == "cpu" else to_bfloat16) if trial.mixed else None
+        model = series(trial.layers, known, trial.batch_size, cast)
+        self._model = _mixed(model, cast) if cast else model
         self._optimizer = Optimizer(trial, list(self._variables.values()))
         compiled = tf.function(jit_compile=trial.variant == "xla", reduce_retracing=False)
         self._train_step = compiled(self._step)
@@ -97,11 +98,11 @@ class Session:
         return loss
 
 
-def _mixed(model: Layer) -> Layer:
-    """The model in bfloat16, with its input and its logits in float32."""
+def _mixed(model: Layer, cast: Cast) -> Layer:
+    """The model with its input cast, and its logits in float32."""
 
     def run(inputs: Any, through: Pass) -> Any:
-        return tf.cast(model(tf.cast(inputs, tf.bfloat16), through), tf.float32)
+        return tf.cast(model(cast(inputs), through), tf.float32)
 
     return run
 
