@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from suite.engines.choice import EngineOptions
+from suite.manifests.workloads import Precision
 
 
 class Format(StrEnum):
@@ -55,6 +56,10 @@ Models = Annotated[
 Tracks = Annotated[
     list[str] | None,
     typer.Option("--track", help="This track (dlsuite list) instead of the suite's; repeatable."),
+]
+PrecisionChoice = Annotated[
+    Precision | None,
+    typer.Option("--precision", help="Of the operands of products, instead of the suite's."),
 ]
 Results = Annotated[Path, typer.Option("--results", help="The folder of all runs.")]
 RunName = Annotated[

@@ -18,6 +18,7 @@ from suite.cli.options import (
     Keep,
     MemoryLimit,
     Models,
+    PrecisionChoice,
     Pythons,
     Results,
     RunName,
@@ -43,6 +44,7 @@ def run(
     model: Models = None,
     batch_size: Annotated[int | None, typer.Option(help="Instead of the suite's.")] = None,
     track: Tracks = None,
+    precision: PrecisionChoice = None,
     epochs: Annotated[
         int | None, typer.Option(help="Whole epochs of the first run of each trial; 0: none.")
     ] = None,
@@ -78,6 +80,7 @@ def run(
         frameworks=tuple(framework or ()),
         models=tuple(model or ()),
         tracks=tuple(track or ()),
+        precision=precision,
         batch_size=batch_size,
         epochs=epochs,
         repeats=repeats,

@@ -1,6 +1,7 @@
 """Faults for the self-test: each is planted in a copy of the worker, and a proof must find it.
 
-A certificate shows the faults of FAULTS; only a timed run shows those of RUN_FAULTS.
+A certificate shows the faults of FAULTS and BFLOAT16_FAULTS; only a timed run shows those of
+RUN_FAULTS.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from suite.errors import DlsuiteError
+from suite.manifests.workloads import Precision
 from suite.paths import WORKER
 
 
@@ -22,6 +24,7 @@ class Fault:
     file: str
     right: str
     wrong: str
+    precision: Precision = "float32"  # of the products, in which it is tested
 
     def plant(self, folder: Path) -> Path:
         """Make the new `folder`, a copy of the worker with this fault; return it."""
@@ -142,12 +145,12 @@ RUN_FAULTS = (
         name="half of the batch after warm-up",
         framework="pytorch",
         file="frameworks/pytorch/session.py",
-        right="self._loss(self._run(batch[0]), batch[1])\n",
+        right="self._loss(self._forward(batch[0]), batch[1])\n",
         wrong="""\
 (
-            self._loss(self._run(batch[0]), batch[1])
+            self._loss(self._forward(batch[0]), batch[1])
             if self._steps < 40
-            else self._loss(self._run(batch[0][::2]), batch[1][::2])
+            else self._loss(self._forward(batch[0][::2]), batch[1][::2])
         )
 """,
     ),
@@ -184,5 +187,69 @@ RUN_FAULTS = (
         file="frameworks/mxnet/session.py",
         right="        mx.nd.waitall()\n",
         wrong="        pass\n",
+    ),
+)
+
+BFLOAT16_FAULTS = (
+    Fault(
+        name="float16 as bfloat16",
+        framework="pytorch",
+        file="frameworks/pytorch/session.py",
+        right="torch.autocast(self._device.type, torch.bfloat16,",
+        wrong="torch.autocast(self._device.type, torch.float16,",
+        precision="bf16_mixed",
+    ),
+    Fault(
+        name="sums of a batch norm in bfloat16",
+        framework="pytorch",
+        file="frameworks/pytorch/layers.py",
+        right="            return super().forward(images)\n",
+        wrong="""\
+            with torch.no_grad():
+                total = torch.zeros(images.shape[1], dtype=torch.bfloat16)
+                for values in images.bfloat16().permute(0, 2, 3, 1).reshape(-1, len(total)):
+                    total = total + values
+                mean = total.float() / (images.numel() // len(total))
+                self.running_mean += self.momentum * (mean - images.float().mean((0, 2, 3)))
+            return super().forward(images)
+""",
+        precision="bf16_mixed",
+    ),
+    Fault(
+        name="softmax and loss in bfloat16",
+        framework="pytorch",
+        file="frameworks/pytorch/session.py",
+        right="return logits.to(torch.get_default_dtype())",
+        wrong="return logits",
+        precision="bf16_mixed",
+    ),
+    Fault(
+        name="weights kept in bfloat16",
+        framework="jax",
+        file="frameworks/jax/session.py",
+        right="return optax.apply_updates(params, updates), rest, state, loss",
+        wrong="""\
+params = jax.tree.map(
+            lambda each: each.astype("bfloat16").astype(each.dtype),
+            optax.apply_updates(params, updates),
+        )
+        return params, rest, state, loss""",
+        precision="bf16_mixed",
+    ),
+    Fault(
+        name="a scaled loss whose gradients are not unscaled",
+        framework="tensorflow",
+        file="frameworks/tensorflow/session.py",
+        right="tape.gradient(loss, list(self._variables.values()))",
+        wrong="tape.gradient(loss, list(self._variables.values()), [tf.constant(128.0)])",
+        precision="bf16_mixed",
+    ),
+    Fault(
+        name="float32 as bfloat16",
+        framework="jax",
+        file="frameworks/jax/layers.py",
+        right='"bfloat16" if trial.mixed else trial.dtype',
+        wrong="trial.dtype",
+        precision="bf16_mixed",
     ),
 )

@@ -26,10 +26,10 @@ def render(findings: list[Finding]) -> Table:
         title_justify="left",
         padding=(0, 1, 0, 0),
     )
-    for name in ("fault", "framework", "variant", "found by", ""):
+    for name in ("fault", "framework", "variant", "precision", "found by", ""):
         table.add_column(name, justify="left", no_wrap=name != "found by")
     for each in findings:
         verdict = "ok" if each.good else "FAILED"
-        cells = (each.fault or "none", each.framework, each.variant, each.caught_by or UNKNOWN)
-        table.add_row(*cells, verdict)
+        worker = (each.framework, each.variant, each.precision)
+        table.add_row(each.fault or "none", *worker, each.caught_by or UNKNOWN, verdict)
     return table

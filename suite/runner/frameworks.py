@@ -25,6 +25,18 @@ class Unavailable:
     error: Error
 
 
+def unsupported_reason(trial: Trial) -> str | None:
+    """Why the framework cannot run the trial; None where it can."""
+    workload = trial.workload
+    return catalog.framework(trial.framework).unsupported_reason(
+        variant=trial.variant,
+        device=trial.device,
+        layers={layer.kind for layer in MODELS[workload.model]().leaves()},
+        input=workload.input,
+        precision=workload.precision,
+    )
+
+
 class Frameworks:
     """Prepares frameworks on `engine`, and remembers the outcome."""
 
@@ -49,14 +61,7 @@ class Frameworks:
 
     def of(self, trial: Trial) -> Prepared | Unavailable:
         """The framework of a trial, or why the trial cannot run."""
-        reason = catalog.framework(trial.framework).unsupported_reason(
-            variant=trial.variant,
-            device=trial.device,
-            layers={layer.kind for layer in MODELS[trial.workload.model]().leaves()},
-            input=trial.workload.input,
-            precision=trial.workload.precision,
-        )
-        if reason:
+        if reason := unsupported_reason(trial):
             return Unavailable("skipped", Error(error_class="Unsupported", message=reason))
         return self._prepare(trial.framework)
 

@@ -9,7 +9,7 @@ from suite.datasets import library
 from suite.errors import ManifestError, UsageError, nearest
 from suite.manifests import catalog
 from suite.manifests.suites import SuiteManifest
-from suite.manifests.workloads import Workload
+from suite.manifests.workloads import Precision, Workload
 from suite.models import MODELS
 from suite.protocol.plan import Plan, expand
 
@@ -22,6 +22,7 @@ class RunOptions:
     models: tuple[str, ...] = ()
     tracks: tuple[str, ...] = ()
     batch_size: int | None = None
+    precision: Precision | None = None
     epochs: int | None = None
     repeats: int | None = None
     proof_steps: int | None = None
@@ -82,7 +83,11 @@ def _workloads(suite: SuiteManifest, options: RunOptions) -> tuple[Workload, ...
             )
     changes = {
         name: value
-        for name, value in (("batch_size", options.batch_size), ("epochs", options.epochs))
+        for name, value in (
+            ("batch_size", options.batch_size),
+            ("precision", options.precision),
+            ("epochs", options.epochs),
+        )
         if value is not None
     }
     return tuple(

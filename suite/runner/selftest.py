@@ -14,10 +14,10 @@ from suite.datasets.inputs import Inputs
 from suite.engines.base import Engine, Prepared
 from suite.manifests import catalog
 from suite.manifests.suites import PROOF_STEPS
-from suite.manifests.workloads import Adam, Measure, Sgd, Workload
+from suite.manifests.workloads import Adam, Measure, Precision, Sgd, Workload
 from suite.messages import Notify
 from suite.parity.certificates import judged, reference_of
-from suite.parity.faults import FAULTS, RUN_FAULTS
+from suite.parity.faults import BFLOAT16_FAULTS, FAULTS, RUN_FAULTS
 from suite.parity.prover import Prover
 from suite.parity.reference import Reference
 from suite.parity.tolerances import rules_of
@@ -25,6 +25,7 @@ from suite.protocol.plan import Plan, Run, Trial
 from suite.results.record import Parity, Record
 from suite.results.store import RunFolder
 from suite.runner.execution import Execution, ReadyTrial
+from suite.runner.frameworks import unsupported_reason
 from suite.runner.progress import Messages
 
 WORKLOAD = Workload(
@@ -56,6 +57,7 @@ class Finding:
     fault: str | None
     framework: str
     variant: str
+    precision: Precision
     caught_by: str | None  # the first message of a proof that found an error
 
     @property
@@ -84,25 +86,31 @@ class SelfTest:
         """
         trials = [*dict.fromkeys(replace(trial, workload=WORKLOAD) for trial in plan.trials)]
         reference = reference_of(self._prover(self.engine, self.prepared, "clean"), trials[0])
-        for number, fault in enumerate((*FAULTS, *RUN_FAULTS)):
+        for number, fault in enumerate((*FAULTS, *BFLOAT16_FAULTS, *RUN_FAULTS)):
             trial = next((each for each in trials if each.framework == fault.framework), None)
             if trial is None:
                 continue
+            trial = _in(trial, fault.precision)
             self.notify(f"fault in {trial.framework}: {fault.name}")
             worker = fault.plant(self.work_dir / f"fault-{number}" / "worker")
             with self.make_engine(worker) as engine:
                 framework = catalog.framework(trial.framework)
                 prepared = {trial.framework: engine.prepare(framework, self.notify)}
-                if fault in FAULTS:
-                    found = self._proof(engine, prepared, trial, reference, f"fault-{number}")
-                else:
+                if fault in RUN_FAULTS:
                     found = self._timed(engine, prepared, plan, trial, f"fault-{number}")
+                else:
+                    found = self._proof(engine, prepared, trial, reference, f"fault-{number}")
             yield _finding(fault.name, trial, found)
         for trial in trials:
             self.notify(f"without a fault: {trial.configuration}")
             found = self._proof(self.engine, self.prepared, trial, reference, "clean")
             found = found or self._timed(self.engine, self.prepared, plan, trial, "clean")
             yield _finding(None, trial, found)
+            mixed = _in(trial, "bf16_mixed")
+            if unsupported_reason(mixed) is None:
+                self.notify(f"without a fault: {trial.configuration} in bf16_mixed")
+                found = self._proof(self.engine, self.prepared, mixed, reference, "clean")
+                yield _finding(None, mixed, found)
 
     def _prover(self, engine: Engine, prepared: dict[str, Prepared], name: str) -> Prover:
         work_dir = self.work_dir / name
@@ -133,7 +141,8 @@ class SelfTest:
         self, engine: Engine, prepared: dict[str, Prepared], plan: Plan, trial: Trial, name: str
     ) -> str | None:
         """The error that a timed run finds in the worker; None where it is proven."""
-        trial = replace(trial, workload=RUN_WORKLOAD)
+        precision = trial.workload.precision
+        trial = _in(replace(trial, workload=RUN_WORKLOAD), precision)
         folder = RunFolder(
             self.work_dir / name / f"{trial.framework}-{trial.variant}-{trial.track}"
         )
@@ -163,7 +172,16 @@ def _error_in(record: Record) -> str | None:
     return record.error.message if record.error else record.parity.reason
 
 
+def _in(trial: Trial, precision: Precision) -> Trial:
+    """The trial with products in this precision."""
+    return replace(trial, workload=trial.workload.model_copy(update={"precision": precision}))
+
+
 def _finding(fault: str | None, trial: Trial, caught_by: str | None) -> Finding:
     return Finding(
-        fault=fault, framework=trial.framework, variant=trial.variant, caught_by=caught_by
+        fault=fault,
+        framework=trial.framework,
+        variant=trial.variant,
+        precision=trial.workload.precision,
+        caught_by=caught_by,
     )

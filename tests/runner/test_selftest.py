@@ -8,7 +8,7 @@ import pytest
 
 from suite.datasets import obtain
 from suite.engines.venv.engine import VenvEngine
-from suite.parity.faults import FAULTS, RUN_FAULTS, Fault
+from suite.parity.faults import BFLOAT16_FAULTS, FAULTS, RUN_FAULTS, Fault
 from suite.protocol.plan import Plan
 from suite.runner import selftest
 from suite.runner.frameworks import Frameworks
@@ -23,6 +23,7 @@ def selftest_of(
     of_runs = tuple(fault for fault in faults if fault.right in lines)
     of_steps = tuple(fault for fault in faults if fault not in of_runs)
     monkeypatch.setattr(selftest, "RUN_FAULTS", of_runs)
+    monkeypatch.setattr(selftest, "BFLOAT16_FAULTS", ())
     monkeypatch.setattr(selftest, "FAULTS", of_steps)
     engine = VenvEngine()
     test = SelfTest(
@@ -38,31 +39,32 @@ def selftest_of(
 
 
 def named(name: str) -> Fault:
-    return next(fault for fault in (*FAULTS, *RUN_FAULTS) if fault.name == name)
+    faults = (*FAULTS, *BFLOAT16_FAULTS, *RUN_FAULTS)
+    return next(fault for fault in faults if fault.name == name)
 
 
 def test_three_faults_are_found_and_nothing_else(
     tmp_path: Path, quick: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Faults of the certificate's steps and of a timed run; `make selftest` plants all eighteen."""
+    """Faults of the certificate's steps and of a timed run; `make selftest` plants all."""
     faults = (
         named("loss summed instead of averaged"),
         named("a frozen bias"),
         named("half of the batch after warm-up"),
     )
     found = selftest_of(tmp_path, quick("pytorch"), monkeypatch, *faults)
-    summed, frozen, half, clean = (finding.caught_by for finding in found)
+    summed, frozen, half, clean, mixed = (finding.caught_by for finding in found)
     assert "step 0: loss" in str(summed) or "step 0: gradients" in str(summed)
     assert "step 0:" in str(frozen) and "bias" in str(frozen)
     assert "closing proof at step" in str(half)
-    assert clean is None
+    assert clean is None and mixed is None
 
 
 @pytest.mark.verify
 def test_faults_of_the_steps_and_of_the_timed_run_are_found_without_false_alarms(
     tmp_path: Path, quick: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three of the eighteen in one framework, and one more; `make selftest` plants all."""
+    """Three of the faults, and one more; `make selftest` plants all."""
     idle = named("idle from the fortieth step")
     counted = """\
         self._calls = getattr(self, "_calls", 0) + 1
@@ -79,12 +81,12 @@ def test_faults_of_the_steps_and_of_the_timed_run_are_found_without_false_alarms
         named("a repeated batch"),
     )
     found = selftest_of(tmp_path, quick("tensorflow"), monkeypatch, *faults)
-    padding, uncounted, proof, batch, clean = (finding.caught_by for finding in found)
+    padding, uncounted, proof, batch, clean, mixed = (finding.caught_by for finding in found)
     assert "step 0: logits: relative error" in str(padding)
     assert "the optimizer did 39 steps, but" in str(uncounted)
     assert "closing proof at step" in str(proof)
     assert "closing proof at step" in str(batch) and "loss: relative error" in str(batch)
-    assert clean is None
+    assert clean is None and mixed is None
 
 
 @pytest.mark.verify
@@ -110,12 +112,27 @@ def test_small_faults_of_an_optimizer_are_found(
     found = [each.caught_by for each in selftest_of(tmp_path, planned, monkeypatch, rate, decay)]
     assert "step 0: weights norm1.bias: relative error 1.0e-02 exceeds" in str(found[0])
     assert "step 0: updates" in str(found[1])
-    assert found[2:] == [None, None]
+    assert found[2:] == [None, None, None]  # TensorFlow also in bf16_mixed
 
 
 def test_a_missed_fault_and_a_false_alarm_are_both_bad() -> None:
     def finding(fault: str | None, caught_by: str | None) -> Finding:
-        return Finding(fault=fault, framework="jax", variant="jit", caught_by=caught_by)
+        return Finding(
+            fault=fault, framework="jax", variant="jit", precision="float32", caught_by=caught_by
+        )
 
     assert finding("f", "step 0").good and finding(None, None).good
     assert not finding("f", None).good and not finding(None, "step 0").good
+
+
+@pytest.mark.verify
+def test_faults_of_bfloat16_are_found(
+    tmp_path: Path, quick: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of the six: one is too inaccurate in one value, the other too accurate in all."""
+    faults = (named("softmax and loss in bfloat16"), named("float16 as bfloat16"))
+    found = selftest_of(tmp_path, quick("pytorch"), monkeypatch, *faults)
+    loss, float16, clean, mixed = (finding.caught_by for finding in found)
+    assert "the loss of every step is a bfloat16 number" in str(loss)
+    assert "the operands are not rounded to bfloat16" in str(float16)
+    assert clean is None and mixed is None
