@@ -5,8 +5,8 @@ DEVICE ?= cpu
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help bench bench-all images parity parity-small parity-large selftest report test verify \
-  lint format docs clean large-models
+.PHONY: help bench bench-all images parity parity-small parity-bfloat16 parity-large selftest report \
+  test verify lint format docs clean large-models
 
 help: ## list the targets
 	@sed -n 's/^\([a-z%-]*\):.*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -40,6 +40,9 @@ parity-small: $(READY) ## prove every small model in every variant: twenty minut
 parity-small-%: $(READY) ## prove every small model in the usual variant of one framework
 	$(BIN)/dlsuite parity --suite zoo $(SMALL:%=--model %) --framework $* --gpus $(GPUS)
 
+parity-bfloat16: $(READY) ## prove every small model in bf16_mixed: ten minutes on two cores
+	$(BIN)/dlsuite parity --suite zoo $(SMALL:%=--model %) --precision bf16_mixed --gpus $(GPUS)
+
 large-models:
 	@echo $(LARGE)
 
@@ -48,7 +51,7 @@ parity-large: $(LARGE:%=parity-large-%) ## prove one step of every large model: 
 parity-large-%: $(READY) ## prove one step of one large model
 	$(BIN)/dlsuite parity --model $* --steps 1 $(FRAMEWORKS:%=--framework %) --gpus $(GPUS)
 
-selftest: $(READY) ## plant eighteen faults in copies of the worker; each must be found
+selftest: $(READY) ## plant twenty-four faults in copies of the worker; each must be found
 	$(BIN)/dlsuite selftest
 
 report: $(READY) ## show the newest run
@@ -59,7 +62,7 @@ test: lint ## lint, types, unit tests, and a short trial of each framework
 
 verify: $(READY) ## the long tests, the self-test and all proofs: more than an hour on two cores
 	$(BIN)/python -m pytest -m verify
-	$(MAKE) selftest parity-small parity-large
+	$(MAKE) selftest parity-small parity-bfloat16 parity-large
 
 lint: $(READY) ## format, lint, types, and the import contract
 	$(BIN)/ruff check .
