@@ -1,6 +1,6 @@
 """The data of the hand-written scripts, and the stopwatch that compare.py controls through a pipe.
 
-A script is started as `python SCRIPT DATA VARIANT BATCH_SIZE LEARNING_RATE`.
+A script is started as `python SCRIPT DATA VARIANT BATCH_SIZE LEARNING_RATE PRECISION`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 VARIANT = sys.argv[2]
 BATCH = int(sys.argv[3])
 LEARNING_RATE = float(sys.argv[4])
+MIXED = sys.argv[5] == "bf16_mixed"  # the scripts for PyTorch and lenet_jax.py
 # The stages of ResNet-50: channels, blocks, stride of the first block.
 STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))
 

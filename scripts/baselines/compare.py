@@ -7,7 +7,8 @@ counts for each pair.
 
 Usage: .venv/bin/python scripts/baselines/compare.py [PAIRS [SLICES [SCRIPT
     [FRAMEWORK[:VARIANT] ...]]]]
-SCRIPT is lenet, resnet50, or resnet50_zoo, the published code of that model for the framework.
+SCRIPT is lenet, resnet50, or resnet50_zoo, the published code of that model for the framework;
+`lenet/bf16_mixed` compares in that precision, which PyTorch's and JAX's scripts have.
 """
 
 from __future__ import annotations
@@ -22,16 +23,18 @@ SLICE_S = 1.0
 
 
 def main(pairs: int, slices: int, script: str, only: list[str]) -> None:
-    for start in starts(script.removesuffix("_zoo"), only):
+    script, _, named = script.partition("/")
+    precision = named or "float32"
+    for start in starts(script.removesuffix("_zoo"), only, precision):
         found = [statistics.median(ratios(start, script, slices)) for _ in range(pairs)]
-        report(f"{start.trial.configuration}, suite / {script}", found)
+        report(f"{start.trial.configuration}, {precision}, suite / {script}", found)
 
 
 def ratios(start: Start, script: str, slices: int) -> list[float]:
     """The suite's speed over the script's in one pair of processes, for each pair of slices."""
     trial, workload = start.trial, start.trial.workload
     path = HERE / f"{script}_{trial.framework}.py"
-    numbers = [str(workload.batch_size), str(workload.optimizer.learning_rate)]
+    numbers = [str(workload.batch_size), str(workload.optimizer.learning_rate), workload.precision]
     command: list[str | Path] = [start.python, path, start.data, trial.variant, *numbers]
     ours, theirs = start.suite(), Contender(command, start.environment)
     for contender in (ours, theirs):

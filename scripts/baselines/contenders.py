@@ -87,10 +87,14 @@ class Start:
         return Contender(command, self.environment, self.staged)
 
 
-def starts(model: str, only: list[str]) -> Iterator[Start]:
+def starts(model: str, only: list[str], precision: str = "float32") -> Iterator[Start]:
     """The zoo's workload of `model` in each framework."""
     suite, known = catalog.suite("zoo"), catalog.frameworks()
-    workloads = tuple(workload for workload in suite.workloads if workload.model == model)
+    workloads = tuple(
+        workload.model_copy(update={"precision": precision})
+        for workload in suite.workloads
+        if workload.model == model
+    )
     chosen = suite.model_copy(update={"workloads": workloads})
     engine = VenvEngine()
     plan = expand(chosen, known, catalog.tracks(), only=only or FRAMEWORKS)

@@ -2,7 +2,7 @@
 
 import jax
 import numpy as np
-from common import LEARNING_RATE, data, serve
+from common import LEARNING_RATE, MIXED, data, serve
 from jax import lax
 from jax import numpy as jnp
 
@@ -30,10 +30,13 @@ def max_pool(x):
 
 
 def loss_function(params, x, y):
+    if MIXED:
+        params, x = jax.tree.map(lambda each: each.astype(jnp.bfloat16), (params, x))
     x = max_pool(convolution(x, *params[0]))
     x = max_pool(convolution(x, *params[1]))
     x = jax.nn.relu(x.reshape(len(x), -1) @ params[2][0] + params[2][1])
-    log_p = jax.nn.log_softmax(x @ params[3][0] + params[3][1])
+    logits = (x @ params[3][0] + params[3][1]).astype(jnp.float32)
+    log_p = jax.nn.log_softmax(logits)
     return -jnp.take_along_axis(log_p, y[:, None], axis=1).mean()
 
 

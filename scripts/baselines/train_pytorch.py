@@ -1,7 +1,7 @@
 """Trains the models of the PyTorch scripts."""
 
 import torch
-from common import LEARNING_RATE, VARIANT, data, serve
+from common import LEARNING_RATE, MIXED, VARIANT, data, serve
 from torch import nn
 
 
@@ -16,7 +16,9 @@ def train(model: nn.Module) -> None:
 
     def step(batch):
         optimizer.zero_grad()
-        loss = loss_function(run(images[batch]), labels[batch])
+        with torch.autocast("cpu", torch.bfloat16, enabled=MIXED):
+            logits = run(images[batch])
+        loss = loss_function(logits.float(), labels[batch])
         loss.backward()
         optimizer.step()
 

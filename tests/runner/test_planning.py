@@ -45,6 +45,7 @@ def test_options_change_the_plan() -> None:
         frameworks=("pytorch:compiled", "jax"),
         tracks=("tuned", "equal", "tuned"),
         batch_size=32,
+        precision="bf16_mixed",
         epochs=0,
         repeats=7,
         proof_steps=3,
@@ -54,6 +55,7 @@ def test_options_change_the_plan() -> None:
     plan = plan_of("quick", options, device="cuda:0")
     (workload,) = plan.workloads
     assert (workload.model, workload.batch_size, workload.epochs) == ("lenet", 32, 0)
+    assert workload.precision == "bf16_mixed"
     configurations = [(trial.framework, trial.variant, trial.track) for trial in plan.trials]
     assert ("pytorch", "compiled", "tuned") in configurations
     assert ("pytorch", "compiled", "equal") in configurations
