@@ -41,7 +41,8 @@ parity-small-%: $(READY) ## prove every small model in the usual variant of one 
 	$(BIN)/dlsuite parity --suite zoo $(SMALL:%=--model %) --framework $* --gpus $(GPUS)
 
 parity-bfloat16: $(READY) ## prove every small model in bf16_mixed: ten minutes on two cores
-	$(BIN)/dlsuite parity --suite zoo $(SMALL:%=--model %) --precision bf16_mixed --gpus $(GPUS)
+	$(BIN)/dlsuite parity --suite zoo $(SMALL:%=--model %) --precision bf16_mixed --gpus $(GPUS) \
+	  --framework pytorch --framework tensorflow --framework jax
 
 large-models:
 	@echo $(LARGE)

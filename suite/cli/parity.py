@@ -37,7 +37,7 @@ from suite.protocol.plan import Plan, Trial
 from suite.report import parity_table, selftest_table, table
 from suite.report.live import Live
 from suite.runner import selftest as tests
-from suite.runner.frameworks import Unavailable
+from suite.runner.frameworks import Unavailable, unsupported_reason
 from suite.runner.planning import RunOptions, plan_of
 from suite.runner.runner import Runner
 
@@ -87,7 +87,11 @@ def parity(
         print(parity_table.markdown(rows))
     else:
         table.console().print(parity_table.render(rows))
-    failed = [f"{_name(trial)}: {reason}" for trial, _, reason in rows if reason]
+    failed = [
+        f"{_name(trial)}: {reason}"
+        for trial, _, reason in rows
+        if reason and unsupported_reason(trial) is None
+    ]
     if failed:
         raise ParityFailed("; ".join(failed), hint=f"see the workers' logs in {home() / 'logs'}")
 

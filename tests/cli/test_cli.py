@@ -113,11 +113,13 @@ def cells(text: str) -> list[list[str]]:
 
 
 def short_suite(folder: Path, *, peak: bool = False) -> str:
-    """The quick suite as a file in `folder`, with short measurements and no whole epochs."""
+    """The quick suite in its usual variants, as a file in `folder`: short, without epochs."""
     quick = catalog.suite("quick")
     workloads = tuple(each.model_copy(update={"epochs": 0}) for each in quick.workloads)
     measure = Measure(block_s=0.2, max_warmup_blocks=2, min_measure_s=1, max_measure_s=2)
+    frameworks = tuple(each for each in quick.frameworks if "/" not in each)
     changes = {"name": "short", "workloads": workloads, "measure": measure, "peak": peak}
+    changes["frameworks"] = frameworks
     short = quick.model_copy(update=changes)
     (folder / "short.yaml").write_text(yaml.safe_dump(short.model_dump(mode="json")))
     return "short.yaml"

@@ -67,13 +67,13 @@ def overview(display: live.Live, shown: io.StringIO) -> str:
 def test_the_overview_names_all_stages_and_shows_progress_and_time_left(
     quick: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before the first run the estimate of a run is 6 + 12 x 0.2 + 2 = 10.4 s."""
+    """Before the first run the estimate of a run is 6 + 12 x 0.1 + 1 = 8.2 s."""
     shown = use_console(monkeypatch, terminal=True)
     plan = quick("pytorch", repeats=3)
     with live.Live() as display:
         display.planned(plan, STAGES, len(plan.runs))
         assert "data  environments  parity  peak  runs" in overview(display, shown)
-        assert "runs: 31 s left" in overview(display, shown)
+        assert "runs: 25 s left" in overview(display, shown)
         display.stage("data")
         assert "[data]  environments  parity  peak  runs" in overview(display, shown)
         display.stage("environments")

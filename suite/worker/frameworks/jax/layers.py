@@ -64,6 +64,27 @@ class BatchNorm(nnx.BatchNorm):
         return (values * factor + (self.bias[...] - mean * factor)).astype(images.dtype)
 
 
+class Biased(nnx.Module):
+    """A layer with products in bfloat16, and a bias that is added in float32.
+
+    In bfloat16, XLA on a CPU would also sum the bias's gradient over the batch in bfloat16.
+    """
+
+    def __init__(self, product: Any, size: int, dtype: str) -> None:
+        self.product = product
+        self.bias = nnx.Param(jnp.zeros(size, dtype))
+
+    def __call__(self, values: Any) -> Any:
+        result = self.product(values)
+        bias = self.bias[...]
+        return (result.astype(bias.dtype) + bias).astype(result.dtype)
+
+
+def is_biased(layer: dict[str, Any], trial: Trial) -> bool:
+    """Whether a layer is made as `Biased`."""
+    return trial.mixed and layer["kind"] in ("conv2d", "dense") and layer["bias"]
+
+
 class SelfAttention(nnx.Module):
     def __init__(self, layer: dict[str, Any], **common: Any) -> None:
         size = layer["features"]
@@ -118,6 +139,10 @@ def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any
     compute = "bfloat16" if trial.mixed else trial.dtype
     dtypes = {"dtype": compute, "param_dtype": trial.dtype, "rngs": rngs}
     common = {**dtypes, "kernel_init": nnx.initializers.zeros}
+    if is_biased(layer, trial):
+        product = _lower({**layer, "bias": False}, trial, rngs)
+        channels = layer["out_channels" if kind == "conv2d" else "out_features"]
+        return Biased(product, channels, trial.dtype)
     if kind == "conv2d":
         return nnx.Conv(
             layer["in_channels"],

@@ -14,7 +14,7 @@ from ...layouts import to_canonical, to_channels_last
 from ...protocol import Array, State, Trial, Weights
 from . import bfloat16
 from . import device as jax_device
-from .layers import PATHS, Model, series
+from .layers import PATHS, Model, is_biased, series
 
 LAYOUT = "NHWC"
 
@@ -43,6 +43,7 @@ class Session:
         jax_device.prepare(trial)
         self._trial = trial
         self._kinds = {layer["name"]: layer["kind"] for layer in trial.leaves()}
+        self._biased = {layer["name"] for layer in trial.leaves() if is_biased(layer, trial)}
         # The object graph is traversed once, here; nnx.jit would traverse it in every step.
         model = Model(trial)
         self._graph, self._template, rest = nnx.split(model, nnx.Param, ...)
@@ -123,7 +124,10 @@ class Session:
     def _path(self, name: str) -> tuple[str, ...]:
         """The path of a parameter in the model's state."""
         layer, role = name.split(".")
-        return (layer, *PATHS.get(self._kinds[layer], {}).get(role, (role,)))
+        path = PATHS.get(self._kinds[layer], {}).get(role, (role,))
+        if layer in self._biased and role == "weight":
+            path = ("product", *path)
+        return (layer, *path)
 
     def _load(self, weights: Weights) -> Tree:
         tree: Tree = {}
