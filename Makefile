@@ -72,8 +72,8 @@ lint: $(READY) ## format, lint, types, and the import contract
 	$(BIN)/lint-imports --no-logo >/dev/null || $(BIN)/lint-imports
 
 format: $(READY) ## format the source
-	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
 
 docs: $(READY) ## write the generated pages: docs/*.schema.json and docs/frameworks.md
 	$(BIN)/python -m suite.protocol.schema
