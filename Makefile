@@ -9,7 +9,7 @@ READY := .venv/.ready
   test verify lint format docs clean large-models
 
 help: ## list the targets
-	@sed -n 's/^\([a-z%-]*\):.*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
+	@sed -n 's/^\([a-z0-9%-]*\):.*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
 
 bench: $(READY) ## set everything up, then run the suite `quick`
 	$(BIN)/dlsuite run quick --gpus $(GPUS)

@@ -70,7 +70,7 @@ def test_named_commands_and_options_exist(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_named_make_targets_exist(page: Path) -> None:
     makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
-    targets = [each.replace("%", ".+") for each in re.findall(r"^([a-z%-]+):", makefile, re.M)]
+    targets = [each.replace("%", ".+") for each in re.findall(r"^([a-z0-9%-]+):", makefile, re.M)]
     for snippet in snippets(page):
         found = re.match(r"make ([a-z][a-z0-9_-]*)", snippet.strip())
         if found:
