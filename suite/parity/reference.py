@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -101,8 +100,11 @@ class Reference:
     @cached_property
     def _agreed(self) -> tuple[list[Tensors], float]:
         prover = self.prover
-        in_parallel(prover.engine, self._try, LOWERINGS, at_once=prover.at_once(self.trial))
-        first, second = (self._cached(which, "float64") for which in LOWERINGS)
+        both = in_parallel(prover.engine, self._try, LOWERINGS, at_once=prover.at_once(self.trial))
+        for each in both:
+            if isinstance(each, ProofFailed):
+                raise each
+        first, second = (each for each in both if not isinstance(each, ProofFailed))
         found = [largest(step) for step in compare(second, first)]
         steps = next((n for n, (_, error) in enumerate(found) if error > TOLERANCE), len(found))
         if steps == 0:
@@ -113,10 +115,12 @@ class Reference:
             )
         return first[:steps], max(error for _, error in found[:steps])
 
-    def _try(self, which: tuple[str, str]) -> None:
-        """Compute one lowering in float64; a failure is raised where its tensors are needed."""
-        with suppress(ProofFailed):
-            self._cached(which, "float64")
+    def _try(self, which: tuple[str, str]) -> list[Tensors] | ProofFailed:
+        """One lowering in float64. A failure is returned: raised, it would stop the engine."""
+        try:
+            return self._cached(which, "float64")
+        except ProofFailed as error:
+            return error
 
     def _cached(self, which: tuple[str, str], precision: str, draw: int = 0) -> list[Tensors]:
         """The tensors of one lowering, from the cache or computed now.

@@ -37,7 +37,7 @@ def test_without_a_measurement_there_is_no_share() -> None:
     assert roofline.share(record(), 1000.0, None) is None
     assert roofline.share(record(), None, PEAK) is None
     assert roofline.share(record(device="cuda:0"), 1000.0, PEAK) is None
-    assert roofline.share(record(precision="bfloat16"), 1000.0, PEAK) is None
+    assert roofline.share(record(precision="bf16_mixed"), 1000.0, PEAK) is None
     in_tf32 = {"worker": {"device": {"tf32": True}}}
     assert roofline.share(record(environment=in_tf32), 1000.0, PEAK) is None
 
