@@ -19,7 +19,7 @@ from suite.datasets.inputs import Inputs
 from suite.engines.base import Engine, Prepared
 from suite.messages import Notify
 from suite.parity.prover import Prover
-from suite.parity.reference import LOWERINGS, PERTURBATION_MARGIN, Reference, compare, times
+from suite.parity.reference import LOWERINGS, Reference, compare, times
 from suite.parity.tensors import OUTCOME, ProofFailed, Tensors, initial, read
 from suite.parity.tolerances import Errors, Judged, Rules, judge, rules_of, worst
 from suite.protocol.events import Event
@@ -87,7 +87,7 @@ class StateReference(Reference):
         if draws > 1 or rules.rounding != "float32":
             return super().rounding_tolerances(draws, rules)
         perturbed = self._from_state[1:] or self._cached(LOWERINGS[0], "float64", 1)
-        return times(PERTURBATION_MARGIN, compare(perturbed, self.tensors))
+        return times(rules.perturbed_margin, compare(perturbed, self.tensors))
 
     def rounding_errors(self, rules: Rules) -> Errors:
         """Of the first lowering alone, as the float64 values."""

@@ -33,7 +33,6 @@ TOLERANCE = 1e-9  # between the two float64 lowerings
 # mean is a long sum: a framework that adds n values one after the other has an error of
 # sqrt(n) / 6 ulps (root mean square). Where sqrt(n) is more than 20, the perturbation is sqrt(n).
 PERTURBATION_ULPS = 20
-PERTURBATION_MARGIN = 2
 # As much as the rounding of a weight to bfloat16: each draw shows another case of that rounding.
 PERTURBATION_BFLOAT16 = 2.0**-9
 LOWERINGS = (("pytorch", "eager"), ("jax", "jit"))
@@ -70,12 +69,9 @@ class Reference:
         kink on which an activation falls, or which of two values is the maximum of a pool.
         """
         found = times(rules.margin, self.rounding_errors(rules))
-        perturbed, margin = rules.rounding, rules.margin
-        if perturbed == "float32":
-            perturbed, margin = "float64", PERTURBATION_MARGIN
         for draw in range(1, draws + 1):
-            errors = compare(self._cached(LOWERINGS[0], perturbed, draw), self.tensors)
-            found = _combined(max, found, times(margin, errors))
+            errors = compare(self._cached(LOWERINGS[0], rules.perturbed, draw), self.tensors)
+            found = _combined(max, found, times(rules.perturbed_margin, errors))
         return found
 
     def rounding_errors(self, rules: Rules) -> Errors:

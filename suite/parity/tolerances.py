@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -29,18 +30,35 @@ class Rules:
     tolerance: float  # relative L2 error of a tensor
     rounding: str  # the precision in which the lowerings of the reference show its rounding
     margin: float  # a framework's error may be so many times that of the rounding
+    perturbed: str  # the precision in which the steps from perturbed weights are computed
+    perturbed_margin: float  # as `margin`, for the error from perturbed weights
     # A step whose logits need a wider tolerance is not compared, nor any after it.
     exploded: float
     two_sided: bool = False  # whether an error that is too small for the rounding is refused
 
 
+# Twice the error from perturbed weights also stands for ten times the rounding: reference.py
+# defines the size of the perturbation.
+OF_FLOAT32: dict[str, Any] = {
+    "rounding": "float32",
+    "margin": 10,
+    "perturbed": "float64",
+    "perturbed_margin": 2,
+    "exploded": 1e-2,
+}
 RULES = {
-    "float32": Rules(tolerance=1e-4, rounding="float32", margin=10, exploded=1e-2),
+    "float32": Rules(tolerance=1e-4, **OF_FLOAT32),
     # About twenty roundings of an operand to 2^-11.
-    "tf32": Rules(tolerance=1e-2, rounding="float32", margin=10, exploded=1e-2),
+    "tf32": Rules(tolerance=1e-2, **OF_FLOAT32),
     # About twenty roundings to 2^-9.
     "bf16_mixed": Rules(
-        tolerance=4e-2, rounding="bf16_simulated", margin=3, exploded=0.2, two_sided=True
+        tolerance=4e-2,
+        rounding="bf16_simulated",
+        margin=3,
+        perturbed="bf16_simulated",
+        perturbed_margin=3,
+        exploded=0.2,
+        two_sided=True,
     ),
 }
 # With products in bfloat16, the logits have at least this share of the simulated error. That of
