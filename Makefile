@@ -29,9 +29,10 @@ shell-%: $(READY) ## open the container of a framework, for example shell-pytorc
 parity: $(READY) ## prove the suite `quick`
 	$(BIN)/dlsuite parity --gpus $(GPUS)
 
-SMALL := lenet kent_small kent_medium kent_big adnn_cnn db_mlp lstm every_layer every_sequence
+SMALL := lenet kent_small kent_medium kent_big adnn_cnn db_mlp lstm gpt_tiny every_layer \
+  every_sequence
 LARGE := alexnet_cifar10 googlenet_cifar10 resnet50_cifar10 vgg16_cifar10 vit_tiny_cifar10 \
-  vit_tiny alexnet googlenet resnet50 vgg16
+  vit_tiny alexnet googlenet resnet50 vgg16 gpt_mini gpt_small
 FRAMEWORKS := $(notdir $(basename $(wildcard manifests/frameworks/*.yaml)))
 
 parity-small: $(READY) ## prove every small model in every variant: twenty minutes on two cores
@@ -52,7 +53,7 @@ parity-large: $(LARGE:%=parity-large-%) ## prove one step of every large model: 
 parity-large-%: $(READY) ## prove one step of one large model
 	$(BIN)/dlsuite parity --model $* --steps 1 $(FRAMEWORKS:%=--framework %) --gpus $(GPUS)
 
-selftest: $(READY) ## plant twenty-four faults in copies of the worker; each must be found
+selftest: $(READY) ## plant twenty-seven faults in copies of the worker; each must be found
 	$(BIN)/dlsuite selftest
 
 report: $(READY) ## show the newest run

@@ -129,7 +129,7 @@ def selftest(
 ) -> None:
     """Plant faults in copies of the worker, one by one, and check that a proof finds each.
 
-    Eighteen show in the steps of the certificate, six of them in bf16_mixed; six show only in a
+    Twenty-one show in the steps of the certificate, six of them in bf16_mixed; six show only in a
     timed run. With the docker engine each fault gets an image, which is removed afterwards.
     """
     plan = plan_of("all", RunOptions(frameworks=tuple(framework or ())), device="cpu")
@@ -162,8 +162,7 @@ def _findings(runner: Runner, plan: Plan, live: Live) -> list[tests.Finding]:
         engine=runner.engine,
         prepared=prepared,
         make_engine=_engine_maker(runner.engine.name),
-        inputs=files(tests.WORKLOAD, "inputs"),
-        run_inputs=files(tests.RUN_WORKLOAD, "run-inputs"),
+        inputs={each: files(each, f"inputs-{each.model}") for each in tests.WORKLOADS},
         work_dir=runner.work_dir,
         notify=live.notify,
     )

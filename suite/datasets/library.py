@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from suite.datasets import sources
-from suite.datasets.formats import cifar, generated, idx, image_folder, prepared, synthetic
+from suite.datasets.formats import cifar, generated, idx, image_folder, prepared, synthetic, text
 from suite.errors import DataError
 from suite.manifests import catalog
 from suite.manifests.datasets import DatasetManifest
 from suite.manifests.workloads import Workload
 from suite.messages import Notify
+from suite.models import MODELS
 from suite.paths import home, sha256
 
 Arrays = Callable[[DatasetManifest, Path], Iterator[tuple[str, NDArray[Any]]]]
@@ -29,6 +30,7 @@ ARRAYS: dict[str, Arrays] = {
     "idx": idx.arrays,
     "cifar": cifar.arrays,
     "generated": generated.arrays,
+    "text": text.arrays,
 }
 
 
@@ -103,10 +105,14 @@ def read(manifest: DatasetManifest) -> prepared.Description:
 
 
 def of(workload: Workload) -> DatasetManifest:
-    """The dataset of a workload; the synthetic one fits the workload's model and batch size."""
+    """The dataset of a workload; synthetic data and text have the shape that the model takes."""
     if workload.dataset == synthetic.NAME:
         return synthetic.fitted(workload)
-    return catalog.dataset(workload.dataset)
+    manifest = catalog.dataset(workload.dataset)
+    model = MODELS[workload.model]()
+    if manifest.format == "text" and model.takes_tokens:
+        return text.fitted(manifest, model.input_shape)
+    return manifest
 
 
 def describe(manifest: DatasetManifest) -> DatasetManifest:
@@ -164,16 +170,17 @@ def _obtain(manifest: DatasetManifest, raw: Path, source: Path | None, notify: N
 def _convert(manifest: DatasetManifest, raw: Path, done: Path) -> None:
     """Write the prepared arrays into `done`; DataError where they differ from the manifest."""
     for name, values in ARRAYS[manifest.format](manifest, raw):
-        samples = manifest.samples["test" if name.startswith("test_") else "train"]
-        if len(values) != samples:
+        counts = manifest.tokens or manifest.samples
+        expected = counts["test" if name.startswith("test_") else "train"]
+        if len(values) != expected:
             raise DataError(
-                f"{name} of {manifest.name} has {len(values)} samples, its manifest has {samples}",
+                f"{name} of {manifest.name} has {len(values)} values, its manifest has {expected}",
                 hint=f"edit manifests/datasets/{manifest.name}.yaml",
             )
         target = done / f"{name}.npy"
         np.save(target, values)
-        expected = manifest.prepared.get(target.name)
-        if expected and sha256(target) != expected:
+        checksum = manifest.prepared.get(target.name)
+        if checksum and sha256(target) != checksum:
             raise DataError(
                 f"the generated {target.name} of {manifest.name} does not match its checksum",
                 hint="report it, with the versions of Python and numpy",

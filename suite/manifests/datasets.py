@@ -11,7 +11,7 @@ from suite.manifests.strict import Name, Strict
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Split = Literal["train", "test"]
 SPLITS: tuple[Split, ...] = ("train", "test")
-Role = Annotated[str, Field(pattern=r"^(train|test)_(images|labels|[0-9]+)$")]
+Role = Annotated[str, Field(pattern=r"^(text|(train|test)_(images|labels|[0-9]+))$")]
 T = TypeVar("T")
 
 
@@ -52,6 +52,7 @@ FORMAT_FIELDS = {
     "generated": ("samples", "prepared"),
     "image_folder": (),
     "synthetic": ("samples",),
+    "text": ("files", "tokens"),
 }
 IDX_ROLES = {"train_images", "train_labels", "test_images", "test_labels"}
 
@@ -61,25 +62,37 @@ class DatasetManifest(Strict):
 
     `idx` and `cifar` are files of a source. `generated` is computed here from a fixed seed.
     `image_folder` is a folder of the user; its numbers of samples and classes are known once it is
-    prepared (`library.describe`).
+    prepared (`library.describe`). `text` is one file of bytes, the first ones for training; its
+    shape and samples depend on the model (`library.of`).
     """
 
     name: Name
     title: str
-    format: Literal["idx", "cifar", "generated", "image_folder", "synthetic"]
-    shape: tuple[PositiveInt, ...]  # (features) or (channels, height, width)
+    format: Literal["idx", "cifar", "generated", "image_folder", "synthetic", "text"]
+    # (features), (channels, height, width), or (length) of a sequence of tokens
+    shape: tuple[PositiveInt, ...] = Field(default=(), validate_default=True)
     classes: PositiveInt
-    normalize: Normalize
+    normalize: Normalize = Field(default=Normalize(mean=(), std=()), validate_default=True)
     samples: dict[Split, PositiveInt] = Field(default={}, validate_default=True)
+    tokens: dict[Split, PositiveInt] = Field(default={}, validate_default=True)
     files: dict[Role, DataFile] = Field(default={}, validate_default=True)
     prepared: dict[str, Sha256] = Field(default={}, validate_default=True)  # of the .npy files
     sources: tuple[Annotated[HttpsSource | NpmSource, Field(discriminator="kind")], ...] = ()
+
+    @property
+    def holds_tokens(self) -> bool:
+        """Whether its samples are sequences of tokens, which are not normalized."""
+        return not self.normalize.mean
 
     @field_validator("shape")
     @classmethod
     def _fits_the_format(cls, value: tuple[int, ...], others: ValidationInfo) -> tuple[int, ...]:
         form = others.data.get("format")
         if form == "synthetic":
+            return value
+        if form == "text":
+            if value:
+                raise ValueError("format text has no shape: its sequences are as long as the model")
             return value
         if len(value) != (1 if form == "generated" else 3):
             expected = "1 number (features)" if form == "generated" else "channels, height, width"
@@ -93,11 +106,16 @@ class DatasetManifest(Strict):
     def _one_for_each_channel(cls, value: Normalize, others: ValidationInfo) -> Normalize:
         shape = others.data.get("shape", ())
         expected = shape[0] if len(shape) == 3 else 1
+        form = others.data.get("format")
+        if form == "text" and value.mean:
+            raise ValueError("format text has no normalize: tokens are not normalized")
+        if form == "synthetic" and not value.mean:  # tokens
+            return value
         if shape and {len(value.mean), len(value.std)} != {expected}:
             raise ValueError(f"shape {shape} takes {expected} mean and std")
         return value
 
-    @field_validator("samples", "files", "prepared", "sources")
+    @field_validator("samples", "tokens", "files", "prepared", "sources")
     @classmethod
     def _required_or_absent(cls, value: T, others: ValidationInfo) -> T:
         name, form = str(others.field_name), others.data.get("format")
@@ -110,13 +128,15 @@ class DatasetManifest(Strict):
             raise ValueError(f"format {form} has no {name}")
         return value
 
-    @field_validator("samples", "files", "prepared")
+    @field_validator("samples", "tokens", "files", "prepared")
     @classmethod
     def _complete(cls, value: dict[str, T], others: ValidationInfo) -> dict[str, T]:
         required = set[str](SPLITS)
         found = {key.partition("_")[0] for key in value}
         if others.field_name == "files" and others.data.get("format") == "idx":
             required, found = IDX_ROLES, set(value)
+        if others.field_name == "files" and others.data.get("format") == "text":
+            required, found = {"text"}, set(value)
         if value and found != required:
             raise ValueError(f"{', '.join(sorted(required))} are needed, and nothing else")
         return value

@@ -51,6 +51,11 @@ class Adam(Strict):
     epsilon: PositiveFloat = 1e-7
 
 
+class AdamW(Adam):
+    name: Literal["adamw"]  # type: ignore[assignment]
+    weight_decay: NonNegativeFloat = 0.01
+
+
 class RmsProp(Strict):
     name: Literal["rmsprop"]
     learning_rate: PositiveFloat
@@ -59,7 +64,7 @@ class RmsProp(Strict):
 
 
 # The formulas: docs/optimizers.md.
-Optimizer = Annotated[Sgd | Momentum | Adam | RmsProp, Field(discriminator="name")]
+Optimizer = Annotated[Sgd | Momentum | Adam | AdamW | RmsProp, Field(discriminator="name")]
 
 
 class Measure(Strict):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from suite.models.branches import series_macs, series_shapes, series_to_json, series_values
 from suite.models.layers import Layer, Parameter, Shape
+from suite.models.sequences import Embedding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,14 +29,24 @@ class Architecture:
         for layer in self.layers:
             yield from layer.leaves()
 
+    @property
+    def takes_tokens(self) -> bool:
+        """Whether its input is a sequence of tokens, and its output one score for each of them."""
+        return isinstance(self.layers[0], Embedding)
+
+    @property
+    def output_shape(self) -> Shape:
+        """The shape of the logits: (classes,), or (length, classes) for tokens."""
+        return (*self.input_shape, self.classes) if self.takes_tokens else (self.classes,)
+
     def shapes(self) -> list[Shape]:
         """The input's shape, then the shape after each layer.
 
         Raise ValueError where a layer cannot take its input.
         """
         shapes = series_shapes(self.layers, self.input_shape)
-        if shapes[-1] != (self.classes,):
-            raise ValueError(f"{self.name} ends in shape {shapes[-1]}, not ({self.classes},)")
+        if shapes[-1] != self.output_shape:
+            raise ValueError(f"{self.name} ends in shape {shapes[-1]}, not {self.output_shape}")
         return shapes
 
     def parameters(self) -> tuple[Parameter, ...]:
@@ -64,11 +75,13 @@ class Architecture:
 
         A multiply-accumulate counts as two. Training adds as many operations for the gradients of
         the weights, and as many for those of the inputs. The first such layer needs no gradient of
-        its input.
+        its input, unless that comes from an embedding.
         """
         forward = 2 * series_macs(self.layers, self.input_shape)
         if mode == "infer":
             return forward
+        if self.takes_tokens:
+            return 3 * forward
         each = zip(self.layers, self.shapes(), strict=False)
         first = next(macs for layer, shape in each if (macs := layer.macs(shape)))
         return 3 * forward - 2 * first

@@ -9,6 +9,43 @@ from suite.models.layers import Layer, Parameter, Shape, expect
 
 
 @dataclass(frozen=True, kw_only=True)
+class Embedding(Layer):
+    """The sequence of learned vectors (length, features) of the tokens (length,)."""
+
+    kind = "embedding"
+    vocabulary: int
+    features: int
+
+    def output_shape(self, shape: Shape) -> Shape:
+        expect(self, shape, len(shape) == 1)
+        return (*shape, self.features)
+
+    def parameters(self) -> tuple[Parameter, ...]:
+        shape = (self.vocabulary, self.features)
+        return (Parameter(name=f"{self.name}.weight", shape=shape, std=0.02),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TiedHead(Layer):
+    """The scores of all tokens: the product with the weight of an embedding (Press and Wolf 2017).
+
+    `embedding` is the name of that layer, whose weight receives the gradients of both.
+    """
+
+    kind = "tied_head"
+    embedding: str
+    vocabulary: int
+    features: int
+
+    def output_shape(self, shape: Shape) -> Shape:
+        expect(self, shape, len(shape) == 2 and shape[1] == self.features)
+        return (shape[0], self.vocabulary)
+
+    def macs(self, shape: Shape) -> int:
+        return shape[0] * self.features * self.vocabulary
+
+
+@dataclass(frozen=True, kw_only=True)
 class Rows(Layer):
     """A grey image (1, height, width) to the sequence of its rows (height, width)."""
 
@@ -75,14 +112,16 @@ class FirstToken(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class SelfAttention(Layer):
-    """softmax(q k' / sqrt(features / heads)) v for each head (Vaswani et al. 2017), no mask.
+    """softmax(q k' / sqrt(features / heads)) v for each head (Vaswani et al. 2017).
 
-    `in_weight` (3 x features, features) holds queries, keys and values, in that order.
+    Where it is `causal`, a member attends only to itself and to those before it. `in_weight`
+    (3 x features, features) holds queries, keys and values, in that order.
     """
 
     kind = "self_attention"
     features: int
     heads: int
+    causal: bool = False
 
     def output_shape(self, shape: Shape) -> Shape:
         expect(self, shape, len(shape) == 2 and shape[1] == self.features)
@@ -99,7 +138,8 @@ class SelfAttention(Layer):
 
     def macs(self, shape: Shape) -> int:
         length, size = shape
-        return 4 * length * size * size + 2 * length * length * size
+        pairs = length * (length + 1) // 2 if self.causal else length * length
+        return 4 * length * size * size + 2 * pairs * size
 
 
 @dataclass(frozen=True, kw_only=True)

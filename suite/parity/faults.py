@@ -1,7 +1,7 @@
 """Faults for the self-test: each is planted in a copy of the worker, and a proof must find it.
 
-A certificate shows the faults of FAULTS and BFLOAT16_FAULTS; only a timed run shows those of
-RUN_FAULTS.
+A certificate shows the faults of FAULTS, TEXT_FAULTS and BFLOAT16_FAULTS; only a timed run shows
+those of RUN_FAULTS.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ FAULTS = (
         name="shifted labels",
         framework="mxnet",
         file="data.py",
-        right="labels = self.labels.take(chosen, mode=mode)",
-        wrong="labels = np.roll(self.labels, 1).take(chosen, mode=mode)",
+        right="labels = self.labels.take(chosen, axis=0, mode=mode)",
+        wrong="labels = np.roll(self.labels, 1, 0).take(chosen, axis=0, mode=mode)",
     ),
     Fault(
         name="dropout left on",
@@ -128,6 +128,34 @@ FAULTS = (
     ),
 )
 
+# In a model of text.
+TEXT_FAULTS = (
+    Fault(
+        name="attention to the future",
+        framework="pytorch",
+        file="frameworks/pytorch/layers.py",
+        right="is_causal=self._causal",
+        wrong="is_causal=False",
+    ),
+    Fault(
+        name="a head that does not share its embedding's gradient",
+        framework="jax",
+        file="frameworks/jax/layers.py",
+        right='getattr(model, layer["embedding"]).attend(values)',
+        wrong="""\
+jnp.matmul(
+                values, lax.stop_gradient(getattr(model, layer["embedding"]).embedding[...].T)
+            )""",
+    ),
+    Fault(
+        name="AdamW that adds its decay to the gradient",
+        framework="tensorflow",
+        file="frameworks/tensorflow/session.py",
+        right="variable.assign(variable * self._kept)",
+        wrong="gradient += variable * (1 - self._kept) / self._numbers['lr']",
+    ),
+)
+
 RUN_FAULTS = (
     Fault(
         name="idle from the fortieth step",
@@ -145,12 +173,12 @@ RUN_FAULTS = (
         name="half of the batch after warm-up",
         framework="pytorch",
         file="frameworks/pytorch/session.py",
-        right="self._loss(self._forward(batch[0]), batch[1])\n",
+        right="self._mean_loss(self._forward(batch[0]), batch[1])\n",
         wrong="""\
 (
-            self._loss(self._forward(batch[0]), batch[1])
+            self._mean_loss(self._forward(batch[0]), batch[1])
             if self._steps < 40
-            else self._loss(self._forward(batch[0][::2]), batch[1][::2])
+            else self._mean_loss(self._forward(batch[0][::2]), batch[1][::2])
         )
 """,
     ),
@@ -240,8 +268,8 @@ params = jax.tree.map(
         name="a scaled loss whose gradients are not unscaled",
         framework="tensorflow",
         file="frameworks/tensorflow/session.py",
-        right="tape.gradient(loss, list(self._variables.values()))",
-        wrong="tape.gradient(loss, list(self._variables.values()), [tf.constant(128.0)])",
+        right="tape.gradient(loss, list(self._variables.values()))\n",
+        wrong="tape.gradient(loss, list(self._variables.values()), [tf.constant(128.0)])\n",
         precision="bf16_mixed",
     ),
     Fault(

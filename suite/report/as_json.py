@@ -45,6 +45,7 @@ def _trial(summary: TrialSummary, peak: HardwarePeak | None) -> dict[str, Any]:
             "ci_low": rate.ci_low,
             "ci_high": rate.ci_high,
         },
+        "tokens_per_s": summary.tokens_per_s,
         "peak_share": {**asdict(reached), "bound": reached.bound} if reached else None,
         "first_step_s": summary.first_step_s,
         "epoch_s": summary.epoch_s,

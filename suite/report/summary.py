@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from suite.models import MODELS
 from suite.report import agreement
 from suite.report.warnings import ReportWarning, warnings_of
 from suite.results import stats
@@ -37,6 +38,15 @@ class TrialSummary:
     def record(self) -> Record:
         """Any of its runs, for the values that all runs share."""
         return next(iter(self.runs.values()))
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """The median rate in tokens; None where the model takes no tokens."""
+        make, rate = MODELS.get(self.record.workload.model), self.samples_per_s.median
+        model = make() if make else None
+        if rate is None or model is None or not model.takes_tokens:
+            return None
+        return rate * model.input_shape[0]
 
     @property
     def status(self) -> str:

@@ -19,7 +19,8 @@ from suite.results.roofline import HardwarePeak, share
 PIPED_WIDTH = 120
 UNKNOWN = "-"
 INTERVAL, ENERGY, MFU, SAME_WORK = "± 95 % CI", "J/sample (net)", "MFU", "same work"
-OPTIONAL = (MFU, ENERGY)  # columns that are shown only where a row has a value
+TOKENS = "tokens/s"
+OPTIONAL = (TOKENS, MFU, ENERGY)  # columns that are shown only where a row has a value
 DISPENSABLE = ("first step", "memory", "epoch", "vs best", "runs", ENERGY, MFU, "variant")
 JUSTIFY: dict[str, JustifyMethod] = {
     "framework": "left",
@@ -132,6 +133,7 @@ def _cells(trial: TrialSummary, fastest: float | None, peak: HardwarePeak | None
         "variant": trial.record.variant,
         "track": trial.record.track + (" (TF32)" if trial.record.arithmetic == "tf32" else ""),
         "samples/s": rate_of(rate.median),
+        TOKENS: _number(trial.tokens_per_s, "{:,.0f}"),
         INTERVAL: _number(rate.spread, "±{:.1%}"),
         "runs": str(len(trial.statuses)),
         "vs best": _number(rate.median / fastest if rate.median and fastest else None, "{:.2f}"),

@@ -5,7 +5,7 @@ The reference is computed by the worker without a fault, in which the proofs mus
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,10 +14,10 @@ from suite.datasets.inputs import Inputs
 from suite.engines.base import Engine, Prepared
 from suite.manifests import catalog
 from suite.manifests.suites import PROOF_STEPS
-from suite.manifests.workloads import Adam, Measure, Precision, Sgd, Workload
+from suite.manifests.workloads import Adam, AdamW, Measure, Precision, Sgd, Workload
 from suite.messages import Notify
 from suite.parity.certificates import judged, reference_of
-from suite.parity.faults import BFLOAT16_FAULTS, FAULTS, RUN_FAULTS
+from suite.parity.faults import BFLOAT16_FAULTS, FAULTS, RUN_FAULTS, TEXT_FAULTS
 from suite.parity.prover import Prover
 from suite.parity.reference import Reference
 from suite.parity.tolerances import rules_of
@@ -36,6 +36,13 @@ WORKLOAD = Workload(
     optimizer=Adam(name="adam", learning_rate=0.001, epsilon=1e-4),
 )
 
+TEXT_WORKLOAD = Workload(
+    model="gpt_tiny",
+    dataset="synthetic",
+    batch_size=8,
+    optimizer=AdamW(name="adamw", learning_rate=0.001, weight_decay=0.1),
+)
+
 # For timed runs: with short blocks, a run ends soon and has some hundred steps.
 RUN_WORKLOAD = Workload(
     model="lenet",
@@ -44,6 +51,7 @@ RUN_WORKLOAD = Workload(
     optimizer=Sgd(name="sgd", learning_rate=0.01),
     epochs=8,  # of eight steps: even a busy machine does the sixty that the faults need
 )
+WORKLOADS = (WORKLOAD, TEXT_WORKLOAD, RUN_WORKLOAD)
 RUN_MEASURE = Measure(block_s=0.1, min_measure_s=0.5, max_measure_s=1, sample_s=0)
 
 # Makes an engine that runs the worker in a folder.
@@ -73,8 +81,7 @@ class SelfTest:
     engine: Engine
     prepared: dict[str, Prepared]
     make_engine: MakeEngine
-    inputs: Inputs  # of WORKLOAD
-    run_inputs: Inputs  # of RUN_WORKLOAD
+    inputs: Mapping[Workload, Inputs]  # of WORKLOADS
     work_dir: Path
     notify: Notify
 
@@ -85,11 +92,21 @@ class SelfTest:
         reference, or a worker fails in a proof.
         """
         trials = [*dict.fromkeys(replace(trial, workload=WORKLOAD) for trial in plan.trials)]
-        reference = reference_of(self._prover(self.engine, self.prepared, "clean"), trials[0])
-        for number, fault in enumerate((*FAULTS, *BFLOAT16_FAULTS, *RUN_FAULTS)):
+        references = {
+            workload: reference_of(
+                self._prover(self.engine, self.prepared, workload, "clean"),
+                replace(trials[0], workload=workload),
+            )
+            for workload in (WORKLOAD, TEXT_WORKLOAD)
+        }
+        reference = references[WORKLOAD]
+        for number, fault in enumerate((*FAULTS, *TEXT_FAULTS, *BFLOAT16_FAULTS, *RUN_FAULTS)):
             trial = next((each for each in trials if each.framework == fault.framework), None)
             if trial is None:
                 continue
+            if fault in TEXT_FAULTS:
+                trial = replace(trial, workload=TEXT_WORKLOAD)
+            own = references[trial.workload]
             trial = _in(trial, fault.precision)
             self.notify(f"fault in {trial.framework}: {fault.name}")
             worker = fault.plant(self.work_dir / f"fault-{number}" / "worker")
@@ -99,7 +116,7 @@ class SelfTest:
                 if fault in RUN_FAULTS:
                     found = self._timed(engine, prepared, plan, trial, f"fault-{number}")
                 else:
-                    found = self._proof(engine, prepared, trial, reference, f"fault-{number}")
+                    found = self._proof(engine, prepared, trial, own, f"fault-{number}")
             yield _finding(fault.name, trial, found)
         for trial in trials:
             self.notify(f"without a fault: {trial.configuration}")
@@ -112,13 +129,15 @@ class SelfTest:
                 found = self._proof(self.engine, self.prepared, mixed, reference, "clean")
                 yield _finding(None, mixed, found)
 
-    def _prover(self, engine: Engine, prepared: dict[str, Prepared], name: str) -> Prover:
+    def _prover(
+        self, engine: Engine, prepared: dict[str, Prepared], workload: Workload, name: str
+    ) -> Prover:
         work_dir = self.work_dir / name
         work_dir.mkdir(parents=True, exist_ok=True)
         return Prover(
             engine=engine,
             prepared=prepared,
-            inputs=self.inputs,
+            inputs=self.inputs[workload.model_copy(update={"precision": "float32"})],
             steps=PROOF_STEPS,
             work_dir=work_dir,
             notify=self.notify,
@@ -133,7 +152,7 @@ class SelfTest:
         name: str,
     ) -> str | None:
         """The error that a certificate finds in the worker; None where it finds none."""
-        prover = self._prover(engine, prepared, name)
+        prover = self._prover(engine, prepared, trial.workload, name)
         found = prover.tensors(trial, trial.workload.precision, role="selftest")
         return judged(found, reference, rules_of(trial))[1]
 
@@ -158,7 +177,7 @@ class SelfTest:
                 trial.trial_id: ReadyTrial(
                     trial=trial,
                     framework=prepared[trial.framework],
-                    inputs=self.run_inputs,
+                    inputs=self.inputs[RUN_WORKLOAD],
                     parity=Parity(proven=True),
                 )
             },

@@ -1,7 +1,7 @@
 """Batches of the shared data format, in one fixed order for every framework.
 
 On disk: `<split>_inputs.npy`, images (N, C, H, W) uint8 or rows (N, features) float32, and
-`<split>_labels.npy` (N,) int32.
+`<split>_labels.npy` (N,) int32. Of a text: `<split>_tokens.npy` (tokens,) uint8.
 """
 
 from __future__ import annotations
@@ -31,8 +31,11 @@ class Split:
 
     def __init__(self, trial: Trial, split: str, layout: str) -> None:
         folder = Path(trial.paths["data"])
-        self._raw = np.load(folder / f"{split}_inputs.npy", mmap_mode="r")
-        self.labels = np.load(folder / f"{split}_labels.npy")
+        if (folder / f"{split}_tokens.npy").exists():
+            self._raw, self.labels = _sequences(trial, folder / f"{split}_tokens.npy")
+        else:
+            self._raw = np.load(folder / f"{split}_inputs.npy", mmap_mode="r")
+            self.labels = np.load(folder / f"{split}_labels.npy")
         self._channels_last = layout == "NHWC" and self._raw.ndim == 4
         self._dtype = trial.dtype
         self._in_memory: Array | None = None  # all inputs, after `into_memory`
@@ -47,14 +50,19 @@ class Split:
         self._in_memory = self._convert(self._raw)
 
     def take(self, chosen: Array, mode: Literal["raise", "clip"] = "raise") -> tuple[Array, Array]:
-        """The chosen samples: inputs in the trial's dtype and layout, labels int32."""
-        labels = self.labels.take(chosen, mode=mode)
+        """The chosen samples: inputs in the trial's dtype and layout, labels int32.
+
+        Tokens are int32.
+        """
+        labels = self.labels.take(chosen, axis=0, mode=mode)
         if self._in_memory is not None:
             return self._in_memory.take(chosen, axis=0, mode=mode), labels
         return self._convert(self._raw.take(chosen, axis=0, mode=mode)), labels
 
     def _convert(self, raw: Array) -> Array:
         """Normalize raw values, in the trial's dtype and layout."""
+        if not self._scale:
+            return raw  # tokens
         if raw.dtype != np.uint8:
             mean, std = self._scale[0]
             return ((raw.astype(np.float64) - mean) / std).astype(self._dtype)
@@ -62,6 +70,14 @@ class Split:
         for channel, values in enumerate(self._values):
             inputs[:, channel] = values[raw[:, channel]]
         return np.ascontiguousarray(inputs.transpose(0, 2, 3, 1)) if self._channels_last else inputs
+
+
+def _sequences(trial: Trial, path: Path) -> tuple[Array, Array]:
+    """The tokens in a file as sequences (N, length) int32, and the token after each of them."""
+    tokens = np.load(path).astype(np.int32)
+    (length,) = trial.architecture["input_shape"]
+    end = (len(tokens) - 1) // length * length
+    return tokens[:end].reshape(-1, length), tokens[1 : end + 1].reshape(-1, length)
 
 
 class Batches:

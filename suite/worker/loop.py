@@ -252,15 +252,15 @@ def _accuracy(trial: Trial, session: Session, batches: Batches, layout: str) -> 
         logits = _predict(trial, session, split, len(labels))
         losses = cross_entropies(logits, labels)
         results[f"{name}_loss"] = float(losses.mean())
-        results[f"{name}_accuracy"] = float(np.mean(logits.argmax(axis=1) == labels))
+        results[f"{name}_accuracy"] = float(np.mean(logits.argmax(axis=-1) == labels))
         if name == "test":
             # The standard error of the mean loss: docs/method.md.
-            results["test_loss_error"] = float(losses.std() / math.sqrt(samples))
+            results["test_loss_error"] = float(losses.std() / math.sqrt(losses.size))
     return results
 
 
 def _predict(trial: Trial, session: Session, split: Split, samples: int) -> Array:
-    """Logits (samples, classes) float64; the last batch is padded, so all have the same shape."""
+    """Logits (samples, ..., classes) float64; the last batch is padded to the same size."""
     parts = []
     for start in range(0, samples, trial.batch_size):
         chosen = np.arange(start, start + trial.batch_size)
@@ -269,8 +269,8 @@ def _predict(trial: Trial, session: Session, split: Split, samples: int) -> Arra
 
 
 def cross_entropies(logits: Array, labels: Array) -> Array:
-    """(N,): -log softmax(logits)[label] for each sample."""
-    shifted = logits - logits.max(axis=1, keepdims=True)
-    log_sum = np.log(np.exp(shifted).sum(axis=1))
-    losses: Array = log_sum - shifted[np.arange(len(labels)), labels]
+    """-log softmax(logits)[label] for each label; the classes are the last axis of the logits."""
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    log_sum = np.log(np.exp(shifted).sum(axis=-1))
+    losses: Array = log_sum - np.take_along_axis(shifted, labels[..., None], -1)[..., 0]
     return losses

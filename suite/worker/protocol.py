@@ -128,7 +128,8 @@ class Session(Protocol):
     """One model on one device, implemented by the `session` module of each framework.
 
     Batches are numpy arrays in the module's `LAYOUT`: inputs (N, C, H, W), (N, H, W, C) or
-    (N, features) in the trial's dtype, labels (N,) int32. Weights, gradients and statistics
+    (N, features) in the trial's dtype, labels (N,) int32. A batch of text is (N, length) int32, as
+    are its labels; then logits are (N, length, classes). Weights, gradients and statistics
     are canonical (docs/protocol.md): convolutions (out, in, height, width), dense (out, in).
     """
 

@@ -208,7 +208,7 @@ def test_another_number_of_samples_than_in_the_manifest_is_refused(
     dataset, raw = digits
     more = dataset.model_copy(update={"samples": {"train": 201, "test": 40}})
     with pytest.raises(
-        DataError, match="train_inputs of mnist has 200 samples, its manifest has 201"
+        DataError, match="train_inputs of mnist has 200 values, its manifest has 201"
     ):
         library.prepare(more, notify=silent, source=raw)
 

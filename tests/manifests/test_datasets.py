@@ -20,6 +20,9 @@ from suite.paths import MANIFESTS
         ("cifar10", "0.4914, ", "", "normalize: shape (3, 32, 32) takes 3 mean and std"),
         ("cifar10", "test_1", "train_6", "files: test, train are needed, and nothing else"),
         ("cifar10", "archive:", "archives:", "unknown key 'archives'; nearest: 'archive'"),
+        ("moby_dick", "classes:", "shape: [64]\nclasses:", "shape: format text has no shape"),
+        ("moby_dick", "text:\n", "test_1:\n", "files: text are needed, and nothing else"),
+        ("moby_dick", "tokens:", "samples:", "samples: format text has no samples"),
         ("imagenet", "[3, 224, 224]", "[3, 224, 192]", "shape: format image_folder takes 3"),
     ],
 )

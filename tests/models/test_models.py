@@ -33,6 +33,7 @@ PUBLISHED = {
     "resnet50": 25_557_032,
     "vgg16": 138_357_544,
     "vit_tiny": 5_717_416,
+    "gpt_small": 124_439_808 - (50_257 - 256) * 768,  # GPT-2's, with the vocabulary of bytes
     "alexnet_cifar10": 2_472_266,
     "googlenet_cifar10": 6_166_250,
     "resnet50_cifar10": 23_520_842,
@@ -54,15 +55,15 @@ def test_each_model_has_the_published_parameters(name: str) -> None:
 def test_each_model_has_matching_shapes_and_unique_layer_names(name: str) -> None:
     model = MODELS[name]()
     assert model.name == name
-    assert model.shapes()[-1] == (model.classes,)
+    assert model.shapes()[-1] == model.output_shape
     names = [each.name for each in model.leaves()]
     assert len(set(names)) == len(names)
     assert not [each for each in model.leaves() if "." in each.name]
 
 
-def test_the_two_models_for_tests_hold_every_kind_of_layer() -> None:
+def test_three_small_models_hold_every_kind_of_layer() -> None:
     used = {each.kind for name in MODELS for each in MODELS[name]().leaves()}
-    small = [MODELS["every_layer"](), MODELS["every_sequence"]()]
+    small = [MODELS["every_layer"](), MODELS["every_sequence"](), MODELS["gpt_tiny"]()]
     assert used == {each.kind for model in small for each in model.leaves()}
 
 
@@ -80,6 +81,15 @@ def test_flops_count_two_for_each_multiply_accumulate() -> None:
     macs = conv1 + 8 * 8 * 50 * 20 * 25 + 800 * 500 + 500 * 10
     assert lenet.flops_per_sample("infer") == 2 * macs
     assert lenet.flops_per_sample("train") == 6 * macs - 2 * conv1
+
+
+def test_flops_of_causal_attention_are_those_of_the_pairs_that_it_sees() -> None:
+    gpt = MODELS["gpt_tiny"]()
+    length, features, blocks = 64, 48, 3
+    block = 12 * features**2 * length + length * (length + 1) * features
+    macs = blocks * block + length * features * 256
+    assert gpt.flops_per_sample("infer") == 2 * macs
+    assert gpt.flops_per_sample("train") == 6 * macs  # the embedding needs all gradients
 
 
 def test_windows_include_padding_and_drop_an_incomplete_last_one() -> None:

@@ -77,6 +77,20 @@ def test_the_table_puts_the_fastest_first_and_failures_last() -> None:
     assert "mxnet:eager: the worker was killed" in rendered()
 
 
+def test_a_model_of_text_has_tokens_per_second_beside_sequences() -> None:
+    text = record(samples_per_s=10.0)
+    text = text.model_copy(
+        update={"workload": text.workload.model_copy(update={"model": "gpt_tiny"})}
+    )
+    (summary,) = summarise([text])
+    assert summary.tokens_per_s == 640
+    assert json.loads(as_json.render("r", [summary], []))["trials"][0]["tokens_per_s"] == 640
+    console = Console(width=130, no_color=True)
+    with console.capture() as captured:
+        console.print(table.render([summary], 130))
+    assert "tokens/s" in captured.get() and "tokens/s" not in rendered(130)
+
+
 def test_slow_rates_keep_three_digits() -> None:
     shown = [table.rate_of(rate) for rate in (1234.5, 99.6, 99.4, 1.2345, None)]
     assert shown == ["1,234", "100", "99.4", "1.23", "-"]

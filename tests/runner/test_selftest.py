@@ -8,11 +8,11 @@ import pytest
 
 from suite.datasets import obtain
 from suite.engines.venv.engine import VenvEngine
-from suite.parity.faults import BFLOAT16_FAULTS, FAULTS, RUN_FAULTS, Fault
+from suite.parity.faults import BFLOAT16_FAULTS, FAULTS, RUN_FAULTS, TEXT_FAULTS, Fault
 from suite.protocol.plan import Plan
 from suite.runner import selftest
 from suite.runner.frameworks import Frameworks
-from suite.runner.selftest import RUN_WORKLOAD, WORKLOAD, Finding, SelfTest
+from suite.runner.selftest import WORKLOADS, Finding, SelfTest
 
 
 def selftest_of(
@@ -21,7 +21,9 @@ def selftest_of(
     """The findings of the self-test with these faults only."""
     lines = {fault.right for fault in RUN_FAULTS}
     of_runs = tuple(fault for fault in faults if fault.right in lines)
-    of_steps = tuple(fault for fault in faults if fault not in of_runs)
+    of_text = tuple(fault for fault in faults if fault in TEXT_FAULTS)
+    of_steps = tuple(fault for fault in faults if fault not in (*of_runs, *of_text))
+    monkeypatch.setattr(selftest, "TEXT_FAULTS", of_text)
     monkeypatch.setattr(selftest, "RUN_FAULTS", of_runs)
     monkeypatch.setattr(selftest, "BFLOAT16_FAULTS", ())
     monkeypatch.setattr(selftest, "FAULTS", of_steps)
@@ -30,8 +32,10 @@ def selftest_of(
         engine=engine,
         prepared=Frameworks(engine, print).with_reference(plan.frameworks),
         make_engine=VenvEngine,
-        inputs=obtain.obtain(WORKLOAD, seed=1, folder=tmp_path / "inputs", notify=print),
-        run_inputs=obtain.obtain(RUN_WORKLOAD, seed=1, folder=tmp_path / "run", notify=print),
+        inputs={
+            each: obtain.obtain(each, seed=1, folder=tmp_path / each.model, notify=print)
+            for each in WORKLOADS
+        },
         work_dir=tmp_path,
         notify=print,
     )
@@ -39,7 +43,7 @@ def selftest_of(
 
 
 def named(name: str) -> Fault:
-    faults = (*FAULTS, *BFLOAT16_FAULTS, *RUN_FAULTS)
+    faults = (*FAULTS, *TEXT_FAULTS, *BFLOAT16_FAULTS, *RUN_FAULTS)
     return next(fault for fault in faults if fault.name == name)
 
 

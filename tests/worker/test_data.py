@@ -39,6 +39,22 @@ def test_rows_of_a_table_are_normalized(trial: Trial, tmp_path: Path) -> None:
     np.testing.assert_allclose(found, (rows - 1) / 2, rtol=1e-6)
 
 
+def test_text_is_cut_into_sequences_and_the_tokens_after_them(trial: Trial, tmp_path: Path) -> None:
+    np.save(tmp_path / "train_tokens.npy", np.arange(10, dtype=np.uint8))
+    text = dataclasses.replace(
+        trial,
+        paths={**trial.paths, "data": str(tmp_path)},
+        normalize={"mean": [], "std": []},
+        architecture={**trial.architecture, "input_shape": [4]},
+    )
+    split = Split(text, "train", "NHWC")
+    assert split.labels.shape == (2, 4)  # the last token has no label of its own
+    inputs, labels = split.take(np.array([1, 0]))
+    assert inputs.dtype == labels.dtype == np.int32
+    assert inputs.tolist() == [[4, 5, 6, 7], [0, 1, 2, 3]]
+    assert labels.tolist() == [[5, 6, 7, 8], [1, 2, 3, 4]]
+
+
 def test_an_epoch_has_every_sample_and_fills_its_last_batch_from_its_start(trial: Trial) -> None:
     batches = Batches(trial, "NCHW")
     order = np.load(trial.paths["order"])[0]

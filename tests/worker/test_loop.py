@@ -188,3 +188,5 @@ def test_cross_entropies_are_those_of_softmax() -> None:
     softmax = np.exp(logits[0]) / np.exp(logits[0]).sum()
     expected = [-np.log(softmax[1]), 0]
     assert loop.cross_entropies(logits, np.array([1, 0])) == pytest.approx(expected)
+    of_text = loop.cross_entropies(logits.reshape(1, 2, 3), np.array([[1, 0]]))
+    assert of_text.shape == (1, 2) and of_text[0] == pytest.approx(expected)

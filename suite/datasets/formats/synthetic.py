@@ -17,6 +17,7 @@ from suite.datasets.formats import prepared
 from suite.manifests.datasets import SPLITS, DatasetManifest, Normalize
 from suite.manifests.workloads import Workload
 from suite.models import MODELS
+from suite.models.architecture import Architecture
 
 NAME = "synthetic"
 TITLE = "Generated batches in the shape that the model takes"
@@ -26,18 +27,24 @@ BATCHES = {"train": 8, "test": 1}
 def fitted(workload: Workload) -> DatasetManifest:
     """The manifest that fits the workload's model and batch size."""
     model = MODELS[workload.model]()
-    is_image = len(model.input_shape) == 3
-    channels = model.input_shape[0] if is_image else 1
-    mean, std = (0.5, 0.25) if is_image else (0.0, 1.0)
     return DatasetManifest(
         name=NAME,
         title=TITLE,
         format="synthetic",
         shape=model.input_shape,
         classes=model.classes,
-        normalize=Normalize(mean=(mean,) * channels, std=(std,) * channels),
+        normalize=_normalize(model),
         samples={split: BATCHES[split] * workload.batch_size for split in SPLITS},
     )
+
+
+def _normalize(model: Architecture) -> Normalize:
+    if model.takes_tokens:
+        return Normalize(mean=(), std=())
+    if len(model.input_shape) == 1:
+        return Normalize(mean=(0.0,), std=(1.0,))
+    channels = model.input_shape[0]
+    return Normalize(mean=(0.5,) * channels, std=(0.25,) * channels)
 
 
 def write(manifest: DatasetManifest, folder: Path, seed: int) -> None:
@@ -46,6 +53,11 @@ def write(manifest: DatasetManifest, folder: Path, seed: int) -> None:
     random = np.random.default_rng(seed)
     for split in SPLITS:
         samples = manifest.samples[split]
+        if manifest.holds_tokens:
+            tokens = samples * manifest.shape[0] + 1
+            values = random.integers(0, manifest.classes, tokens, dtype=np.uint8)
+            np.save(folder / f"{split}_tokens.npy", values)
+            continue
         np.save(folder / f"{split}_inputs.npy", _inputs(random, samples, manifest.shape))
         labels = random.integers(0, manifest.classes, samples, dtype=np.int32)
         np.save(folder / f"{split}_labels.npy", labels)

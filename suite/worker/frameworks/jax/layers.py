@@ -22,8 +22,8 @@ class Model(nnx.Module):
     def __init__(self, trial: Trial) -> None:
         self.rngs = nnx.Rngs(trial.seed)
         for layer in trial.leaves():
-            lowered = _lower(layer, trial, self.rngs)
-            setattr(self, layer["name"], lowered)
+            if layer["kind"] != "tied_head":  # a function of its embedding
+                setattr(self, layer["name"], _lower(layer, trial, self.rngs))
 
 
 def series(
@@ -38,6 +38,8 @@ def series(
             results = [series(model, branch, values, rounded) for branch in layer["branches"]]
             concat = layer["kind"] == "concat"
             values = jnp.concatenate(results, -1) if concat else sum(results[1:], results[0])
+        elif layer["kind"] == "tied_head":
+            values = getattr(model, layer["embedding"]).attend(values)
         else:
             values = getattr(model, layer["name"])(values)
         values = rounded(values)
@@ -88,7 +90,7 @@ def is_biased(layer: dict[str, Any], trial: Trial) -> bool:
 class SelfAttention(nnx.Module):
     def __init__(self, layer: dict[str, Any], **common: Any) -> None:
         size = layer["features"]
-        self.heads = layer["heads"]
+        self.heads, self.causal = layer["heads"], layer["causal"]
         self.input = nnx.Linear(size, 3 * size, **common)
         self.output = nnx.Linear(size, size, **common)
 
@@ -100,6 +102,8 @@ class SelfAttention(nnx.Module):
         scores = jnp.einsum(
             "bqhd,bkhd->bhqk", queries, keys, preferred_element_type=self.input.param_dtype
         )
+        if self.causal:
+            scores = jnp.where(np.tri(length, dtype=bool), scores, -jnp.inf)
         shares = nnx.softmax(scores / np.sqrt(queries.shape[-1])).astype(values.dtype)
         mixed = jnp.einsum("bhqk,bkhd->bqhd", shares, values)
         return self.output(mixed.reshape(batch, length, features))
@@ -176,6 +180,8 @@ def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any
         return SelfAttention(layer, **common)
     if kind == "lstm":
         return Lstm(layer, **common)
+    if kind == "embedding":
+        return nnx.Embed(layer["vocabulary"], layer["features"], **dtypes)
     if kind == "class_token":
         return ClassToken(layer, trial.dtype)
     if kind == "position_embedding":
@@ -203,6 +209,7 @@ PATHS: dict[str, dict[str, tuple[str, ...]]] = {
     "dense": {"weight": ("kernel",)},
     "batch_norm": {"weight": ("scale",)},
     "layer_norm": {"weight": ("scale",)},
+    "embedding": {"weight": ("embedding",)},
     "lstm": {
         "input_weight": ("layer", "cell", "dense_i", "kernel"),
         "hidden_weight": ("layer", "cell", "dense_h", "kernel"),

@@ -23,6 +23,7 @@ SLOTS = {
     "sgd": {},
     "momentum": {"velocity": "trace"},
     "adam": {"first_moment": "mu", "second_moment": "nu"},
+    "adamw": {"first_moment": "mu", "second_moment": "nu"},
     "rmsprop": {"second_moment": "nu"},
 }
 
@@ -160,7 +161,9 @@ class Session:
         model = nnx.merge(graph, *states)
         trial = self._trial
         if trial.simulated:
-            logits = series(model, trial.layers, bfloat16.rounded(inputs), bfloat16.rounded)
+            exact = jnp.issubdtype(inputs.dtype, jnp.integer)  # tokens
+            values = inputs if exact else bfloat16.rounded(inputs)
+            logits = series(model, trial.layers, values, bfloat16.rounded)
         else:
             logits = series(model, trial.layers, inputs)
         logits = logits.astype(trial.dtype)
@@ -187,6 +190,10 @@ def _optimizer(trial: Trial) -> optax.GradientTransformation:
         return optax.chain(optax.sgd(rate, momentum=options["momentum"]), _counted())
     if name == "adam":  # which counts its own steps
         return optax.adam(rate, b1=options["beta1"], b2=options["beta2"], eps=options["epsilon"])
+    if name == "adamw":
+        betas = {"b1": options["beta1"], "b2": options["beta2"]}
+        decay = options["weight_decay"]
+        return optax.adamw(rate, eps=options["epsilon"], weight_decay=decay, **betas)
     if name == "rmsprop":
         rmsprop = optax.rmsprop(
             rate, decay=options["decay"], eps=options["epsilon"], eps_in_sqrt=True

@@ -34,11 +34,24 @@ class PositionEmbedding(layers.Layer):
         return sequence + self.table
 
 
+class TiedHead(layers.Layer):
+    """The product with the weight of an embedding."""
+
+    def __init__(self, embedding: Any, **options: Any) -> None:
+        super().__init__(**options)
+        self.embedding = embedding
+
+    def call(self, sequence: Any) -> Any:
+        return ops.matmul(sequence, ops.transpose(self.embedding.embeddings))
+
+
 def make(trial: Trial) -> tuple[Any, dict[str, Any]]:
     """The model, and its layers by name."""
     shape = tuple(trial.architecture["input_shape"])
     by_name: dict[str, Any] = {}
-    inputs = keras.Input((*shape[1:], shape[0]) if len(shape) == 3 else shape)
+    of_tokens = trial.layers[0]["kind"] == "embedding"
+    last = (*shape[1:], shape[0]) if len(shape) == 3 else shape
+    inputs = keras.Input(last, dtype="int32" if of_tokens else None)
     return keras.Model(inputs, _series(trial.layers, inputs, by_name, trial.seed)), by_name
 
 
@@ -53,10 +66,15 @@ def _series(series: list[dict[str, Any]], values: Any, by_name: dict[str, Any], 
         if kind in WINDOWS:
             values, padding = _padded(layer, values)
             lowered = _window(layer, padding)
+        elif kind == "tied_head":
+            lowered = TiedHead(by_name[layer["embedding"]], name=layer["name"])
         else:
             lowered = _lower(layer, seed + len(by_name))
         by_name[layer["name"]] = lowered
-        values = lowered(values, values) if kind == "self_attention" else lowered(values)
+        if kind == "self_attention":
+            values = lowered(values, values, use_causal_mask=layer["causal"])
+        else:
+            values = lowered(values)
     return values
 
 
@@ -104,6 +122,9 @@ def _lower(layer: dict[str, Any], seed: int) -> Any:
         return layers.BatchNormalization(**numbers, **named)
     if kind == "layer_norm":
         return layers.LayerNormalization(epsilon=layer["epsilon"], **named)
+    if kind == "embedding":
+        sizes = layer["vocabulary"], layer["features"]
+        return layers.Embedding(*sizes, embeddings_initializer="zeros", **named)
     if kind == "dropout":
         return layers.Dropout(layer["rate"], seed=seed, **named)
     if kind == "lstm":
@@ -141,6 +162,7 @@ VARIABLES: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "layer_norm": {"weight": ("gamma",), "bias": ("beta",)},
     "class_token": {"weight": ("token",)},
+    "embedding": {"weight": ("embeddings",)},
     "position_embedding": {"weight": ("table",)},
     "lstm": {
         "input_weight": ("cell.kernel",),

@@ -31,6 +31,7 @@ SLOTS = {
     "sgd": {},
     "momentum": {"velocity": "momentums"},
     "adam": {"first_moment": "_momentums", "second_moment": "_velocities"},
+    "adamw": {"first_moment": "_momentums", "second_moment": "_velocities"},
     "rmsprop": {"second_moment": "_velocities"},
 }
 # Keras's default on every backend. PyTorch then computes in channels-last memory, which is faster
@@ -189,8 +190,9 @@ def _optimizer(trial: Trial) -> Any:
         return keras.optimizers.SGD(rate)
     if name == "momentum":
         return keras.optimizers.SGD(rate, momentum=options["momentum"])
-    if name == "adam":
-        return _adam()(rate, options["beta1"], options["beta2"], options["epsilon"])
+    if name in ("adam", "adamw"):
+        numbers = rate, options["beta1"], options["beta2"], options["epsilon"]
+        return _adam()(*numbers, weight_decay=options.get("weight_decay"))
     if name == "rmsprop":
         return keras.optimizers.RMSprop(rate, rho=options["decay"], epsilon=options["epsilon"])
     raise NotImplementedError(f"Keras module has no optimizer {name!r}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 from mxnet import gluon
 from mxnet.gluon import nn
 
@@ -30,16 +31,21 @@ class SelfAttention(gluon.HybridBlock):
         self._length = layer["input_shape"][0]
         self._scale = 1 / math.sqrt(features // self._heads)
         sizes = {"flatten": False, "in_units": features}
+        # Added to the scores; the exponential of so small a number is 0.
+        above = np.triu(np.full((self._length, self._length), -1e30), 1)
+        self.mask = self.params.get_constant("mask", above) if layer["causal"] else None
         with self.name_scope():
             self.input = nn.Dense(3 * features, **sizes, prefix="in_")
             self.output = nn.Dense(features, **sizes, prefix="out_")
 
-    def hybrid_forward(self, F: Any, sequence: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, sequence: Any, mask: Any = None) -> Any:  # noqa: N803
         # (batch, length, 3 x features) -> three of (batch x heads, length, features / heads)
         parts = self.input(sequence).reshape((0, 0, 3, self._heads, -1))
         parts = parts.transpose((2, 0, 3, 1, 4)).reshape((3, -1, self._length, 0), reverse=True)
         queries, keys, values = F.split(parts, 3, axis=0, squeeze_axis=True)
         scores = F.batch_dot(queries * self._scale, keys, transpose_b=True)
+        if mask is not None:
+            scores = F.broadcast_add(scores, mask.expand_dims(0))
         mixed = F.batch_dot(F.softmax(scores), values)
         mixed = mixed.reshape((-4, -1, self._heads, 0, 0)).transpose((0, 2, 1, 3))
         return self.output(mixed.reshape((0, 0, -3)))
@@ -64,6 +70,17 @@ class PositionEmbedding(gluon.HybridBlock):
         return F.broadcast_add(sequence, weight.expand_dims(0))
 
 
+class TiedHead(gluon.HybridBlock):
+    def __init__(self, embedding: nn.Embedding) -> None:
+        super().__init__(prefix="")
+        self.weight = embedding.weight
+        self._vocabulary = embedding.weight.shape[0]
+
+    def hybrid_forward(self, F: Any, sequence: Any, weight: Any) -> Any:  # noqa: N803
+        sizes = {"num_hidden": self._vocabulary, "flatten": False, "no_bias": True}
+        return F.FullyConnected(sequence, weight, **sizes)
+
+
 class Lstm(gluon.HybridBlock):
     def __init__(self, layer: dict[str, Any], prefix: str) -> None:
         super().__init__(prefix=prefix)
@@ -77,18 +94,26 @@ class Lstm(gluon.HybridBlock):
         return F.slice_axis(self.cell(sequence), axis=1, begin=-1, end=None).flatten()
 
 
-def series(layers: list[dict[str, Any]]) -> gluon.HybridBlock:
-    """The layers as one block."""
+def series(
+    layers: list[dict[str, Any]], embeddings: dict[str, nn.Embedding] | None = None
+) -> gluon.HybridBlock:
+    """The layers as one block; `embeddings` are those before, by name."""
     series = nn.HybridSequential(prefix="")
+    embeddings = {} if embeddings is None else embeddings
     for layer in layers:
-        series.add(_lower(layer))
+        block = _lower(layer, embeddings)
+        if layer["kind"] == "embedding":
+            embeddings[layer["name"]] = block
+        series.add(block)
     return series
 
 
-def _lower(layer: dict[str, Any]) -> gluon.HybridBlock:
+def _lower(layer: dict[str, Any], embeddings: dict[str, nn.Embedding]) -> gluon.HybridBlock:
     kind, prefix = layer["kind"], f"{layer['name']}_"
     if "branches" in layer:
-        return Branches(kind, [series(branch) for branch in layer["branches"]])
+        return Branches(kind, [series(branch, embeddings) for branch in layer["branches"]])
+    if kind == "tied_head":
+        return TiedHead(embeddings[layer["embedding"]])
     if kind == "conv2d":
         return nn.Conv2D(
             layer["out_channels"],
@@ -113,6 +138,8 @@ def _lower(layer: dict[str, Any]) -> gluon.HybridBlock:
     if kind == "layer_norm":
         numbers = {"epsilon": layer["epsilon"], "in_channels": layer["features"]}
         return nn.LayerNorm(**numbers, prefix=prefix)
+    if kind == "embedding":
+        return nn.Embedding(layer["vocabulary"], layer["features"], prefix=prefix)
     if kind == "dropout":
         return nn.Dropout(layer["rate"], prefix=prefix)
     if kind in ("relu", "tanh"):

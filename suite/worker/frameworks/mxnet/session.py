@@ -24,6 +24,7 @@ SLOTS = {
     "sgd": (),
     "momentum": ("velocity",),
     "adam": ("first_moment", "second_moment"),
+    "adamw": ("first_moment", "second_moment"),
     "rmsprop": ("second_moment",),
 }
 # The environment variables that determine MXNet's numeric policy.
@@ -171,27 +172,31 @@ def _optimizer(trial: Trial) -> mx.optimizer.Optimizer:
         return mx.optimizer.SGD(learning_rate=rate)
     if name == "momentum":
         return mx.optimizer.SGD(learning_rate=rate, momentum=options["momentum"])
-    if name == "adam":
+    if name in ("adam", "adamw"):
         # Rounded as in the kernel, so that the bias correction in Python uses the same numbers.
         betas = {key: float(np.float32(options[key])) for key in ("beta1", "beta2")}
-        return Adam(learning_rate=rate, **betas, epsilon=options["epsilon"])
+        decay = options.get("weight_decay", 0.0)
+        return Adam(learning_rate=rate, **betas, epsilon=options["epsilon"], weight_decay=decay)
     if name == "rmsprop":
         return mx.optimizer.RMSProp(rate, gamma1=options["decay"], epsilon=options["epsilon"])
     raise NotImplementedError(f"MXNet module has no optimizer {name!r}")
 
 
 class Adam(mx.optimizer.Adam):
-    """Kingma and Ba's first algorithm.
+    """Kingma and Ba's first algorithm, and AdamW where the weights decay.
 
     MXNet's Adam adds epsilon before it corrects the bias of the second moment. Here epsilon is
     scaled by the same correction in each step.
     """
 
-    def __init__(self, *, epsilon: float, **numbers: float) -> None:
+    def __init__(self, *, epsilon: float, weight_decay: float, **numbers: float) -> None:
         super().__init__(epsilon=epsilon, **numbers)
         self._epsilon = epsilon
+        self._kept = 1 - self.lr * weight_decay
 
     def update(self, index: int, weight: Any, grad: Any, state: Any) -> None:
         step = self._index_update_count.get(index, self.begin_num_update) + 1
         self.epsilon = self._epsilon * math.sqrt(1 - self.beta2**step)
+        if self._kept < 1:
+            weight *= self._kept
         super().update(index, weight, grad, state)

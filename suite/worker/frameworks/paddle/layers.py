@@ -41,6 +41,7 @@ class Lstm(nn.Layer):
 class SelfAttention(nn.Layer):
     def __init__(self, layer: dict[str, Any]) -> None:
         super().__init__()
+        self._causal = layer["causal"]
         self._shape = [-1, layer["input_shape"][0], 3, layer["heads"]]
         self._shape.append(layer["features"] // layer["heads"])
         self.input = nn.Linear(layer["features"], 3 * layer["features"])
@@ -49,7 +50,9 @@ class SelfAttention(nn.Layer):
     def forward(self, sequence: paddle.Tensor) -> paddle.Tensor:
         # (batch, length, 3 x features) -> three of (batch, length, heads, features / heads)
         queries, keys, values = self.input(sequence).reshape(self._shape).unbind(2)
-        mixed = functional.scaled_dot_product_attention(queries, keys, values)
+        mixed = functional.scaled_dot_product_attention(
+            queries, keys, values, is_causal=self._causal
+        )
         return self.output(mixed.flatten(2))
 
 
@@ -70,6 +73,15 @@ class PositionEmbedding(nn.Layer):
 
     def forward(self, sequence: paddle.Tensor) -> paddle.Tensor:
         return sequence + self.weight
+
+
+class TiedHead(nn.Layer):
+    def __init__(self, embedding: nn.Embedding) -> None:
+        super().__init__()
+        self._of = [embedding]  # in a list, because its weight is not a parameter of this layer
+
+    def forward(self, sequence: paddle.Tensor) -> paddle.Tensor:
+        return paddle.matmul(sequence, self._of[0].weight, transpose_y=True)
 
 
 class Branches(nn.Layer):
@@ -105,6 +117,8 @@ def series(layers: list[Any], made: dict[str, nn.Layer]) -> nn.Sequential:
         if "branches" in layer:
             inner = [series(branch, made) for branch in layer["branches"]]
             lowered.append((layer["name"], Branches(layer, inner)))
+        elif layer["kind"] == "tied_head":
+            lowered.append((layer["name"], TiedHead(made[layer["embedding"]])))
         else:
             made[layer["name"]] = _lower(layer)
             lowered.append((layer["name"], made[layer["name"]]))
@@ -135,6 +149,8 @@ def _lower(layer: dict[str, Any]) -> nn.Layer:
         return BatchNorm(layer)
     if kind == "layer_norm":
         return nn.LayerNorm(layer["features"], epsilon=layer["epsilon"])
+    if kind == "embedding":
+        return nn.Embedding(layer["vocabulary"], layer["features"])
     if kind == "dropout":
         return nn.Dropout(layer["rate"])
     if kind in SIMPLE:

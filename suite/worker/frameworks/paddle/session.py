@@ -18,6 +18,7 @@ SLOTS = {
     "sgd": {},
     "momentum": {"velocity": "velocity"},
     "adam": {"first_moment": "moment1", "second_moment": "moment2"},
+    "adamw": {"first_moment": "moment1", "second_moment": "moment2"},
     "rmsprop": {"second_moment": "mean_square"},
 }
 
@@ -129,9 +130,11 @@ def _optimizer(trial: Trial, parameters: Iterable[Any]) -> paddle.optimizer.Opti
         return paddle.optimizer.SGD(**own)
     if name == "momentum":
         return paddle.optimizer.Momentum(momentum=options["momentum"], **own)
-    if name == "adam":
-        betas = {key: options[key] for key in ("beta1", "beta2")}
-        return paddle.optimizer.Adam(epsilon=options["epsilon"], **betas, **own)
+    if name in ("adam", "adamw"):
+        numbers = {key: options[key] for key in ("beta1", "beta2", "epsilon")}
+        if name == "adam":
+            return paddle.optimizer.Adam(**numbers, **own)
+        return paddle.optimizer.AdamW(weight_decay=options["weight_decay"], **numbers, **own)
     if name == "rmsprop":
         decay, epsilon = options["decay"], options["epsilon"]
         return paddle.optimizer.RMSProp(rho=decay, epsilon=epsilon, **own)

@@ -60,7 +60,8 @@ def simulated(
 
     def run(values: torch.Tensor) -> torch.Tensor:
         given = {n: _round(p) if n in names else p for n, p in model.named_parameters()}
-        result: torch.Tensor = torch.func.functional_call(model, given, _round(values))
+        inputs = _round(values) if values.is_floating_point() else values  # tokens stay exact
+        result: torch.Tensor = torch.func.functional_call(model, given, inputs)
         return result
 
     return run

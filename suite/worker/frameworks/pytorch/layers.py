@@ -54,7 +54,7 @@ class Lstm(nn.Module):
 class SelfAttention(nn.Module):
     def __init__(self, layer: dict[str, Any]) -> None:
         super().__init__()
-        self._heads = layer["heads"]
+        self._heads, self._causal = layer["heads"], layer["causal"]
         self.input = nn.Linear(layer["features"], 3 * layer["features"])
         self.output = nn.Linear(layer["features"], layer["features"])
 
@@ -63,7 +63,9 @@ class SelfAttention(nn.Module):
         # (batch, length, 3 x features) -> three of (batch, heads, length, features / heads)
         parts = self.input(sequence).view(batch, length, 3, self._heads, -1)
         queries, keys, values = parts.permute(2, 0, 3, 1, 4).unbind()
-        mixed = functional.scaled_dot_product_attention(queries, keys, values)
+        mixed = functional.scaled_dot_product_attention(
+            queries, keys, values, is_causal=self._causal
+        )
         return self.output(mixed.transpose(1, 2).reshape(batch, length, features))
 
 
@@ -83,6 +85,15 @@ class PositionEmbedding(nn.Module):
 
     def forward(self, sequence: torch.Tensor) -> torch.Tensor:
         return sequence + self.weight
+
+
+class TiedHead(nn.Module):
+    def __init__(self, embedding: nn.Embedding) -> None:
+        super().__init__()
+        self._of = [embedding]  # in a list, because its weight is not a parameter of this module
+
+    def forward(self, sequence: torch.Tensor) -> torch.Tensor:
+        return functional.linear(sequence, self._of[0].weight)
 
 
 class Branches(nn.Module):
@@ -127,6 +138,8 @@ def series(layers: list[Any], batch_size: int, modules: dict[str, nn.Module]) ->
         if "branches" in layer:
             inner = [series(branch, batch_size, modules) for branch in layer["branches"]]
             module: nn.Module = Branches(layer, inner)
+        elif layer["kind"] == "tied_head":
+            module = TiedHead(modules[layer["embedding"]])
         elif layer["kind"] == "relu":
             # In place, it writes to memory that is already in the CPU's cache.
             module = modules[layer["name"]] = nn.ReLU(inplace=before in OWN_RESULT)
@@ -159,6 +172,8 @@ def _lower(layer: dict[str, Any], batch_size: int) -> nn.Module:
         return BatchNorm(layer, batch_size)
     if kind == "layer_norm":
         return nn.LayerNorm(layer["features"], eps=layer["epsilon"])
+    if kind == "embedding":
+        return nn.Embedding(layer["vocabulary"], layer["features"])
     if kind == "dropout":
         return nn.Dropout(layer["rate"])
     if kind in SIMPLE:

@@ -19,6 +19,7 @@ SLOTS = {
     "sgd": {},
     "momentum": {"velocity": "momentum_buffer"},
     "adam": {"first_moment": "exp_avg", "second_moment": "exp_avg_sq"},
+    "adamw": {"first_moment": "exp_avg", "second_moment": "exp_avg_sq"},
     "rmsprop": {"second_moment": "square"},
 }
 SETTINGS = ("cudnn_benchmark",)
@@ -68,7 +69,7 @@ class Session:
 
     def train_step(self, batch: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
         self._optimizer.zero_grad(set_to_none=True)
-        loss: torch.Tensor = self._loss(self._forward(batch[0]), batch[1])
+        loss: torch.Tensor = self._mean_loss(self._forward(batch[0]), batch[1])
         loss.backward()
         self._optimizer.step()
         return loss.detach()
@@ -93,7 +94,7 @@ class Session:
         self._optimizer.zero_grad(set_to_none=True)
         images, targets = self.put(inputs, labels)
         logits = self._forward(images)
-        self._loss(logits, targets).backward()
+        self._mean_loss(logits, targets).backward()
         for buffer, values in zip(self._model.buffers(), before):
             buffer.copy_(values)
         return _numpy(logits), {name: _numpy(p.grad) for name, p in self._parameters.items()}
@@ -142,6 +143,10 @@ class Session:
             logits: torch.Tensor = self._run(images)
         return logits.to(torch.get_default_dtype())
 
+    def _mean_loss(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        loss: torch.Tensor = self._loss(logits.flatten(0, -2), labels.flatten())
+        return loss
+
     def _count(self, optimizer: Any, *arguments: Any) -> None:
         self._steps += 1
 
@@ -165,6 +170,10 @@ def _optimizer(trial: Trial, parameters: Iterable[nn.Parameter]) -> torch.optim.
     if name == "adam":
         betas = options["beta1"], options["beta2"]
         return torch.optim.Adam(parameters, lr=rate, betas=betas, eps=options["epsilon"])
+    if name == "adamw":
+        betas, decay = (options["beta1"], options["beta2"]), options["weight_decay"]
+        numbers = {"betas": betas, "eps": options["epsilon"], "weight_decay": decay}
+        return torch.optim.AdamW(parameters, lr=rate, **numbers)
     if name == "rmsprop":
         return RMSprop(parameters, rate, options["decay"], options["epsilon"])
     raise NotImplementedError(f"PyTorch module has no optimizer {name!r}")

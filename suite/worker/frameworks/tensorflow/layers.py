@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from ...layouts import paddings, same_paddings
@@ -42,7 +43,7 @@ def _tensor(
 
 
 tf.register_tensor_conversion_function(CastVariable, _tensor)
-UNROUNDED = ("batch_norm", "layer_norm")  # their parameters are read in float32
+UNROUNDED = ("batch_norm", "layer_norm", "embedding")  # their parameters are read in float32
 
 
 def to_bfloat16(values: Any) -> Any:
@@ -75,6 +76,8 @@ def _lower(
 ) -> Layer:
     kind, name = layer["kind"], layer["name"]
     own = {key.split(".")[1]: v for key, v in variables.items() if key.split(".")[0] == name}
+    if kind == "tied_head":
+        own = {"weight": variables[f"{layer['embedding']}.weight"]}
     if "branches" in layer:
         branches = [series(branch, variables, batch_size, cast) for branch in layer["branches"]]
         join = tf.add_n if kind == "add" else lambda results: tf.concat(results, -1)
@@ -127,6 +130,10 @@ def _function(layer: dict[str, Any], own: Variables) -> Callable[[Any], Any]:
         return lambda x: tf.concat([tf.broadcast_to(weight, [tf.shape(x)[0], *shape]), x], 1)
     if kind == "position_embedding":
         return lambda x: x + weight
+    if kind == "embedding":
+        return lambda x: tf.gather(weight, x)
+    if kind == "tied_head":
+        return lambda x: tf.matmul(x, weight, transpose_b=True)
     if kind == "self_attention":
         return lambda x: _self_attention(x, layer, own)
     if kind == "lstm":
@@ -194,6 +201,9 @@ def _self_attention(sequence: Any, layer: dict[str, Any], own: Variables) -> Any
     parts = tf.reshape(parts, [-1, length, 3, heads, features // heads])
     queries, keys, values = tf.unstack(tf.transpose(parts, [2, 0, 3, 1, 4]))
     scores = tf.matmul(queries, keys, transpose_b=True) / math.sqrt(features // heads)
+    if layer["causal"]:
+        allowed = np.tri(length, dtype=bool)
+        scores = tf.where(allowed, scores, scores.dtype.min)
     wide = tf.float32 if scores.dtype == tf.bfloat16 else scores.dtype
     shares = tf.cast(tf.nn.softmax(tf.cast(scores, wide)), values.dtype)
     mixed = tf.transpose(tf.matmul(shares, values), [0, 2, 1, 3])

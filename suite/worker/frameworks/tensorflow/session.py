@@ -87,7 +87,9 @@ class Session:
             logits = self._model(inputs, through)
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
             loss = tf.reduce_mean(losses)
-        return loss, logits, tape.gradient(loss, list(self._variables.values()))
+        gradients = tape.gradient(loss, list(self._variables.values()))
+        # That of an embedding is a tf.IndexedSlices.
+        return loss, logits, [tf.convert_to_tensor(gradient) for gradient in gradients]
 
     def _step(self, inputs: Any, labels: Any) -> Any:
         through = Pass(training=True)
@@ -102,7 +104,8 @@ def _mixed(model: Layer, cast: Cast) -> Layer:
     """The model with its input cast, and its logits in float32."""
 
     def run(inputs: Any, through: Pass) -> Any:
-        return tf.cast(model(cast(inputs), through), tf.float32)
+        values = cast(inputs) if inputs.dtype.is_floating else inputs  # tokens stay exact
+        return tf.cast(model(values, through), tf.float32)
 
     return run
 
@@ -123,6 +126,11 @@ KERNELS: dict[str, tuple[Any, tuple[str, ...], dict[str, str]]] = {
         {"lr": "learning_rate", "momentum": "momentum"},
     ),
     "adam": (
+        tf.raw_ops.ResourceApplyAdam,
+        ("m", "v"),
+        {"lr": "learning_rate", "beta1": "beta1", "beta2": "beta2"},
+    ),
+    "adamw": (
         tf.raw_ops.ResourceApplyAdam,
         ("m", "v"),
         {"lr": "learning_rate", "beta1": "beta1", "beta2": "beta2"},
@@ -154,7 +162,11 @@ class Optimizer:
         self.steps = tf.Variable(0, dtype=tf.int64, trainable=False)
         if self._name == "rmsprop":
             self._numbers["momentum"] = tf.constant(0, dtype)
-        if self._name == "adam":
+        self._is_adam = self._name in ("adam", "adamw")
+        if self._name == "adamw":
+            kept = 1 - options["learning_rate"] * options["weight_decay"]
+            self._kept = tf.constant(kept, dtype)
+        if self._is_adam:
             self._epsilon = tf.constant(options["epsilon"], dtype)
             # beta to the power of the number of the step
             self._powers = {key: tf.Variable(self._numbers[key]) for key in ("beta1", "beta2")}
@@ -167,11 +179,13 @@ class Optimizer:
     def apply(self, gradients: list[Any]) -> None:
         """Do one step."""
         self.steps.assign_add(1)
-        numbers = {**self._numbers, **(self._adam_numbers() if self._name == "adam" else {})}
+        numbers = {**self._numbers, **(self._adam_numbers() if self._is_adam else {})}
         for variable, slots, gradient in zip(self._variables, self._slots, gradients):
+            if self._name == "adamw":
+                variable.assign(variable * self._kept)
             handles = {name: slot.handle for name, slot in slots.items()}
             self._kernel(var=variable.handle, **handles, **numbers, **{self._gradient: gradient})
-        if self._name == "adam":
+        if self._is_adam:
             for key, power in self._powers.items():
                 power.assign(power * self._numbers[key])
 
