@@ -20,7 +20,13 @@ PIPED_WIDTH = 120
 UNKNOWN = "-"
 INTERVAL, ENERGY, MFU, SAME_WORK = "± 95 % CI", "J/sample (net)", "MFU", "same work"
 TOKENS = "tokens/s"
-OPTIONAL = (TOKENS, MFU, ENERGY)  # columns that are shown only where a row has a value
+OPTIONAL = (
+    TOKENS,
+    MFU,
+    "epoch",
+    "accuracy",
+    ENERGY,
+)  # columns that are shown only where a row has a value
 DISPENSABLE = ("first step", "memory", "epoch", "vs best", "runs", ENERGY, MFU, "variant")
 JUSTIFY: dict[str, JustifyMethod] = {
     "framework": "left",

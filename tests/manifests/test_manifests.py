@@ -76,7 +76,8 @@ def test_a_missing_file_and_an_unknown_name_are_errors(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="unknown suite 'quik'; nearest: 'quick'"):
         catalog.suite("quik")
     with pytest.raises(
-        UsageError, match="unknown dataset 'zzz'; known: cifar10, imagenet, mnist, moby_dick, tabular"
+        UsageError,
+        match="unknown dataset 'zzz'; known: cifar10, imagenet, mnist, moby_dick, tabular",
     ):
         catalog.dataset("zzz")
 
