@@ -15,9 +15,12 @@ import numpy as np
 VARIANT = sys.argv[2]
 BATCH = int(sys.argv[3])
 LEARNING_RATE = float(sys.argv[4])
-MIXED = sys.argv[5] == "bf16_mixed"  # the scripts for PyTorch and lenet_jax.py
+MIXED = sys.argv[5] == "bf16_mixed"  # the scripts for PyTorch and JAX, without resnet50_jax.py
 # The stages of ResNet-50: channels, blocks, stride of the first block.
 STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))
+# The sizes of gpt_mini, and the constants of its AdamW.
+VOCABULARY, LENGTH, BLOCKS, FEATURES, HEADS = 256, 256, 6, 192, 6
+BETAS, EPSILON, DECAY = (0.9, 0.999), 1e-7, 0.1
 
 
 def data(*, channels_last: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -29,6 +32,14 @@ def data(*, channels_last: bool = False) -> tuple[np.ndarray, np.ndarray, np.nda
         images = np.ascontiguousarray(images.transpose(0, 2, 3, 1))
     labels = np.load(folder / "train_labels.npy")
     return images, labels, np.random.default_rng(0).permutation(len(labels))
+
+
+def text() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Sequences of tokens (N, LENGTH) int32, the token after each of them, and a shuffled order."""
+    tokens = np.load(Path(sys.argv[1]) / "train_tokens.npy").astype(np.int32)
+    end = (len(tokens) - 1) // LENGTH * LENGTH
+    inputs, labels = (part.reshape(-1, LENGTH) for part in (tokens[:end], tokens[1 : end + 1]))
+    return inputs, labels, np.random.default_rng(0).permutation(len(labels))
 
 
 def serve(

@@ -7,8 +7,8 @@ counts for each pair.
 
 Usage: .venv/bin/python scripts/baselines/compare.py [PAIRS [SLICES [SCRIPT
     [FRAMEWORK[:VARIANT] ...]]]]
-SCRIPT is lenet, resnet50, or resnet50_zoo, the published code of that model for the framework;
-`lenet/bf16_mixed` compares in that precision, which PyTorch's and JAX's scripts have.
+SCRIPT is lenet, gpt_mini, resnet50, or resnet50_zoo, the published code of that model for the
+framework; `lenet/bf16_mixed` compares in that precision, which PyTorch's and JAX's scripts have.
 """
 
 from __future__ import annotations

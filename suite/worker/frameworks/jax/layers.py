@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import jax
 import numpy as np
 from flax import nnx
 from jax import lax
@@ -88,25 +89,35 @@ def is_biased(layer: dict[str, Any], trial: Trial) -> bool:
 
 
 class SelfAttention(nnx.Module):
-    def __init__(self, layer: dict[str, Any], **common: Any) -> None:
+    def __init__(self, layer: dict[str, Any], trial: Trial, **common: Any) -> None:
         size = layer["features"]
         self.heads, self.causal = layer["heads"], layer["causal"]
+        self.in_float64 = trial.dtype == "float64"
+        # cuDNN's fused attention takes no float32.
+        fused = trial.mixed and trial.device != "cpu"
+        self.implementation = "cudnn" if fused else None
         self.input = nnx.Linear(size, 3 * size, **common)
         self.output = nnx.Linear(size, size, **common)
 
     def __call__(self, sequence: Any) -> Any:
         batch, length, features = sequence.shape
         parts = self.input(sequence).reshape(batch, length, 3, self.heads, -1)
-        queries, keys, values = (parts[:, :, part] for part in range(3))
-        # Written out, because jax.nn.dot_product_attention always computes its softmax in float32.
-        scores = jnp.einsum(
-            "bqhd,bkhd->bhqk", queries, keys, preferred_element_type=self.input.param_dtype
-        )
-        if self.causal:
-            scores = jnp.where(np.tri(length, dtype=bool), scores, -jnp.inf)
-        shares = nnx.softmax(scores / np.sqrt(queries.shape[-1])).astype(values.dtype)
-        mixed = jnp.einsum("bhqk,bkhd->bqhd", shares, values)
+        heads = [parts[:, :, part] for part in range(3)]
+        if self.in_float64:
+            mixed = _attention(*heads, causal=self.causal)
+        else:
+            mixed = jax.nn.dot_product_attention(
+                *heads, is_causal=self.causal, implementation=self.implementation
+            )
         return self.output(mixed.reshape(batch, length, features))
+
+
+def _attention(queries: Any, keys: Any, values: Any, *, causal: bool) -> Any:
+    """jax.nn.dot_product_attention in float64; that function computes its softmax in float32."""
+    scores = jnp.einsum("bqhd,bkhd->bhqk", queries, keys) / np.sqrt(queries.shape[-1])
+    if causal:
+        scores = jnp.where(np.tri(queries.shape[1], dtype=bool), scores, -jnp.inf)
+    return jnp.einsum("bhqk,bkhd->bqhd", nnx.softmax(scores), values)
 
 
 class ClassToken(nnx.Module):
@@ -177,7 +188,7 @@ def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any
     if kind == "dropout":
         return nnx.Dropout(layer["rate"], rngs=rngs)
     if kind == "self_attention":
-        return SelfAttention(layer, **common)
+        return SelfAttention(layer, trial, **common)
     if kind == "lstm":
         return Lstm(layer, **common)
     if kind == "embedding":
