@@ -21,6 +21,7 @@ class Fault:
 
     name: str
     framework: str
+    variant: str | None = None  # None: the first of the plan
     file: str
     right: str
     wrong: str
@@ -197,8 +198,8 @@ RUN_FAULTS = (
         name="a repeated batch",
         framework="tensorflow",
         file="data.py",
-        right="return lambda step: session.put(*batches.at(step))",
-        wrong="return lambda step: session.put(*batches.at(0))",
+        right="lambda step: session.put(*batches.at(step)),\n        stack",
+        wrong="lambda step: session.put(*batches.at(0)),\n        stack",
     ),
     Fault(
         name="a stale compiled graph, with the weights as constants",
@@ -208,6 +209,14 @@ RUN_FAULTS = (
         wrong="""to_differentiate(
             self._params if self._trial.mode == "train" else params, rest, inputs, labels
         )""",
+    ),
+    Fault(
+        name="one batch in all steps of a call",
+        framework="jax",
+        variant="scan",
+        file="frameworks/jax/session.py",
+        right="            *carry, loss = self._step(*carry, *batch)\n",
+        wrong="            *carry, loss = self._step(*carry, inputs[0], labels[0])\n",
     ),
     Fault(
         name="a device that is not waited for",

@@ -17,7 +17,7 @@ from suite.manifests.suites import PROOF_STEPS
 from suite.manifests.workloads import Adam, AdamW, Measure, Precision, Sgd, Workload
 from suite.messages import Notify
 from suite.parity.certificates import judged, reference_of
-from suite.parity.faults import BFLOAT16_FAULTS, FAULTS, RUN_FAULTS, TEXT_FAULTS
+from suite.parity.faults import BFLOAT16_FAULTS, FAULTS, RUN_FAULTS, TEXT_FAULTS, Fault
 from suite.parity.prover import Prover
 from suite.parity.reference import Reference
 from suite.parity.tolerances import rules_of
@@ -86,9 +86,9 @@ class SelfTest:
     notify: Notify
 
     def run(self, plan: Plan) -> Iterator[Finding]:
-        """Test each fault in the first trial of its framework, then each trial without a fault.
+        """Test each fault in the first trial that it fits, then each trial without a fault.
 
-        A fault whose framework has no trial is omitted. Raise ProofFailed where there is no trusted
+        A fault whose framework or variant has no trial is omitted. Raise ProofFailed where there is no trusted
         reference, or a worker fails in a proof.
         """
         trials = [*dict.fromkeys(replace(trial, workload=WORKLOAD) for trial in plan.trials)]
@@ -101,7 +101,7 @@ class SelfTest:
         }
         reference = references[WORKLOAD]
         for number, fault in enumerate((*FAULTS, *TEXT_FAULTS, *BFLOAT16_FAULTS, *RUN_FAULTS)):
-            trial = next((each for each in trials if each.framework == fault.framework), None)
+            trial = next((each for each in trials if _fits(fault, each)), None)
             if trial is None:
                 continue
             if fault in TEXT_FAULTS:
@@ -185,6 +185,10 @@ class SelfTest:
         )
         (record,) = execution.do([Run(trial=trial, repeat=0)])
         return _error_in(record)
+
+
+def _fits(fault: Fault, trial: Trial) -> bool:
+    return fault.framework == trial.framework and fault.variant in (None, trial.variant)
 
 
 def _error_in(record: Record) -> str | None:

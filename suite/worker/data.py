@@ -7,7 +7,7 @@ On disk: `<split>_inputs.npy`, images (N, C, H, W) uint8 or rows (N, features) f
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -15,9 +15,10 @@ from typing import Any, Literal
 import numpy as np
 
 from .frameworks import load_loader
-from .protocol import Array, Session, Trial
+from .protocol import STEPS_PER_CALL, Array, Session, Trial, steps_per_call
 
-DEVICE_BATCHES = 8  # input `device`: the number of batches on the device, used in turn
+# Input `device`: the number of batches on the device, used in turn.
+DEVICE_BATCHES = STEPS_PER_CALL
 # A loader crops a random part of each photograph, and mirrors it at random. The part has this share
 # of the area, and this ratio of width to height (Szegedy et al. 2015; all frameworks' own examples
 # use the same values).
@@ -99,8 +100,20 @@ class Batches:
 
     def at(self, step: int) -> tuple[Array, Array]:
         """The inputs and labels of batch `step` (from 0) of the order."""
+        return self.split.take(self._samples(step))
+
+    def stack(self, numbers: Sequence[int]) -> tuple[Array, Array]:
+        """Batches by number, as one stack: inputs (steps, N, ...) and labels (steps, N)."""
+        chosen = np.concatenate([self._samples(number) for number in numbers])
+        inputs, labels = self.split.take(chosen)
+        shape = len(numbers), len(chosen) // len(numbers)
+        return inputs.reshape(*shape, *inputs.shape[1:]), labels.reshape(shape)
+
+    def _samples(self, step: int) -> Array:
+        """The numbers of the samples in a batch."""
         epoch, position = divmod(step, self.steps_per_epoch)
-        return self.split.take(self._chosen[epoch % len(self._chosen), position])
+        samples: Array = self._chosen[epoch % len(self._chosen), position]
+        return samples
 
 
 @dataclass(frozen=True)
@@ -135,21 +148,61 @@ def batch_number(trial: Trial, batches: Batches, step: int) -> int:
     return step
 
 
-def feed(trial: Trial, session: Session, batches: Batches) -> Callable[[int], Any]:
-    """A function from a step to its batch, as `Session.put` returns it.
+@dataclass(frozen=True)
+class Feed:
+    """The batches of a training, as `Session.put` returns them."""
 
-    The batches come from the trial's input. `disk`: computed from the mapped file at each step.
-    `host`: gathered from memory, where all inputs are computed before. `device`: on the device
-    already, the first batches in turn. `loader`: decoded and augmented by the framework's own
-    loader, in an order of its own.
+    single: Callable[[int], Any]  # from a step to its batch
+    stack: Callable[[int], Any]  # from a step to the stack of the batches of the call it begins
+
+
+def feed(trial: Trial, session: Session, batches: Batches) -> Feed:
+    """The batches from the trial's input.
+
+    `disk`: computed from the mapped file at each step. `host`: gathered from memory, where all
+    inputs are computed before. `device`: on the device already, the first batches in turn.
+    `loader`: decoded and augmented by the framework's own loader, in an order of its own; it makes
+    no stacks.
     """
     if trial.input == "loader":
         stream = load_loader(trial.framework).batches(trial, photographs(trial))
-        return lambda step: session.put(*next(stream))
+        return Feed(lambda step: session.put(*next(stream)), stack=_no_stack)
     if trial.input == "device":
-        count = min(DEVICE_BATCHES, batches.steps_per_epoch)
-        resident = [session.put(*batches.at(step)) for step in range(count)]
-        return lambda step: resident[batch_number(trial, batches, step)]
+        return _resident(trial, session, batches)
     if trial.input == "host":
         batches.split.into_memory()
-    return lambda step: session.put(*batches.at(step))
+    return in_order(session, batches)
+
+
+def in_order(session: Session, batches: Batches) -> Feed:
+    """The batches in their order, made when they are needed."""
+    per_call = steps_per_call(session)
+    return Feed(
+        lambda step: session.put(*batches.at(step)),
+        stack=lambda step: session.put(*batches.stack(range(step, step + per_call))),
+    )
+
+
+def _resident(trial: Trial, session: Session, batches: Batches) -> Feed:
+    """The batches, and the stacks of all calls, on the device.
+
+    A call begins a whole number of calls after the start of a requested epoch or after their end.
+    """
+    per_call, per_epoch = steps_per_call(session), batches.steps_per_epoch
+    count = min(DEVICE_BATCHES, per_epoch)
+    singles = [session.put(*batches.at(step)) for step in range(count)]
+    if per_call == 1:
+        return Feed(lambda step: singles[step % count], stack=_no_stack)
+    epochs = range(0, (trial.epochs + 1) * per_epoch, per_epoch)
+    starts = {(epoch + call * per_call) % count for epoch in epochs for call in range(count)}
+    stacks = {
+        start: session.put(
+            *batches.stack([step % count for step in range(start, start + per_call)])
+        )
+        for start in starts
+    }
+    return Feed(lambda step: singles[step % count], stack=lambda step: stacks[step % count])
+
+
+def _no_stack(step: int) -> Any:
+    raise NotImplementedError("this input makes no stacks of batches")

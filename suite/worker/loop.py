@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from . import interleaving
-from .data import Batches, Split, feed
-from .protocol import Array, Session, Trial
+from .data import Batches, Feed, Split, feed
+from .protocol import Array, Session, Trial, steps_per_call
 
 Emit = Callable[..., None]
 
@@ -35,25 +35,33 @@ JITTER = 0.5
 
 
 class Stepper:
-    """Does steps in data order, and times them in blocks that begin and end synchronized."""
+    """Does steps in data order, and times them in blocks that begin and end synchronized.
 
-    def __init__(self, session: Session, batch_of: Callable[[int], Any], step: int = 0) -> None:
+    `per_call` steps are one call of the session. Fewer than these are calls of one step each.
+    """
+
+    def __init__(self, session: Session, batches: Feed, step: int = 0) -> None:
         self._session = session
-        self._batch_of = batch_of
+        self._batches = batches
+        self.per_call = steps_per_call(session)
         self.step = step
         self.step_s = 0.0  # the mean duration of a step in the last block
         self.loss: Any = None  # the loss of the last step, not read from the device
 
     def block(self, steps: int) -> float:
         """Do `steps` steps; return their duration in seconds. No loss is read in the block."""
-        session, batch_of = self._session, self._batch_of
+        session, per_call = self._session, self.per_call
+        single, stack, last = self._batches.single, self._batches.stack, self.step + steps
+        calls_end = self.step + (steps // per_call * per_call if per_call > 1 else 0)
         session.synchronize()
         started = time.perf_counter_ns()
-        for step in range(self.step, self.step + steps):
-            self.loss = session.train_step(batch_of(step))
+        for step in range(self.step, calls_end, per_call):
+            self.loss = session.train_steps(stack(step))
+        for step in range(calls_end, last):
+            self.loss = session.train_step(single(step))
         session.synchronize()
         duration_s = (time.perf_counter_ns() - started) / 1e9
-        self.step += steps
+        self.step = last
         self.step_s = duration_s / steps
         return duration_s
 
@@ -107,7 +115,7 @@ class Training:
         self._turn = interleaving.of(trial)
         self._min_block_s = 0.0  # shorter blocks would measure the synchronization too
         self._block_steps: float = CALIBRATION_STEPS
-        self._lead_in_steps = 0
+        self._lead_in_calls = 0
         self._random = random.Random()
         self._warm = False
         self._warmup: list[float] = []  # samples per second of each block
@@ -122,9 +130,9 @@ class Training:
         return total - self.stepper.step
 
     def first_step(self) -> None:
-        """Do the first step, in which some frameworks compile, and measure the synchronization."""
+        """Do the first call, in which some frameworks compile, and measure the synchronization."""
         with self._turn:
-            self._epoch_s = self.stepper.block(1)
+            self._epoch_s = self.stepper.block(self.stepper.per_call if self._calls_left else 1)
             synchronize_s = self.stepper.synchronize_s()
             loss, _ = self.stepper.read_loss()
         self._min_block_s = synchronize_s / SYNCHRONIZE_SHARE
@@ -137,22 +145,36 @@ class Training:
         with self._turn:  # the report is in the turn too, because it also computes
             if lead_in:
                 self._epoch_s += self.stepper.block(lead_in)
-            self._report(steps, self.stepper.block(steps))
+            if steps:
+                self._report(steps, self.stepper.block(steps))
         self._end_epoch()
 
+    @property
+    def _epoch_left(self) -> int:
+        """The number of steps until the present epoch ends."""
+        per_epoch: int = self._batches.steps_per_epoch
+        return per_epoch - self.stepper.step % per_epoch
+
+    @property
+    def _calls_left(self) -> float:
+        """The number of whole calls until the present epoch is evaluated; infinite if none is."""
+        return self._epoch_left // self.stepper.per_call if self.steps_left > 0 else math.inf
+
     def _next_steps(self) -> tuple[int, int]:
-        """The number of untimed steps before the next block, and of steps in the block."""
-        lead_in, steps = self._lead_in_steps, max(1, round(self._block_steps))
+        """The number of untimed steps before the next block, and of steps in the block.
+
+        Both are whole calls. If fewer steps are left in the epoch than a call has, all are untimed.
+        """
+        per_call, left = self.stepper.per_call, self._calls_left
+        if left < 1:
+            return self._epoch_left, 0
+        lead_in, calls = self._lead_in_calls, max(1, round(self._block_steps / per_call))
         if lead_in:
-            length = self._block_steps * self._random.uniform(1 - JITTER, 1 + JITTER)
+            length = self._block_steps / per_call * self._random.uniform(1 - JITTER, 1 + JITTER)
             # Rounding at random keeps the mean length; rounding to the nearest would not.
-            steps = max(1, math.floor(length + self._random.random()))
-        if self.steps_left > 0:
-            per_epoch = self._batches.steps_per_epoch
-            left = per_epoch - self.stepper.step % per_epoch
-            lead_in = min(lead_in, left - 1)
-            steps = min(steps, left - lead_in)
-        return lead_in, steps
+            calls = max(1, math.floor(length + self._random.random()))
+        lead_in = int(min(lead_in, left - 1))
+        return lead_in * per_call, int(min(calls, left - lead_in)) * per_call
 
     def _report(self, steps: int, duration_s: float) -> None:
         """Emit the event of a block; in warm-up, check its end and calibrate the next blocks."""
@@ -184,7 +206,7 @@ class Training:
         block_s = max(block_s, self._min_block_s)
         self._block_steps = block_s / step_s
         if interleaved and step_s < LONG_STEP_S:
-            self._lead_in_steps = math.ceil(LEAD_IN_S / step_s)
+            self._lead_in_calls = math.ceil(LEAD_IN_S / step_s / self.stepper.per_call)
 
     def _warm_up(self) -> None:
         """End the warm-up if the series is steady, or if it has reached its maximum length."""

@@ -1,7 +1,7 @@
 """The training steps that the parity proofs compare, with their results in files.
 
 Mode parity does steps from the initial weights. The closing proof saves the state at the end of a
-timed run, and does one or two more steps with the timed function. Mode replay does those steps
+timed run, and does one or two more calls of the timed function. Mode replay does those steps
 again, from the saved state, in a framework of the reference.
 """
 
@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from .data import Batches, batch_number
+from .data import Batches, batch_number, in_order
 from .loop import LONG_STEP_S, Emit, Stepper
 from .protocol import Array, Session, State, Trial, Weights, read_flat, read_weights
 from .sketch import sketch
 
-# If every second step is faulty, one of two steps shows it. Where steps are long, the closing proof
+# If every second call is faulty, one of two calls shows it. Where calls are long, the closing proof
 # does only one.
-CLOSING_STEPS = 2
+CLOSING_CALLS = 2
 CLOSING = "closing"  # the folder in results/
 
 
@@ -68,10 +68,10 @@ def close(trial: Trial, session: Session, stepper: Stepper, layout: str, emit: E
         np.save(folder / f"{name}.npy", values)
     counted, first, step_s = session.step_count(), stepper.step, stepper.step_s
     if trial.input == "loader":  # the reference cannot reproduce the batches of a loader
-        batches = Batches(trial, layout)
-        stepper = Stepper(session, lambda step: session.put(*batches.at(step)), first)
-    steps = CLOSING_STEPS if step_s < LONG_STEP_S else 1
-    stepper.block(steps)  # one block: a fault between the steps of a block is found too
+        stepper = Stepper(session, in_order(session, Batches(trial, layout)), first)
+    calls = CLOSING_CALLS if step_s * stepper.per_call < LONG_STEP_S else 1
+    steps = calls * stepper.per_call
+    stepper.block(steps)  # one block: a fault between the calls of a block is found too
     loss, _ = stepper.read_loss()
     _save(folder, "after", _outcome(trial, session, loss))
     emit("closing", step=first, steps=steps, optimizer_steps=counted, loss=loss)

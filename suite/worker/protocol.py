@@ -15,6 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 SCHEMA_VERSION = 6
+# In one call of a variant that does several. As many batches are resident with input `device`, so
+# that every call takes the same ones.
+STEPS_PER_CALL = 8
 
 Array = NDArray[Any]
 Weights = dict[str, Array]
@@ -131,6 +134,11 @@ class Session(Protocol):
     (N, features) in the trial's dtype, labels (N,) int32. A batch of text is (N, length) int32, as
     are its labels; then logits are (N, length, classes). Weights, gradients and statistics
     are canonical (docs/protocol.md): convolutions (out, in, height, width), dense (out, in).
+
+    A variant that does several steps in one call also has an attribute `steps_per_call` above 1,
+    and a method `train_steps(batches)`. It does one step on each batch in order, and returns the
+    loss of the last. `batches` is what `put` returns for a stack: inputs (steps, N, ...) and labels
+    (steps, N). `train_step` then runs the same program on a stack of one batch.
     """
 
     def __init__(self, trial: Trial, weights: Weights) -> None: ...
@@ -200,6 +208,11 @@ class Events:
         for stream in (self._mirror, self._file):
             stream.write(line)
             stream.flush()
+
+
+def steps_per_call(session: Session) -> int:
+    """The number of steps in one call of the function that is timed."""
+    return int(getattr(session, "steps_per_call", 1))
 
 
 def read_weights(trial: Trial) -> Weights:

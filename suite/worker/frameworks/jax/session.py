@@ -1,4 +1,4 @@
-"""JAX: a Flax NNX model, split once, trained by one jitted step with Optax."""
+"""JAX: a Flax NNX model, split once, trained by one jitted step, or a scan of steps, with Optax."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import jax
 import numpy as np
 import optax
 from flax import nnx
+from jax import lax
 from jax import numpy as jnp
 
 from ...layouts import to_canonical, to_channels_last
-from ...protocol import Array, State, Trial, Weights
+from ...protocol import STEPS_PER_CALL, Array, State, Trial, Weights
 from . import bfloat16
 from . import device as jax_device
 from .layers import PATHS, Model, is_biased, series
@@ -59,7 +60,9 @@ class Session:
         self._state = self._optimizer.init(self._params)
         # Donation saves memory on an accelerator; on the CPU it only delays the dispatch (1 %).
         donated = () if trial.device == "cpu" else (0, 1, 2)
-        self._update = jax.jit(self._step, donate_argnums=donated)
+        self._scans = trial.variant == "scan"
+        self.steps_per_call = STEPS_PER_CALL if self._scans else 1
+        self._update = jax.jit(self._steps if self._scans else self._step, donate_argnums=donated)
         self._forward = jax.jit(lambda *values: self._apply(self._inference_graph, *values)[0])
         self._gradients = jax.jit(jax.grad(self._loss, has_aux=True))
 
@@ -67,8 +70,13 @@ class Session:
         return jax.device_put((inputs, labels))
 
     def train_step(self, batch: Any) -> Any:
+        if self._scans:
+            batch = jax.tree.map(lambda each: each[None], batch)
+        return self.train_steps(batch)
+
+    def train_steps(self, batches: Any) -> Any:
         self._params, self._rest, self._state, loss = self._update(
-            self._params, self._rest, self._state, *batch
+            self._params, self._rest, self._state, *batches
         )
         return loss
 
@@ -179,6 +187,18 @@ class Session:
         (loss, (_, rest)), gradients = to_differentiate(params, rest, inputs, labels)
         updates, state = self._optimizer.update(gradients, state, params)
         return optax.apply_updates(params, updates), rest, state, loss
+
+    def _steps(self, params: Tree, rest: Tree, state: Any, inputs: Any, labels: Any) -> Any:
+        """One step on each batch of a stack; the loss is that of the last."""
+
+        def step(carry: Any, batch: Any) -> Any:
+            *carry, loss = self._step(*carry, *batch)
+            return tuple(carry), loss
+
+        # In a loop, XLA on a CPU computes convolutions without its library, many times slower.
+        unroll = self._trial.device == "cpu"
+        carry, losses = lax.scan(step, (params, rest, state), (inputs, labels), unroll=unroll)
+        return *carry, losses[-1]
 
 
 def _optimizer(trial: Trial) -> optax.GradientTransformation:

@@ -1,4 +1,4 @@
-"""TensorFlow without Keras: tf.function with oneDNN, and the same function compiled by XLA."""
+"""TensorFlow without Keras: tf.function with oneDNN, also compiled by XLA, or a loop of steps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from ...layouts import to_canonical, to_channels_last
-from ...protocol import Array, State, Trial, Weights
+from ...protocol import STEPS_PER_CALL, Array, State, Trial, Weights
 from . import device as tensorflow_device
 from .layers import Cast, Layer, Pass, rounded, series, to_bfloat16
 
@@ -38,7 +38,9 @@ class Session:
         self._model = _mixed(model, cast) if cast else model
         self._optimizer = Optimizer(trial, list(self._variables.values()))
         compiled = tf.function(jit_compile=trial.variant == "xla", reduce_retracing=False)
-        self._train_step = compiled(self._step)
+        self._loops = trial.variant == "steps"
+        self.steps_per_call = STEPS_PER_CALL if self._loops else 1
+        self._train_step = compiled(self._steps if self._loops else self._step)
         self._logits = compiled(lambda inputs: self._model(inputs, Pass(training=False)))
         self._gradients = compiled(lambda x, y: self._backward(x, y, Pass(training=True))[1:])
 
@@ -46,7 +48,12 @@ class Session:
         return tf.constant(inputs), tf.constant(labels)
 
     def train_step(self, batch: tuple[Any, Any]) -> Any:
+        if self._loops:
+            batch = batch[0][tf.newaxis], batch[1][tf.newaxis]
         return self._train_step(*batch)
+
+    def train_steps(self, batches: tuple[Any, Any]) -> Any:
+        return self._train_step(*batches)
 
     def synchronize(self) -> None:
         """Wait for the device; on the CPU every step is done when it returns."""
@@ -98,6 +105,16 @@ class Session:
         for variable, change in through.updates:
             variable.assign_add(change)
         return loss
+
+    def _steps(self, inputs: Any, labels: Any) -> Any:
+        """One step on each batch of a stack; the loss is that of the last."""
+
+        def step(number: Any, loss: Any) -> tuple[Any, Any]:
+            return number + 1, self._step(inputs[number], labels[number])
+
+        steps = len(labels)
+        start = tf.constant(0), tf.zeros([], self._trial.dtype)
+        return tf.while_loop(lambda number, loss: number < steps, step, start)[1]
 
 
 def _mixed(model: Layer, cast: Cast) -> Layer:
