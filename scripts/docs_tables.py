@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from suite.manifests import catalog
 from suite.manifests.frameworks import FrameworkManifest
+from suite.manifests.tracks import FrameworkTrack
 from suite.models import MODELS
 from suite.paths import LOCKS, REPOSITORY
 
@@ -39,7 +40,7 @@ def page() -> str:
         _table(
             ("framework", "track", "device", "variant", "settings"),
             (
-                (each.title, track, device, own.variant or "", _settings(own.settings))
+                (each.title, track, device, own.variant or "", _settings(own))
                 for each in frameworks
                 for track, devices in each.tracks.items()
                 for device, own in devices.items()
@@ -89,8 +90,9 @@ def _unsupported() -> Iterator[tuple[str, ...]]:
             yield each.title, combination, " ".join(entry.reason.split())
 
 
-def _settings(settings: dict[str, bool | int | str]) -> str:
-    return ", ".join(f"`{name}: {str(value).lower()}`" for name, value in settings.items())
+def _settings(own: FrameworkTrack) -> str:
+    settings = [f"`{name}: {str(value).lower()}`" for name, value in own.settings.items()]
+    return ", ".join([*settings, *(f"`{name}={value}`" for name, value in own.environment.items())])
 
 
 def _yes(value: bool) -> str:

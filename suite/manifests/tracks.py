@@ -37,6 +37,7 @@ class FrameworkTrack(Strict):
     variant: Name | None = None  # used where the user names none; None: the framework's first
     # For the framework's module in the worker, which refuses unknown settings.
     settings: FrameworkSettings = Field(default={})
+    environment: Environment = Field(default={})  # in addition to the track's
 
 
 class Rules(Strict):
@@ -64,7 +65,7 @@ class Track(Rules):
         return RuntimeSettings(
             threads=self.threads,
             tf32=self.tf32,
-            environment=self.environment,
+            environment={**self.environment, **own.environment},
             settings=own.settings,
         )
 

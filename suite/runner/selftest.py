@@ -88,8 +88,8 @@ class SelfTest:
     def run(self, plan: Plan) -> Iterator[Finding]:
         """Test each fault in the first trial that it fits, then each trial without a fault.
 
-        A fault whose framework or variant has no trial is omitted. Raise ProofFailed where there is no trusted
-        reference, or a worker fails in a proof.
+        A fault whose framework or variant has no trial is omitted. Raise ProofFailed where there is
+        no trusted reference, or a worker fails in a proof.
         """
         trials = [*dict.fromkeys(replace(trial, workload=WORKLOAD) for trial in plan.trials)]
         references = {

@@ -10,13 +10,13 @@ import random
 import statistics
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from . import interleaving
 from .data import Batches, Feed, Split, feed
-from .protocol import Array, Session, Trial, steps_per_call
+from .protocol import Array, Multistep, Session, Trial, steps_per_call
 
 Emit = Callable[..., None]
 
@@ -56,7 +56,7 @@ class Stepper:
         session.synchronize()
         started = time.perf_counter_ns()
         for step in range(self.step, calls_end, per_call):
-            self.loss = session.train_steps(stack(step))
+            self.loss = cast(Multistep, session).train_steps(stack(step))
         for step in range(calls_end, last):
             self.loss = session.train_step(single(step))
         session.synchronize()

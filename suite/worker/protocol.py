@@ -135,10 +135,7 @@ class Session(Protocol):
     are its labels; then logits are (N, length, classes). Weights, gradients and statistics
     are canonical (docs/protocol.md): convolutions (out, in, height, width), dense (out, in).
 
-    A variant that does several steps in one call also has an attribute `steps_per_call` above 1,
-    and a method `train_steps(batches)`. It does one step on each batch in order, and returns the
-    loss of the last. `batches` is what `put` returns for a stack: inputs (steps, N, ...) and labels
-    (steps, N). `train_step` then runs the same program on a stack of one batch.
+    A variant that does several steps in one call also implements `Multistep`.
     """
 
     def __init__(self, trial: Trial, weights: Weights) -> None: ...
@@ -184,6 +181,21 @@ class Session(Protocol):
 
     def restore(self, state: State) -> None:
         """Continue from `state`; only the frameworks of the reference implement it."""
+
+
+class Multistep(Session, Protocol):
+    """A session whose timed function does `steps_per_call` steps in one call, if that is above 1.
+
+    `train_step` then runs the same program on a stack of one batch.
+    """
+
+    steps_per_call: int
+
+    def train_steps(self, batches: Any) -> Any:
+        """Do one step on each batch in order; return the loss of the last as `train_step` does.
+
+        `batches` is what `put` returns for a stack: inputs (steps, N, ...) and labels (steps, N).
+        """
 
 
 class Events:

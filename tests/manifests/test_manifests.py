@@ -100,7 +100,8 @@ def test_the_default_variant_is_the_first_where_the_track_names_none() -> None:
     assert jax.default_variant("tuned", "cuda:1") == "jit"
     assert pytorch.default_variant("default", "cpu") == "eager"
     assert pytorch.default_variant("tuned", "cuda:1") == "compiled"
-    assert pytorch.in_track("tuned", "cuda:1").settings == {"cudnn_benchmark": True}
+    tuned = {"cudnn_benchmark": True, "fused_optimizer": True}
+    assert pytorch.in_track("tuned", "cuda:1").settings == tuned
 
 
 def test_an_unsupported_combination_matches_its_fields_and_anything_else() -> None:

@@ -4,9 +4,10 @@ from suite.manifests.tracks import FrameworkTrack, Track, configuration
 
 def test_runtime_settings_join_a_tracks_rules_and_a_frameworks_settings() -> None:
     rules = Track(name="t", title="t", threads="cores", tf32=True, environment={"A": "rule"})
-    found = rules.runtime_settings(FrameworkTrack(settings={"search": True}))
+    own = FrameworkTrack(settings={"search": True}, environment={"B": "own"})
+    found = rules.runtime_settings(own)
     assert (found.threads, found.tf32) == ("cores", True)
-    assert (found.environment, found.settings) == ({"A": "rule"}, {"search": True})
+    assert (found.environment, found.settings) == ({"A": "rule", "B": "own"}, {"search": True})
 
 
 def test_only_the_default_track_lets_frameworks_choose_their_threads() -> None:

@@ -81,7 +81,7 @@ class Device:
 @pytest.mark.parametrize("source", ["disk", "host", "device"])
 def test_disk_host_and_device_give_the_same_batches(trial: Trial, source: str) -> None:
     device, batches = Device(), Batches(trial, "NCHW")
-    batch_of = feed(dataclasses.replace(trial, input=source), device, batches)
+    batch_of = feed(dataclasses.replace(trial, input=source), device, batches).single
     for step in range(4):
         for found, expected in zip(batch_of(step), Batches(trial, "NCHW").at(step), strict=True):
             assert np.array_equal(found, expected)
@@ -89,6 +89,23 @@ def test_disk_host_and_device_give_the_same_batches(trial: Trial, source: str) -
     again = batch_of(4)  # the first batch of the next epoch, or the first one on the device
     assert np.array_equal(again[0], batch_of(0)[0])
     assert device.put_count == (4 if source == "device" else 6)
+
+
+class Multistep(Device):
+    steps_per_call = 3
+
+
+@pytest.mark.parametrize("source", ["disk", "host", "device"])
+def test_a_stack_has_the_batches_of_a_call_in_order(trial: Trial, source: str) -> None:
+    trial = dataclasses.replace(trial, input=source, epochs=2)  # of four steps
+    device, batches = Multistep(), Batches(trial, "NCHW")
+    stack = feed(trial, device, batches).stack
+    put_count = device.put_count
+    for start in (0, 4, 8, 11):  # both epochs, and after them, also across the end of an epoch
+        expected = [Batches(trial, "NCHW").at(step % 4) for step in range(start, start + 3)]
+        for found, parts in zip(stack(start), zip(*expected, strict=True), strict=True):
+            assert np.array_equal(found, np.stack(parts))
+    assert device.put_count == put_count + (0 if source == "device" else 4)
 
 
 def test_weights_are_read_as_they_were_written(trial: Trial) -> None:

@@ -49,7 +49,7 @@ class Arrays:
         return [np.asarray(each if isinstance(each, np.ndarray) else getattr(
             each, "asnumpy", getattr(each, "numpy", None))()) for each in (inputs, labels)]
 
-batch_of = feed(trial, Arrays(), None)
+batch_of = feed(trial, Arrays(), None).single
 batches = [batch_of(step) for step in range(int(sys.argv[3]))]
 inputs, labels = (np.stack(each) for each in zip(*batches))
 if framework.LAYOUT == "NHWC":

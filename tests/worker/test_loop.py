@@ -47,6 +47,26 @@ class Regression:
         return self.steps
 
 
+class Multistep(Regression):
+    """The same, with three steps in one call."""
+
+    steps_per_call = 3
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[int] = []  # the number of steps in each
+
+    def train_step(self, batch: tuple[Array, Array]) -> float:
+        self.calls.append(1)
+        return super().train_step(batch)
+
+    def train_steps(self, batches: tuple[Array, Array]) -> float:
+        self.calls.append(len(batches[0]))
+        return [super(Multistep, self).train_step(batch) for batch in zip(*batches, strict=True)][
+            -1
+        ]
+
+
 def make_folder(tmp_path: Path) -> Path:
     """A folder for two interleaved workers."""
     return trial_file.make_interleaving(tmp_path / "interleaving", 2).folder
@@ -90,6 +110,36 @@ def test_a_run_of_epochs_does_all_their_steps_and_evaluates_each(trial: Trial) -
 def test_an_epoch_of_one_step_is_evaluated_too(trial: Trial) -> None:
     events = train(trial, Regression(), epochs=1, batch_size=200)
     assert [event["event"] for event in events][:2] == ["compiled", "epoch"]
+
+
+def test_blocks_are_whole_calls_and_the_rest_of_an_epoch_is_single_steps(trial: Trial) -> None:
+    session, plain = Multistep(), Regression()
+    events = train(trial, session, epochs=3)  # of four steps
+    assert session.calls[:6] == [3, 1, 3, 1, 3, 1]
+    assert set(session.calls[6:]) == {3}
+    blocks = [event for event in events if event["event"] in ("warmup", "block")]
+    assert all(block["steps"] % 3 == 0 for block in blocks)
+    epochs = [event for event in events if event["event"] == "epoch"]
+    expected = [event for event in train(trial, plain, epochs=3) if event["event"] == "epoch"]
+    for found, other in zip(epochs, expected, strict=True):
+        assert found["test_loss"] == pytest.approx(other["test_loss"], rel=1e-12)
+    assert events[-1]["optimizer_steps"] == events[-1]["steps"] == sum(session.calls)
+
+
+def test_epochs_shorter_than_a_call_are_single_steps(trial: Trial) -> None:
+    session = Multistep()
+    events = train(trial, session, epochs=2, batch_size=100)  # of two steps
+    assert session.calls[:4] == [1] * 4 and set(session.calls[4:]) == {3}
+    assert [event["epoch"] for event in events if event["event"] == "epoch"] == [1, 2]
+
+
+def test_interleaved_calls_are_whole_too(trial: Trial, tmp_path: Path) -> None:
+    session = Multistep()
+    paths = {**trial.paths, "interleaving": str(make_folder(tmp_path))}
+    events = train(trial, session, epochs=0, paths=paths)
+    assert set(session.calls) == {3}
+    timed = [event for event in events if event["event"] == "block"]
+    assert timed and all(block["steps"] % 3 == 0 for block in timed)
 
 
 def test_warm_up_precedes_the_blocks_and_has_a_maximum_length(trial: Trial) -> None:

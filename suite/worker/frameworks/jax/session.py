@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, NamedTuple
 
 import jax
@@ -41,6 +42,8 @@ memory = jax_device.memory
 
 class Session:
     def __init__(self, trial: Trial, weights: Weights) -> None:
+        if trial.variant == "triton_gemm":
+            os.environ["XLA_FLAGS"] = "--xla_gpu_triton_gemm_any=true"  # read by the first device
         jax.config.update("jax_enable_x64", trial.dtype == "float64")
         jax_device.prepare(trial)
         self._trial = trial

@@ -1,15 +1,18 @@
-"""PyTorch: eager, in its default or in channels-last memory, and compiled in the latter."""
+"""PyTorch: eager, in its default or in channels-last memory, and in the latter also compiled.
+
+Two variants are eager in channels-last memory too: `fused` and `cuda_graph`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
 from torch import nn
 
-from ...protocol import Array, State, Trial, Weights
-from . import bfloat16
+from ...protocol import STEPS_PER_CALL, Array, State, Trial, Weights
+from . import bfloat16, cuda_graph
 from . import device as pytorch_device
 from .layers import BatchNorm, parameter_of, series
 
@@ -22,7 +25,13 @@ SLOTS = {
     "adamw": {"first_moment": "exp_avg", "second_moment": "exp_avg_sq"},
     "rmsprop": {"second_moment": "square"},
 }
-SETTINGS = ("cudnn_benchmark",)
+SETTINGS = ("cudnn_benchmark", "fused_optimizer")
+# The modes of torch.compile, by variant.
+COMPILED = {
+    "compiled": "default",
+    "reduce_overhead": "reduce-overhead",
+    "max_autotune": "max-autotune",
+}
 
 
 def version() -> str:
@@ -55,11 +64,16 @@ class Session:
         self._optimizer = _optimizer(trial, self._parameters.values())
         self._slots = SLOTS[trial.optimizer["name"]]
         # Only Adam counts its steps. The hook is called after each step that was actually done.
-        self._steps = 0
+        self._steps: Any = 0
+        graphed = trial.variant == "cuda_graph"
+        self._graph = self._capturable() if graphed else None
+        self.steps_per_call = STEPS_PER_CALL if graphed else 1
         self._optimizer.register_step_post_hook(self._count)
         self._seed = trial.seed
         self._loss = nn.CrossEntropyLoss()
-        self._run: Any = torch.compile(self._model) if trial.variant == "compiled" else self._model
+        self._run: Any = self._model
+        if trial.variant in COMPILED:
+            self._run = torch.compile(self._model, mode=COMPILED[trial.variant])
         self._autocast = torch.autocast(self._device.type, torch.bfloat16, enabled=trial.mixed)
         if trial.simulated:
             self._run = bfloat16.simulated(self._model, modules)
@@ -68,6 +82,15 @@ class Session:
         return self._input(inputs), torch.as_tensor(labels).to(self._device).long()
 
     def train_step(self, batch: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        if self._graph:
+            return self._graph(batch[0][None], batch[1][None])
+        return self._step(batch)
+
+    def train_steps(self, batches: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        assert self._graph
+        return self._graph(*batches)
+
+    def _step(self, batch: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
         self._optimizer.zero_grad(set_to_none=True)
         loss: torch.Tensor = self._mean_loss(self._forward(batch[0]), batch[1])
         loss.backward()
@@ -150,8 +173,32 @@ class Session:
     def _count(self, optimizer: Any, *arguments: Any) -> None:
         self._steps += 1
 
+    def _capturable(self) -> cuda_graph.Steps:
+        """The steps as CUDA graphs. Whatever a step changes becomes a tensor on the device."""
+        self._steps = torch.zeros((), dtype=torch.int64, device=self._device)
+        for parameter in self._parameters.values():
+            parameter.grad = torch.zeros_like(parameter)
+        self._optimizer.step()  # with gradients of 0, this only makes the slots
+        for tensor in self._slot_tensors():
+            tensor.zero_()
+        return cuda_graph.Steps(self._step, self._changed)
+
+    def _changed(self) -> Iterator[torch.Tensor]:
+        """All tensors that a step changes."""
+        yield self._steps
+        yield from self._model.parameters()
+        yield from self._model.buffers()
+        yield from self._slot_tensors()
+
+    def _slot_tensors(self) -> Iterator[torch.Tensor]:
+        for slots in self._optimizer.state.values():
+            yield from (slot for slot in slots.values() if isinstance(slot, torch.Tensor))
+
     def _input(self, inputs: Any) -> torch.Tensor:
-        return torch.as_tensor(inputs).to(self._device).contiguous(memory_format=self._memory)
+        images = torch.as_tensor(inputs).to(self._device)
+        if images.dim() == 5 and self._memory == torch.channels_last:  # a stack of batches
+            return images.movedim(2, -1).contiguous().movedim(-1, 2)
+        return images.contiguous(memory_format=self._memory)
 
 
 def _numpy(tensor: torch.Tensor) -> Array:
@@ -163,20 +210,24 @@ def _numpy(tensor: torch.Tensor) -> Array:
 def _optimizer(trial: Trial, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
     options = trial.optimizer
     name, rate = options["name"], options["learning_rate"]
+    fused = trial.variant == "fused" or trial.settings.get("fused_optimizer") or None
     if name == "sgd":
-        return torch.optim.SGD(parameters, lr=rate)
+        return torch.optim.SGD(parameters, lr=rate, fused=fused)
     if name == "momentum":
-        return torch.optim.SGD(parameters, lr=rate, momentum=options["momentum"])
+        return torch.optim.SGD(parameters, lr=rate, momentum=options["momentum"], fused=fused)
+    own = {"fused": fused, "capturable": trial.variant == "cuda_graph"}
     if name == "adam":
-        betas = options["beta1"], options["beta2"]
-        return torch.optim.Adam(parameters, lr=rate, betas=betas, eps=options["epsilon"])
+        return torch.optim.Adam(parameters, lr=rate, **_adam(options), **own)
     if name == "adamw":
-        betas, decay = (options["beta1"], options["beta2"]), options["weight_decay"]
-        numbers = {"betas": betas, "eps": options["epsilon"], "weight_decay": decay}
-        return torch.optim.AdamW(parameters, lr=rate, **numbers)
+        decay = options["weight_decay"]
+        return torch.optim.AdamW(parameters, lr=rate, weight_decay=decay, **_adam(options), **own)
     if name == "rmsprop":
         return RMSprop(parameters, rate, options["decay"], options["epsilon"])
     raise NotImplementedError(f"PyTorch module has no optimizer {name!r}")
+
+
+def _adam(options: dict[str, Any]) -> dict[str, Any]:
+    return {"betas": (options["beta1"], options["beta2"]), "eps": options["epsilon"]}
 
 
 class RMSprop(torch.optim.Optimizer):
