@@ -1,6 +1,6 @@
 """The closing proof: the last steps of a timed run compared with the reference.
 
-After the last timed block the worker saves its state and does one or two more steps with the
+After the last timed block the worker saves its state and does one or two more calls of the
 function that was timed. The reference's first lowering does the same steps in float64 from that
 state. The rules and their reasons are in docs/proofs.md.
 """

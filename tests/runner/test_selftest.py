@@ -140,3 +140,15 @@ def test_faults_of_bfloat16_are_found(
     assert "the loss of every step is a bfloat16 number" in str(loss)
     assert "the operands are not rounded to bfloat16" in str(float16)
     assert clean is None and mixed is None
+
+
+@pytest.mark.verify
+def test_a_fault_between_the_steps_of_a_call_is_found(
+    tmp_path: Path, quick: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The certificate cannot show it: it has one step in a call."""
+    fault = named("one batch in all steps of a call")
+    found = selftest_of(tmp_path, quick("jax:scan"), monkeypatch, fault)
+    batch, clean, mixed = (finding.caught_by for finding in found)
+    assert "closing proof at step" in str(batch)
+    assert clean is None and mixed is None
