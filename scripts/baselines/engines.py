@@ -20,8 +20,7 @@ from suite.engines.base import Engine
 from suite.engines.docker.engine import DockerEngine
 from suite.engines.venv.engine import VenvEngine
 from suite.manifests import catalog
-from suite.manifests.workloads import Workload
-from suite.protocol.plan import Plan, expand
+from suite.protocol.plan import Plan, Work, expand
 from suite.report.live import Live
 from suite.results import store
 from suite.results.record import Record
@@ -51,7 +50,7 @@ def main(pairs: int, only: list[str]) -> None:
 
 def pair(
     runners: dict[str, Runner],
-    inputs: dict[str, dict[Workload, Inputs]],
+    inputs: dict[str, dict[Work, Inputs]],
     plan: Plan,
     results: Path,
     number: int,

@@ -19,6 +19,14 @@ class Format(StrEnum):
     json = "json"
 
 
+class ReportFormat(StrEnum):
+    """Forms of the report of a run."""
+
+    table = "table"
+    json = "json"
+    markdown = "markdown"
+
+
 class ParityFormat(StrEnum):
     """Forms of a parity table."""
 

@@ -33,7 +33,7 @@ from suite.manifests.suites import PROOF_STEPS
 from suite.manifests.workloads import Workload
 from suite.parity.tensors import ProofFailed
 from suite.paths import home
-from suite.protocol.plan import Plan, Trial
+from suite.protocol.plan import Plan, Trial, Work
 from suite.report import parity_table, selftest_table, table
 from suite.report.live import Live
 from suite.runner import selftest as tests
@@ -80,9 +80,9 @@ def parity(
         ) as (engine_used, work_dir),
     ):
         runner = Runner(engine_used, live, work_dir)
-        by_workload = runner.prepare(plan, ("data", "environments", "parity"))
+        by_work = runner.prepare(plan, ("data", "environments", "parity"))
         live.stage("parity")
-        rows = [*_rows(runner, plan, by_workload, fresh=fresh)]
+        rows = [*_rows(runner, plan, by_work, fresh=fresh)]
     if format is ParityFormat.markdown:
         print(parity_table.markdown(rows))
     else:
@@ -97,15 +97,13 @@ def parity(
 
 
 def _rows(
-    runner: Runner, plan: Plan, by_workload: dict[Workload, Inputs], *, fresh: bool
+    runner: Runner, plan: Plan, by_work: dict[Work, Inputs], *, fresh: bool
 ) -> Iterator[parity_table.Row]:
     """Each trial with its certificate, and the reason where it is not proven."""
-    for workload, workload_inputs in by_workload.items():
-        trials = [trial for trial in plan.trials if trial.workload == workload]
+    for work, work_inputs in by_work.items():
+        trials = [trial for trial in plan.trials if trial.work == work]
         try:
-            certificates = runner.certify(
-                trials, workload_inputs, steps=plan.proof_steps, fresh=fresh
-            )
+            certificates = runner.certify(trials, work_inputs, steps=plan.proof_steps, fresh=fresh)
         except ProofFailed as error:
             yield from ((trial, None, str(error)) for trial in trials)
             continue

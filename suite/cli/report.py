@@ -7,31 +7,56 @@ from typing import Annotated
 
 import typer
 
-from suite.cli.options import Format, Results, RunName
+from suite.cli.options import ReportFormat, Results, RunName
 from suite.cli.session import run_folder_of, show
-from suite.report import as_json, table
+from suite.errors import UsageError
+from suite.report import as_json, convergence, convergence_table, table
 from suite.report.summary import summarise
 from suite.results import roofline, store
+from suite.results.record import Record
 from suite.runner import planfile
 
 
 def report(
     run: RunName = Path("latest"),
-    format: Annotated[Format, typer.Option(help="table or json.")] = Format.table,
+    format: Annotated[
+        ReportFormat, typer.Option(help="table, json, or (of several seeds) markdown.")
+    ] = ReportFormat.table,
     results: Results = Path("results"),
 ) -> None:
-    """Show the summary of a run.
+    """Show the summary of a run: rates, or accuracies where it has several seeds.
 
     Example: dlsuite report results/latest --format json
     """
     folder = run_folder_of(run, results)
     records = store.read(folder)
-    summaries, peak = summarise(records), roofline.read(folder)
     missing = planfile.missing(folder, records)
-    if format is Format.json:
-        print(as_json.render(records[0].run_id, summaries, missing, peak))
+    if format is ReportFormat.json:
+        print(_json(records, folder, missing))
         return
-    show(summaries, peak)
+    if format is ReportFormat.markdown:
+        print(_markdown(records, folder))
+    else:
+        show(records, folder)
     if missing:
         text = f"{len(missing)} planned runs have no record yet; dlsuite resume {run} does them"
-        table.console().print(text, soft_wrap=True)
+        table.console(stderr=format is ReportFormat.markdown).print(text, soft_wrap=True)
+
+
+def _json(records: list[Record], folder: Path, missing: list[str]) -> str:
+    accuracies = (
+        convergence_table.as_values(convergence.rows(records))
+        if convergence.several_seeds(records)
+        else None
+    )
+    summaries, peak = summarise(records), roofline.read(folder)
+    return as_json.render(records[0].run_id, summaries, missing, peak, accuracies)
+
+
+def _markdown(records: list[Record], folder: Path) -> str:
+    if not convergence.several_seeds(records):
+        raise UsageError(
+            f"{folder} has records of one seed; markdown shows accuracies of several",
+            hint=f"dlsuite report {folder}",
+        )
+    return convergence_table.markdown(convergence.rows(records))

@@ -27,9 +27,11 @@ from suite.cli.options import (
 )
 from suite.cli.session import engine_on, progress, run_folder_of, show
 from suite.engines import sessions
+from suite.engines.choice import EngineOptions
 from suite.errors import ParityFailed, RunsFailed
-from suite.report.summary import summarise
-from suite.results import roofline, store
+from suite.protocol.plan import Plan
+from suite.report import convergence, convergence_table
+from suite.results import store
 from suite.results.record import Record
 from suite.results.store import RunFolder
 from suite.runner import planfile
@@ -90,6 +92,18 @@ def run(
     )
     resources = engine_options(engine, gpus, python, memory, keep=keep)
     plan = plan_of(suite, options, device=resources.device)
+    start(plan, resources, results=results, if_busy=if_busy, fresh_peak=fresh_peak)
+
+
+def start(
+    plan: Plan,
+    resources: EngineOptions,
+    *,
+    results: Path,
+    if_busy: IfBusy,
+    fresh_peak: bool = False,
+) -> None:
+    """Do all runs of a new plan, and show their table."""
     session_id = sessions.new_id()
     with (
         store.run_folder(results, plan.suite) as folder,
@@ -144,8 +158,11 @@ def resume(
 
 
 def _conclude(records: list[Record], folder: RunFolder) -> None:
-    """Show the table of a finished plan; raise an error where runs failed or are not proven."""
-    show(summarise(records), roofline.read(folder.path))
+    """Show the table of a finished plan.
+
+    Raise an error where runs failed, are not proven, or differ in accuracy.
+    """
+    show(records, folder.path)
     bad = [each for each in records if each.status not in ("ok", "skipped")]
     if bad or not any(each.status == "ok" for each in records):
         raise RunsFailed(
@@ -160,4 +177,14 @@ def _conclude(records: list[Record], folder: RunFolder) -> None:
         raise ParityFailed(
             f"measured, but not proven to be the same work: {', '.join(unproven)}",
             hint="dlsuite parity",
+        )
+    different = [
+        convergence_table.name_of(row)
+        for row in convergence.rows(records)
+        if row.equivalence and row.equivalence.verdict == "no"
+    ]
+    if different:
+        raise ParityFailed(
+            f"accuracy differs by more than {convergence.MARGIN} points: {', '.join(different)}",
+            hint=f"dlsuite report {folder.path}",
         )

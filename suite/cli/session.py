@@ -12,10 +12,11 @@ from suite.engines.base import Engine
 from suite.engines.choice import EngineOptions
 from suite.errors import Interrupted
 from suite.parity import reference
-from suite.report import table
+from suite.report import convergence, convergence_table, table
 from suite.report.live import Live
-from suite.report.summary import TrialSummary
-from suite.results.roofline import HardwarePeak
+from suite.report.summary import summarise
+from suite.results import roofline
+from suite.results.record import Record
 
 
 @contextmanager
@@ -55,7 +56,10 @@ def run_folder_of(run: Path, results: Path) -> Path:
     return (run if run.is_dir() else results / run).resolve()
 
 
-def show(summaries: list[TrialSummary], peak: HardwarePeak | None) -> None:
-    """Print the table of a run."""
+def show(records: list[Record], folder: Path) -> None:
+    """Print the table of a run: of rates, or of accuracies where it has several seeds."""
     console = table.console()
-    console.print(table.render(summaries, console.width, peak))
+    if convergence.several_seeds(records):
+        console.print(convergence_table.render(convergence.rows(records)))
+    else:
+        console.print(table.render(summarise(records), console.width, roofline.read(folder)))

@@ -20,6 +20,7 @@ class SuiteManifest(Strict):
     name: Name
     title: str
     seed: NonNegativeInt
+    seeds: PositiveInt = 1  # each trial has the seeds seed, seed + 1, ..., this many
     repeats: Repeats
     proof_steps: PositiveInt = PROOF_STEPS  # fewer where ten take hours
     peak: bool = True  # measure the hardware peak before the runs

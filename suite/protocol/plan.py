@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from suite.manifests.suites import SuiteManifest
 
 ALL = "all"  # in a suite's frameworks: every variant of every framework
+Work = tuple[Workload, int]  # a workload and a seed: its trials have the same inputs
 Named = tuple[str, str | None, str | None]  # framework, variant and track, as far as named
 
 
@@ -38,6 +39,11 @@ class Trial:
         """framework:variant, and the track where it is not `equal`."""
         return configuration(self.framework, self.variant, self.track)
 
+    @property
+    def work(self) -> Work:
+        """Trials of equal work have the same initial weights and the same order of samples."""
+        return self.workload, self.seed
+
     @cached_property
     def trial_id(self) -> str:
         """A name that is unique among all trials, and valid as a file name."""
@@ -47,7 +53,7 @@ class Trial:
         return (
             f"{self.framework}-{self.variant}-{self.track}-{workload.model}-{workload.dataset}"
             f"-{workload.mode}-b{workload.batch_size}-{workload.precision}-{optimizer}"
-            f"-{workload.input}-{self.device}"
+            f"-{workload.input}-{self.device}-s{self.seed}"
         )
 
 
@@ -95,13 +101,18 @@ class Plan:
         return tuple(dict.fromkeys(trial.workload for trial in self.trials))
 
     @property
+    def works(self) -> tuple[Work, ...]:
+        """Each workload with each of its seeds once, in the order of the trials."""
+        return tuple(dict.fromkeys(trial.work for trial in self.trials))
+
+    @property
     def groups(self) -> tuple[tuple[Run, ...], ...]:
         """The runs in order; interleaved runs, which start together, form one group."""
         if not self.interleave:
             return tuple((run,) for run in self.runs)
         return tuple(
             tuple(group)
-            for _, group in groupby(self.runs, lambda run: (run.repeat, run.trial.workload))
+            for _, group in groupby(self.runs, lambda run: (run.repeat, run.trial.work))
         )
 
 
@@ -116,7 +127,8 @@ def expand(
     """All runs of `suite`; `only` (names as `parse` takes them) replaces its frameworks.
 
     Each round has one run of every trial, in an order drawn from the suite's seed, so that a slow
-    phase of the machine does not hit one framework alone.
+    phase of the machine does not hit one framework alone. With several seeds, each seed has rounds
+    of its own: an unfinished plan then has complete results of the first seeds.
     """
     device = device or suite.device
     chosen = dict.fromkeys(
@@ -124,6 +136,7 @@ def expand(
         for track in suite.tracks
         for name in _named(tuple(only) or suite.frameworks, frameworks)
     )
+    seeds = range(suite.seed, suite.seed + suite.seeds)
     trials = tuple(
         Trial(
             framework=framework,
@@ -132,8 +145,9 @@ def expand(
             runtime=tracks[track].runtime_settings(frameworks[framework].in_track(track, device)),
             device=device,
             workload=workload,
-            seed=suite.seed,
+            seed=seed,
         )
+        for seed in seeds
         for workload in suite.workloads
         for framework, variant, track in chosen
     )
@@ -143,7 +157,8 @@ def expand(
     runs = tuple(
         Run(trial=trial, repeat=repeat)
         for repeat in range(suite.repeats.at_most)
-        for trial in _round(trials, rounds)
+        for seed in seeds
+        for trial in _round([trial for trial in trials if trial.seed == seed], rounds)
     )
     return Plan(
         suite=suite.name,

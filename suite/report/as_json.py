@@ -10,7 +10,16 @@ from pydantic_core import to_json
 from suite.report.summary import TrialSummary
 from suite.results.roofline import HardwarePeak, share
 
-IDENTITY = ("trial_id", "framework", "variant", "track", "arithmetic", "device", "interleaved")
+IDENTITY = (
+    "trial_id",
+    "framework",
+    "variant",
+    "track",
+    "arithmetic",
+    "device",
+    "interleaved",
+    "seed",
+)
 
 
 def render(
@@ -18,13 +27,18 @@ def render(
     summaries: list[TrialSummary],
     missing: list[str],
     peak: HardwarePeak | None = None,
+    convergence: list[dict[str, Any]] | None = None,
 ) -> str:
-    """One object: the run id, the trials, fastest first, the missing runs, and the peak."""
+    """One object: the run id, the trials, fastest first, the missing runs, and the peak.
+
+    `convergence` has the comparisons of accuracies of a run with several seeds; None for others.
+    """
     values = {
         "run_id": run_id,
         "trials": [_trial(each, peak) for each in summaries],
         "missing": missing,
         "peak": peak.model_dump() if peak else None,
+        "convergence": convergence,
     }
     return to_json(values, indent=1).decode()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -62,8 +63,8 @@ class Live:
         self._stage: Stage | None = None
         self._finished: list[Stage] = []
         self._durations_s: list[float] = []
-        self._lines: dict[str, TaskID] = {}
-        self._repeats: dict[str, int] = {}
+        self._lines: dict[str, TaskID] = {}  # by `_line` of the trial
+        self._counts: dict[str, str] = {}  # "run 2/5" by the name of the run
         self._messages: dict[str, TaskID] = {}
 
     def __enter__(self) -> Self:
@@ -93,20 +94,22 @@ class Live:
     def planned(self, plan: Plan, stages: tuple[Stage, ...], runs: int) -> None:
         """Show the stages of the plan, and the estimated duration of its runs."""
         self._plan, self._planned_stages, self._runs = plan, stages, runs
+        self._counts = _counts(plan)
         self._show_overview()
 
     def stage(self, stage: Stage) -> None:
-        """Show that a stage starts; before the runs, show a line for each trial."""
+        """Show that a stage starts; before the runs, show a line for each trial.
+
+        The trials that differ only in their seed share a line.
+        """
         if self._stage:
             self._finished.append(self._stage)
         self._stage = stage
         self._clear_messages()
         self._show_overview()
         if stage == "runs" and self._plan:
-            for trial in self._plan.trials:
-                runs = sum(run.trial == trial for run in self._plan.runs)
-                self._repeats[trial.trial_id] = runs
-                self._lines[trial.trial_id] = self._add(_name(trial), phase="waiting")
+            for line, name in {_line(each): _name(each) for each in self._plan.trials}.items():
+                self._lines[line] = self._add(name, phase="waiting")
 
     def event(self, run: Run, event: Event) -> None:
         """Show the phase of a run, with its rate and the remaining time where they are known."""
@@ -125,7 +128,7 @@ class Live:
         self._show(run, record.status, rate, error)
         self._show_overview()
         if not self._console.is_terminal:
-            parts = (_name(run.trial), self._count(run), record.status, rate, error)
+            parts = (_name(run.trial), self._counts.get(run.name, ""), record.status, rate, error)
             self._console.print(" ".join(part for part in parts if part), soft_wrap=True)
 
     def _show_overview(self) -> None:
@@ -158,13 +161,30 @@ class Live:
         return self._bars.add_task(text, run="", phase=phase, rate="", left="")
 
     def _show(self, run: Run, phase: str, rate: str, left: str) -> None:
-        if run.trial.trial_id in self._lines:
-            line = self._lines[run.trial.trial_id]
-            self._bars.update(line, run=self._count(run), phase=phase, rate=rate, left=left)
+        line = self._lines.get(_line(run.trial))
+        if line is not None:
+            count = self._counts.get(run.name, "")
+            self._bars.update(line, run=count, phase=phase, rate=rate, left=left)
 
-    def _count(self, run: Run) -> str:
-        return f"run {run.repeat + 1}/{self._repeats.get(run.trial.trial_id, 1)}"
+
+def _counts(plan: Plan) -> dict[str, str]:
+    """The number of each run among those of its line, by the name of the run."""
+    lines: dict[str, list[str]] = {}
+    for run in plan.runs:
+        lines.setdefault(_line(run.trial), []).append(run.name)
+    return {
+        name: f"run {number}/{len(names)}"
+        for names in lines.values()
+        for number, name in enumerate(names, start=1)
+    }
+
+
+def _line(trial: Trial) -> str:
+    """A key that is equal for trials that differ only in their seed."""
+    return replace(trial, seed=0).trial_id
 
 
 def _name(trial: Trial) -> str:
-    return f"{trial.configuration} {trial.workload.model}"
+    workload = trial.workload
+    precision = "" if workload.precision == "float32" else f" {workload.precision}"
+    return f"{trial.configuration} {workload.model}{precision}"

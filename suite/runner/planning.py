@@ -25,6 +25,7 @@ class RunOptions:
     precision: Precision | None = None
     epochs: int | None = None
     repeats: int | None = None
+    seeds: int | None = None
     proof_steps: int | None = None
     interleave: bool = False
     verify_runs: bool = False
@@ -35,6 +36,7 @@ class RunOptions:
             "--batch-size": (self.batch_size, 1),
             "--epochs": (self.epochs, 0),
             "--repeats": (self.repeats, 1),
+            "--seeds": (self.seeds, 2),
             "--proof-steps": (self.proof_steps, 1),
         }
         for option, (value, minimum) in minimums.items():
@@ -66,6 +68,8 @@ def _changed(suite: SuiteManifest, options: RunOptions) -> SuiteManifest:
         changes["tracks"] = tuple(dict.fromkeys(options.tracks))
     if options.proof_steps:
         changes["proof_steps"] = options.proof_steps
+    if options.seeds:
+        changes["seeds"] = options.seeds
     if options.repeats:
         exactly = {"at_least": options.repeats, "at_most": options.repeats}
         changes["repeats"] = suite.repeats.model_copy(update=exactly)
@@ -73,7 +77,10 @@ def _changed(suite: SuiteManifest, options: RunOptions) -> SuiteManifest:
 
 
 def _workloads(suite: SuiteManifest, options: RunOptions) -> tuple[Workload, ...]:
-    """The chosen workloads with the options applied; UsageError where a model is not among them."""
+    """The chosen workloads with the options applied; UsageError where a model is not among them.
+
+    A suite may have a workload in several precisions: with `precision`, one of them is left.
+    """
     known = {workload.model for workload in suite.all_workloads}
     for model in options.models:
         if model not in known:
@@ -90,11 +97,12 @@ def _workloads(suite: SuiteManifest, options: RunOptions) -> tuple[Workload, ...
         )
         if value is not None
     }
-    return tuple(
+    changed = [
         workload.model_copy(update=changes)
         for workload in suite.all_workloads
         if not options.models or workload.model in options.models
-    )
+    ]
+    return tuple(dict.fromkeys(changed) if options.precision else changed)
 
 
 def _check_data(workload: Workload, suite: str) -> None:

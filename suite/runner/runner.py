@@ -9,11 +9,10 @@ from suite.datasets import obtain
 from suite.datasets.inputs import Inputs
 from suite.engines.base import Engine
 from suite.manifests.suites import PROOF_STEPS
-from suite.manifests.workloads import Workload
 from suite.parity import certificates
 from suite.parity.certificates import Certificate
 from suite.parity.tensors import ProofFailed
-from suite.protocol.plan import Plan, Trial
+from suite.protocol.plan import Plan, Trial, Work
 from suite.results import roofline
 from suite.results.record import Parity, Record
 from suite.results.roofline import HardwarePeak
@@ -35,28 +34,26 @@ class Runner:
 
     def prepare(
         self, plan: Plan, stages: tuple[Stage, ...] = STAGES, *, runs_done: int = 0
-    ) -> dict[Workload, Inputs]:
-        """Prepare the plan's datasets and frameworks; return the inputs of each workload.
+    ) -> dict[Work, Inputs]:
+        """Prepare the plan's datasets and frameworks; return the inputs of each workload and seed.
 
         Raise DataError where a dataset is unavailable, or does not fit into memory.
         """
         runs = len(plan.runs) - runs_done if "runs" in stages else 0
         self._progress.planned(plan, stages, runs)
         self._progress.stage("data")
-        by_workload = self.inputs(plan)
+        by_work = self.inputs(plan)
         self._progress.stage("environments")
         self.frameworks.prepare(plan.frameworks)
-        for workload, workload_inputs in by_workload.items():
-            workers = max(
-                len(group) for group in plan.groups if group[0].trial.workload == workload
-            )
-            workload_inputs.must_fit(workload, self.engine.host["memory_bytes"], workers)
-        return by_workload
+        for work, work_inputs in by_work.items():
+            workers = max(len(group) for group in plan.groups if group[0].trial.work == work)
+            work_inputs.must_fit(work[0], self.engine.host["memory_bytes"], workers)
+        return by_work
 
     def run(
         self,
         plan: Plan,
-        by_workload: dict[Workload, Inputs],
+        by_work: dict[Work, Inputs],
         folder: RunFolder,
         *,
         done: Iterable[Record] = (),
@@ -64,21 +61,21 @@ class Runner:
     ) -> list[Record]:
         """Do the runs of the plan that are not `done`; return the records of all.
 
-        `by_workload` is the result of `prepare`. Each run ends as a record, written at once. Raise
+        `by_work` is the result of `prepare`. Each run ends as a record, written at once. Raise
         EngineLost where the engine stops answering: the remaining runs can be resumed.
         """
         records = list(done)
         self._progress.stage("parity")
-        ready = self._ready(plan, by_workload)
+        ready = self._ready(plan, by_work)
         if plan.peak:
             self._progress.stage("peak")
-            self._write_peak(plan, by_workload, folder, fresh=fresh_peak)
+            self._write_peak(plan, by_work, folder, fresh=fresh_peak)
         self._progress.stage("runs")
         execution = Execution(
             engine=self.engine,
             progress=self._progress,
             reference=lambda: (self.engine, self.frameworks.with_reference()),
-            measure_peak=lambda: self.measure_peak(plan, by_workload),
+            measure_peak=lambda: self.measure_peak(plan, by_work),
             work_dir=self.work_dir,
             plan=plan,
             ready=ready,
@@ -91,23 +88,22 @@ class Runner:
             records += new
         return records
 
-    def inputs(self, plan: Plan) -> dict[Workload, Inputs]:
-        """The inputs of each workload; DataError where a dataset is unavailable."""
-        seed = plan.trials[0].seed
+    def inputs(self, plan: Plan) -> dict[Work, Inputs]:
+        """The inputs of each workload and seed; DataError where a dataset is unavailable."""
         return {
-            workload: obtain.obtain(
+            (workload, seed): obtain.obtain(
                 workload,
                 seed=seed,
                 folder=self.work_dir / f"inputs-{number}",
                 notify=self._progress.notify,
             )
-            for number, workload in enumerate(plan.workloads)
+            for number, (workload, seed) in enumerate(plan.works)
         }
 
     def certify(
         self, trials: list[Trial], workload_inputs: Inputs, *, steps: int = PROOF_STEPS, fresh: bool
     ) -> dict[str, Certificate]:
-        """The certificates, by trial id, of those trials (of one workload) that can run here.
+        """The certificates, by trial id, of those trials (of one work) that can run here.
 
         Raise ProofFailed where there is no trusted reference.
         """
@@ -125,7 +121,7 @@ class Runner:
         )
 
     def measure_peak(
-        self, plan: Plan, by_workload: dict[Workload, Inputs], *, everything: bool = False
+        self, plan: Plan, by_work: dict[Work, Inputs], *, everything: bool = False
     ) -> HardwarePeak:
         """Measure the peak of the plan's device with the frameworks that are ready.
 
@@ -136,7 +132,7 @@ class Runner:
             self.engine,
             trial,
             self.frameworks.prepared,
-            by_workload[trial.workload],
+            by_work[trial.work],
             work_dir=self.work_dir,
             notify=self._progress.notify,
             everything=everything,
@@ -145,7 +141,7 @@ class Runner:
     def _write_peak(
         self,
         plan: Plan,
-        by_workload: dict[Workload, Inputs],
+        by_work: dict[Work, Inputs],
         folder: RunFolder,
         *,
         fresh: bool,
@@ -156,23 +152,23 @@ class Runner:
         cache = peak.Cache(self.engine, plan.trials[0].device, self.frameworks.prepared)
         found = None if fresh else cache.read()
         if found is None:
-            found = self.measure_peak(plan, by_workload)
+            found = self.measure_peak(plan, by_work)
             cache.write(found)
         if found.best:
             with folder.writing(roofline.NAME):
                 roofline.write(folder.path, found)
 
-    def _ready(self, plan: Plan, by_workload: dict[Workload, Inputs]) -> dict[str, ReadyTrial]:
+    def _ready(self, plan: Plan, by_work: dict[Work, Inputs]) -> dict[str, ReadyTrial]:
         """Each trial, by its id, with its framework, its inputs and its parity status."""
         ready = {}
-        for workload in plan.workloads:
-            trials = [trial for trial in plan.trials if trial.workload == workload]
-            status = self._parity(trials, by_workload[workload], plan.proof_steps)
+        for work in plan.works:
+            trials = [trial for trial in plan.trials if trial.work == work]
+            status = self._parity(trials, by_work[work], plan.proof_steps)
             for trial in trials:
                 ready[trial.trial_id] = ReadyTrial(
                     trial=trial,
                     framework=self.frameworks.of(trial),
-                    inputs=by_workload[workload],
+                    inputs=by_work[work],
                     parity=status[trial.trial_id],
                 )
         return ready
@@ -180,7 +176,7 @@ class Runner:
     def _parity(
         self, trials: list[Trial], workload_inputs: Inputs, steps: int
     ) -> dict[str, Parity]:
-        """The parity status of each trial of a workload, by its id."""
+        """The parity status of each trial of a workload and seed, by its id."""
         reason = "not compared"
         found: dict[str, Certificate] = {}
         try:

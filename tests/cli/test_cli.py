@@ -41,7 +41,7 @@ from suite.paths import MANIFESTS, REPOSITORY
 DLSUITE = Path(sys.executable).with_name("dlsuite")
 COMMANDS = (
     *("run", "resume", "parity", "selftest", "report", "data", "images", "shell", "clean"),
-    *("list", "doctor", "conformance", "compare", "peak"),
+    *("list", "doctor", "conformance", "compare", "peak", "convergence"),
 )
 COMMANDS_PAGE = REPOSITORY / "docs" / "commands.md"
 
