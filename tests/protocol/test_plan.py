@@ -4,7 +4,9 @@ from collections.abc import Callable
 import pytest
 
 from suite.errors import UsageError
-from suite.protocol.plan import Plan
+from suite.manifests import catalog
+from suite.manifests.workloads import Repeats
+from suite.protocol.plan import Plan, expand
 
 
 def test_each_round_has_one_run_of_every_trial_in_a_seeded_order(
@@ -76,3 +78,39 @@ def test_a_named_track_and_a_named_variant_are_kept(quick: Callable[..., Plan]) 
 def test_interleaved_runs_of_all_tracks_form_one_group(quick: Callable[..., Plan]) -> None:
     plan = dataclasses.replace(quick("jax", tracks=("equal", "tuned")), interleave=True)
     assert [len(group) for group in plan.groups] == [2]
+
+
+@pytest.fixture
+def seeded() -> Callable[..., Plan]:
+    """Plans the quick suite with three seeds from 5, for some frameworks."""
+
+    def plan(*frameworks: str, repeats: int = 1) -> Plan:
+        exactly = Repeats(at_least=repeats, at_most=repeats)
+        changes = {"seed": 5, "seeds": 3, "repeats": exactly, "tracks": ("equal",)}
+        suite = catalog.suite("quick").model_copy(update=changes)
+        return expand(suite, catalog.frameworks(), catalog.tracks(), only=frameworks)
+
+    return plan
+
+
+def test_each_trial_has_each_seed_and_a_name_of_its_own(seeded: Callable[..., Plan]) -> None:
+    plan = seeded("pytorch", "jax")
+    found = [(trial.framework, trial.seed) for trial in plan.trials]
+    assert sorted(found) == [(name, seed) for name in ("jax", "pytorch") for seed in (5, 6, 7)]
+    assert len({run.name for run in plan.runs}) == 6
+    assert plan.works == tuple((plan.workloads[0], seed) for seed in (5, 6, 7))
+
+
+def test_each_seed_has_rounds_of_its_own(seeded: Callable[..., Plan]) -> None:
+    """A plan that is interrupted has complete results of the first seeds."""
+    plan = seeded("pytorch", "jax", "mxnet", repeats=2)
+    assert [run.trial.seed for run in plan.runs] == [*[5] * 3, *[6] * 3, *[7] * 3] * 2
+    assert [run.repeat for run in plan.runs] == [0] * 9 + [1] * 9
+    orders = [[run.trial.framework for run in plan.runs[at : at + 3]] for at in range(0, 18, 3)]
+    assert {tuple(sorted(order)) for order in orders} == {("jax", "mxnet", "pytorch")}
+    assert len({tuple(order) for order in orders}) > 1
+
+
+def test_interleaved_runs_of_other_seeds_are_in_other_groups(seeded: Callable[..., Plan]) -> None:
+    plan = dataclasses.replace(seeded("pytorch", "jax"), interleave=True)
+    assert [[run.trial.seed for run in group] for group in plan.groups] == [[5, 5], [6, 6], [7, 7]]

@@ -9,6 +9,7 @@ from rich.console import Console
 from suite.protocol.plan import Plan
 from suite.report import live
 from suite.results.record import Times
+from suite.runner.planning import RunOptions, plan_of
 from suite.runner.progress import STAGES
 from tests.results.test_record import record
 
@@ -112,3 +113,20 @@ def test_the_runs_have_a_line_for_each_trial_once_they_start(
         overview(display, shown)
         assert shown.getvalue().count("waiting") == 2
         assert "PyTorch: making" not in shown.getvalue()
+
+
+def test_trials_that_differ_only_in_their_seed_share_a_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown = use_console(monkeypatch, terminal=True)
+    options = RunOptions(frameworks=("pytorch",), models=("lenet",), seeds=3)
+    plan = plan_of("convergence", options, device="cpu")
+    third = [run for run in plan.runs if run.trial.workload.precision == "bf16_mixed"][2]
+    with live.Live() as display:
+        display.planned(plan, STAGES, len(plan.runs))
+        display.stage("runs")
+        display.event(third, {"event": "epoch"})
+        overview(display, shown)
+    lines = [" ".join(line.split()) for line in shown.getvalue().splitlines()]
+    trials = [line.partition("pytorch:eager ")[2] for line in lines if "pytorch:eager" in line]
+    assert {"lenet waiting", "lenet bf16_mixed run 3/3 epoch done"} == set(trials)

@@ -17,6 +17,7 @@ from suite.runner.planning import RunOptions, plan_of
         ("--epochs", -1, 0),
         ("--repeats", 0, 1),
         ("--proof-steps", 0, 1),
+        ("--seeds", 1, 2),
     ],
 )
 def test_a_number_below_its_minimum_is_refused(option: str, value: int, minimum: int) -> None:
@@ -94,3 +95,22 @@ def test_a_model_that_does_not_fit_the_dataset_is_refused(monkeypatch: pytest.Mo
     monkeypatch.setattr(catalog, "suite", lambda name: changed)
     with pytest.raises(ManifestError, match="lenet takes"):
         plan_of("quick", RunOptions(), device="cpu")
+
+
+def test_the_convergence_suite_has_both_precisions_and_five_seeds() -> None:
+    plan = plan_of("convergence", RunOptions(), device="cpu")
+    found = {(workload.model, workload.precision) for workload in plan.workloads}
+    models, precisions = ("lenet", "kent_medium"), ("float32", "bf16_mixed")
+    assert found == {(model, precision) for model in models for precision in precisions}
+    assert all(workload.epochs > 1 for workload in plan.workloads)
+    assert {trial.seed for trial in plan.trials} == {1, 2, 3, 4, 5}
+    assert set(plan.frameworks) == set(catalog.frameworks())
+    assert not plan.peak and len(plan.runs) == len(plan.trials)
+
+
+def test_a_precision_and_a_number_of_seeds_restrict_the_convergence_suite() -> None:
+    options = RunOptions(models=("lenet",), precision="bf16_mixed", seeds=2, epochs=3)
+    plan = plan_of("convergence", options, device="cpu")
+    (workload,) = plan.workloads
+    assert (workload.precision, workload.epochs) == ("bf16_mixed", 3)
+    assert {trial.seed for trial in plan.trials} == {1, 2}

@@ -14,9 +14,10 @@ from suite.errors import EngineError
 from suite.manifests import catalog
 from suite.manifests.datasets import DatasetManifest
 from suite.manifests.frameworks import FrameworkManifest, Unsupported
+from suite.manifests.workloads import Repeats
 from suite.messages import Notify
 from suite.protocol.events import Event
-from suite.protocol.plan import Plan, Run
+from suite.protocol.plan import Plan, Run, expand
 from suite.results import store
 from suite.results.record import Blocks, Record
 from suite.runner.progress import STAGES, Stage
@@ -226,3 +227,32 @@ def test_the_stages_are_reported_in_their_order(
     monkeypatch.setattr(Silent, "stage", lambda self, stage: reported.append(stage))
     run(quick("pytorch"), script_engine(WORKS))
     assert tuple(reported) == STAGES
+
+
+def test_each_seed_has_its_own_inputs_which_all_frameworks_share(
+    run: Callable[..., list[Record]],
+    script_engine: Callable[[str], ScriptEngine],
+    tmp_path: Path,
+) -> None:
+    """Each worker copies its weights and its order to a file that is named by its framework."""
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    text = f"""
+if trial["mode"] == "train":
+    for name in ("weights", "order"):
+        content = pathlib.Path(trial["paths"][name]).read_bytes()
+        copy = pathlib.Path({str(copies)!r}) / f"{{trial['framework']}}-{{trial['seed']}}-{{name}}"
+        copy.write_bytes(content)
+"""
+    suite = catalog.suite("quick").model_copy(update={"seeds": 2, "tracks": ("equal",)})
+    once = suite.model_copy(update={"repeats": Repeats(at_least=1, at_most=1)})
+    plan = expand(once, catalog.frameworks(), catalog.tracks(), only=("jax", "mxnet"))
+    records = run(plan, script_engine(text + WORKS))
+    assert sorted((each.framework, each.seed, each.status) for each in records) == [
+        *(("jax", 1, "ok"), ("jax", 2, "ok"), ("mxnet", 1, "ok"), ("mxnet", 2, "ok")),
+    ]
+    for name in ("weights", "order"):
+        one, two = ((copies / f"jax-{seed}-{name}").read_bytes() for seed in (1, 2))
+        assert one != two
+        assert one == (copies / f"mxnet-1-{name}").read_bytes()
+        assert two == (copies / f"mxnet-2-{name}").read_bytes()
