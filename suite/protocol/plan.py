@@ -24,7 +24,7 @@ Named = tuple[str, str | None, str | None]  # framework, variant and track, as f
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One workload in one framework variant, in one track, on one device."""
+    """One workload in one framework variant, in one track, on one device, with one seed."""
 
     framework: str
     variant: str
