@@ -55,9 +55,10 @@ def title_of(row: Row) -> str:
     """A title that describes the work, without the precision."""
     record, workload = row.record, in_float32(row.record.workload)
     optimizer = f"{workload.optimizer.name} {workload.optimizer.learning_rate:g}"
+    epochs = f"{workload.epochs} epoch{'s' if workload.epochs > 1 else ''}"
     return (
-        f"{workload.model} on {workload.dataset}, {workload.epochs} epochs, batch "
-        f"{workload.batch_size}, {optimizer}, {record.device}"
+        f"{workload.model} on {workload.dataset}, {epochs}, batch {workload.batch_size}, "
+        f"{optimizer}, {record.device}"
     )
 
 

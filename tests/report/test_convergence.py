@@ -120,7 +120,7 @@ def shown(found: Sequence[Record]) -> list[list[str]]:
 
 def test_the_table_has_accuracy_difference_interval_and_verdict() -> None:
     lines = shown(ALL)
-    assert ["lenet", "on", "mnist,", "1", "epochs,", "batch", "64,", "sgd", "0.01,", "cpu"] in lines
+    assert ["lenet", "on", "mnist,", "1", "epoch,", "batch", "64,", "sgd", "0.01,", "cpu"] in lines
     rows = [line for line in lines if line and line[0] in ("jax:jit", "mxnet:hybrid")]
     assert rows[1] == [
         *("mxnet:hybrid", "float32", "3", "97.53", "%", "0.50", "others", "-0.983"),
@@ -150,7 +150,7 @@ def test_markdown_has_the_rows_of_all_models_and_the_reasons() -> None:
     assert len(table) == 2 + 6 and {len(row) for row in table} == {10}
     assert table[1] == ["---"] * 10
     assert table[2][:4] == ["lenet", "jax:jit", "float32", "3"]
-    assert lines[0] == "- lenet on mnist, 1 epochs, batch 64, sgd 0.01, cpu"
+    assert lines[0] == "- lenet on mnist, 1 epoch, batch 64, sgd 0.01, cpu"
     assert lines[-1] == "- mxnet:hybrid lenet bf16_mixed: skipped: no bfloat16"
 
 
