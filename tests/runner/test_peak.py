@@ -138,7 +138,7 @@ def peak_of_run(
     home.mkdir()
     engine = script_engine(f"HOME = {str(home)!r}\n{MEASURES}")
     plan = replace(quick("pytorch", "jax"), peak=True)
-    inputs = {plan.trials[0].workload: made_up(plan.trials[0].workload, tmp_path)}
+    inputs = {plan.trials[0].work: made_up(plan.trials[0].workload, tmp_path)}
 
     def run(*, fresh_peak: bool = False) -> HardwarePeak | None:
         work_dir = tmp_path / "work"
