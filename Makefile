@@ -14,7 +14,7 @@ help: ## list the targets
 bench: $(READY) ## set everything up, then run the suite `quick`
 	$(BIN)/dlsuite run quick --gpus $(GPUS)
 
-bench-all: $(READY) ## every variant of every framework; GPUS=all on a GPU host
+bench-all: $(READY) ## the suite `all`: every framework, many models; GPUS=all on a GPU host
 	$(BIN)/dlsuite run all --gpus $(GPUS)
 
 bench-%: $(READY) ## one framework, for example bench-pytorch

@@ -25,6 +25,7 @@ from suite.cli.options import (
 from suite.errors import UsageError
 from suite.manifests.workloads import Precision
 from suite.runner.planning import RunOptions, plan_of
+from suite.runner.timelimit import TimeLimit
 
 SUITE = "convergence"
 
@@ -65,4 +66,4 @@ def convergence(
     )
     resources = engine_options(engine, gpus, python, memory, keep=keep)
     plan = plan_of(SUITE, options, device=resources.device)
-    run.start(plan, resources, results=results, if_busy=if_busy)
+    run.start(plan, resources, TimeLimit.of(None), results=results, if_busy=if_busy)

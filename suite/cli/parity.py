@@ -29,7 +29,6 @@ from suite.datasets.inputs import Inputs
 from suite.engines import sessions
 from suite.engines.venv.engine import VenvEngine
 from suite.errors import ParityFailed
-from suite.manifests.suites import PROOF_STEPS
 from suite.manifests.workloads import Workload
 from suite.parity.tensors import ProofFailed
 from suite.paths import home
@@ -51,7 +50,9 @@ def parity(
     ] = None,
     track: Tracks = None,
     precision: PrecisionChoice = None,
-    steps: Annotated[int, typer.Option(help="Training steps to compare.")] = PROOF_STEPS,
+    steps: Annotated[
+        int | None, typer.Option(help="Training steps to compare, instead of the suite's (10).")
+    ] = None,
     format: Annotated[ParityFormat, typer.Option(help="table or markdown.")] = ParityFormat.table,
     fresh: Annotated[bool, typer.Option("--fresh", help="Ignore cached certificates.")] = False,
     engine: EngineName = Engine.auto,
@@ -73,6 +74,8 @@ def parity(
         proof_steps=steps,
     )
     plan = plan_of(suite or ("zoo" if model else "quick"), options, device=engine_choice.device)
+    # Of the batch sizes of a series, the smallest is proven.
+    plan = plan.only([each for each in plan.trials if each.proof_trial.workload == each.workload])
     with (
         progress() as live,
         engine_on(
@@ -103,7 +106,7 @@ def _rows(
     for work, work_inputs in by_work.items():
         trials = [trial for trial in plan.trials if trial.work == work]
         try:
-            certificates = runner.certify(trials, work_inputs, steps=plan.proof_steps, fresh=fresh)
+            certificates = runner.certify(trials, work_inputs, fresh=fresh)
         except ProofFailed as error:
             yield from ((trial, None, str(error)) for trial in trials)
             continue
@@ -130,7 +133,7 @@ def selftest(
     Twenty-one show in the steps of the certificate, six of them in bf16_mixed; six show only in a
     timed run. With the docker engine each fault gets an image, which is removed afterwards.
     """
-    plan = plan_of("all", RunOptions(frameworks=tuple(framework or ())), device="cpu")
+    plan = plan_of("variants", RunOptions(frameworks=tuple(framework or ())), device="cpu")
     options = engine_options(engine)
     with (
         progress() as live,

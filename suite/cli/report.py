@@ -50,7 +50,8 @@ def _json(records: list[Record], folder: Path, missing: list[str]) -> str:
         else None
     )
     summaries, peak = summarise(records), roofline.read(folder)
-    return as_json.render(records[0].run_id, summaries, missing, peak, accuracies)
+    notes = planfile.notes(folder)
+    return as_json.render(records[0].run_id, summaries, missing, peak, notes, accuracies)
 
 
 def _markdown(records: list[Record], folder: Path) -> str:

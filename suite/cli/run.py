@@ -26,18 +26,23 @@ from suite.cli.options import (
     engine_options,
 )
 from suite.cli.session import engine_on, progress, run_folder_of, show
+from suite.datasets.inputs import Inputs
 from suite.engines import sessions
 from suite.engines.choice import EngineOptions
 from suite.errors import ParityFailed, RunsFailed
-from suite.protocol.plan import Plan
+from suite.protocol.plan import Plan, Work
 from suite.report import convergence, convergence_table
+from suite.report.live import Live
 from suite.results import store
 from suite.results.record import Record
 from suite.results.store import RunFolder
 from suite.runner import planfile
+from suite.runner.estimate import estimate
 from suite.runner.planfile import Planned
 from suite.runner.planning import RunOptions, plan_of
 from suite.runner.runner import Runner
+from suite.runner.series import failures
+from suite.runner.timelimit import TimeLimit
 
 
 def run(
@@ -66,6 +71,10 @@ def run(
         bool,
         typer.Option("--fresh-peak", help="Measure the hardware peak again; it is kept for a day."),
     ] = False,
+    max_time: Annotated[
+        str | None,
+        typer.Option(help="Leave out the least important trials: 1h, 90m, 1h30m, 3600s."),
+    ] = None,
     results: Results = Path("results"),
     engine: EngineName = Engine.auto,
     gpus: GpuChoice = "0",
@@ -92,18 +101,20 @@ def run(
     )
     resources = engine_options(engine, gpus, python, memory, keep=keep)
     plan = plan_of(suite, options, device=resources.device)
-    start(plan, resources, results=results, if_busy=if_busy, fresh_peak=fresh_peak)
+    limit = TimeLimit.of(max_time or plan.max_time)
+    start(plan, resources, limit, results=results, if_busy=if_busy, fresh_peak=fresh_peak)
 
 
 def start(
     plan: Plan,
     resources: EngineOptions,
+    limit: TimeLimit,
     *,
     results: Path,
     if_busy: IfBusy,
     fresh_peak: bool = False,
 ) -> None:
-    """Do all runs of a new plan, and show their table."""
+    """Do all runs of a new plan within the limit of time, and show their table."""
     session_id = sessions.new_id()
     with (
         store.run_folder(results, plan.suite) as folder,
@@ -114,7 +125,7 @@ def start(
         ),
     ):
         runner = Runner(engine_used, live, work_dir)
-        inputs = runner.prepare(plan)
+        plan, inputs = _prepared(runner, plan, limit.started(), live)
         planned = Planned(
             session_id=session_id,
             engine_options=replace(resources, engine=runner.engine.name),
@@ -126,6 +137,32 @@ def start(
             planfile.write(folder.path, planned)
         records = runner.run(plan, inputs, folder, fresh_peak=fresh_peak)
     _conclude(records, folder)
+
+
+def _prepared(
+    runner: Runner, plan: Plan, limit: TimeLimit, live: Live
+) -> tuple[Plan, dict[Work, Inputs]]:
+    """The plan within the limit of time, and its inputs; the estimate is shown on the way.
+
+    Trials are left out twice: before the start, as if every proof were in the cache, so that only
+    what may run is prepared; and afterwards, when the proofs in the cache are known.
+    """
+    engine = runner.engine
+    proofs = frozenset(trial.proof_trial.trial_id for trial in plan.trials)
+    chosen = limit.fitting(estimate(plan, engine, proofs, peak_known=True))
+    first = estimate(chosen, engine)
+    live.announce(f"{plan.suite}: {first}")
+    live.estimated(first)
+    inputs = runner.prepare(chosen)
+    proven, peak_known = runner.proven(chosen, inputs), runner.peak_known(chosen)
+    chosen = limit.fitting(estimate(chosen, engine, proven, peak_known=peak_known))
+    chosen = limit.noted(chosen, plan)
+    final = estimate(chosen, engine, proven, peak_known=peak_known)
+    live.announce(f"with the proofs in the cache: {final}")
+    for note in chosen.notes:
+        live.announce(f"note: {note}")
+    live.estimated(final)
+    return chosen, inputs
 
 
 def resume(
@@ -151,7 +188,7 @@ def resume(
         ) as (engine_used, work_dir),
     ):
         runner = Runner(engine_used, live, work_dir)
-        inputs = runner.prepare(plan, runs_done=len(done))
+        inputs = runner.prepare(plan, done=done)
         planned.must_match(runner.engine, runner.frameworks.locks, folder.path)
         records = runner.run(plan, inputs, folder, done=done)
     _conclude(records, folder)
@@ -163,7 +200,7 @@ def _conclude(records: list[Record], folder: RunFolder) -> None:
     Raise an error where runs failed, are not proven, or differ in accuracy.
     """
     show(records, folder.path)
-    bad = [each for each in records if each.status not in ("ok", "skipped")]
+    bad = failures(records)
     if bad or not any(each.status == "ok" for each in records):
         raise RunsFailed(
             f"{len(bad) or len(records)} of {len(records)} runs failed; "

@@ -12,11 +12,12 @@ from suite.engines.base import Engine
 from suite.engines.choice import EngineOptions
 from suite.errors import Interrupted
 from suite.parity import reference
-from suite.report import convergence, convergence_table, table
+from suite.report import best_table, convergence, convergence_table, table
 from suite.report.live import Live
 from suite.report.summary import summarise
 from suite.results import roofline
 from suite.results.record import Record
+from suite.runner import planfile
 
 
 @contextmanager
@@ -57,9 +58,17 @@ def run_folder_of(run: Path, results: Path) -> Path:
 
 
 def show(records: list[Record], folder: Path) -> None:
-    """Print the table of a run: of rates, or of accuracies where it has several seeds."""
+    """Print the table of a run: of rates, or of accuracies where it has several seeds.
+
+    Notes below it say what was left out of its plan.
+    """
     console = table.console()
     if convergence.several_seeds(records):
         console.print(convergence_table.render(convergence.rows(records)))
     else:
-        console.print(table.render(summarise(records), console.width, roofline.read(folder)))
+        summaries = summarise(records)
+        console.print(table.render(summaries, console.width, roofline.read(folder)))
+        if best := best_table.render(summaries):
+            console.print(best)
+    for note in planfile.notes(folder):
+        console.print(f"note: {note}", soft_wrap=True, markup=False)

@@ -24,8 +24,12 @@ def obtain(workload: Workload, *, seed: int, folder: Path, notify: Notify) -> In
     """
     dataset = library.of(workload)
     if dataset.format == "synthetic":
-        data = folder / "data"
-        synthetic.write(dataset, data, seed)
+        # Models with inputs of the same shape share the data.
+        shape = "x".join(map(str, dataset.shape))
+        data = folder.parent / f"synthetic-{shape}-{dataset.classes}-{dataset.samples['train']}"
+        if not data.exists():
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            synthetic.write(dataset, data, seed)
     else:
         data = library.ready(dataset, notify)
     if workload.input == "loader":

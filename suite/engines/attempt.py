@@ -24,6 +24,10 @@ LIKELY_CAUSE = {
     "SIGTERM": "an engine that shuts down sends it, and so does docker stop",
 }
 
+# How the frameworks report that memory, of the host or of a GPU, has run out.
+OUT_OF_MEMORY = {"MemoryError", "OutOfMemoryError", "ResourceExhaustedError"}
+OUT_OF_MEMORY_TEXTS = ("out of memory", "can't allocate memory", "alloc_failed")
+
 Sample = dict[str, Any]  # of the telemetry (docs/protocol.md)
 OnEvent = Callable[[Event], None]
 
@@ -142,7 +146,7 @@ def _verdict(
         message = f"killed because it ran out of memory (limit {limit_gib:.1f} GiB)"
         return failed("OutOfMemory", message, hint="--memory raises the limit", status="oom")
     if event := events.one(output.events, "failed"):
-        status: Status = "oom" if event["error_class"] == "MemoryError" else "failed"
+        status: Status = "oom" if _out_of_memory(event) else "failed"
         return failed(event["error_class"], event["message"], status=status)
     if outcome.end != "exited":
         subject = "container was removed" if outcome.end == "removed" else outcome.end
@@ -155,6 +159,14 @@ def _verdict(
     if not events.one(output.events, "finished"):
         return failed("NoResult", "the worker ended without a result")
     return "ok", None
+
+
+def _out_of_memory(event: Event) -> bool:
+    """Whether memory ran out: by the exception's class, or by its message (JAX, MXNet, cuDNN)."""
+    message = event["message"].lower()
+    return event["error_class"] in OUT_OF_MEMORY or any(
+        text in message for text in OUT_OF_MEMORY_TEXTS
+    )
 
 
 def _exit_message(exit_code: int) -> str:

@@ -62,6 +62,9 @@ class Engine(Protocol):
         Raise FrameworkUnavailable if this machine cannot run it, EngineError if the build fails.
         """
 
+    def is_prepared(self, manifest: FrameworkManifest) -> bool:
+        """Whether `prepare` would build nothing: the framework is ready, or cannot run here."""
+
     def stop(self) -> None:
         """End every `prepare` and `run` in other threads, and refuse new ones."""
 

@@ -45,11 +45,15 @@ def runtime_settings(framework_name: str, track: str, device: str) -> RuntimeSet
     return _named("track", track, Track).runtime_settings(own)
 
 
-def suite(name: str) -> SuiteManifest:
-    """The suite `name`, or the suite in the file `name` where that ends in .yaml."""
+def suite(name: str, device: str = "cpu") -> SuiteManifest:
+    """The suite `name`, or the suite in the file `name` where that ends in .yaml.
+
+    A suite may have a form for each kind of device: `all` is all_cpu on a CPU, all_cuda on a GPU.
+    """
     if name.endswith((".yaml", ".yml")):
         return load(Path(name), SuiteManifest)
-    return _named("suite", name, SuiteManifest)
+    of_device = f"{name}_{device.partition(':')[0]}"
+    return _named("suite", of_device if of_device in names("suite") else name, SuiteManifest)
 
 
 def _named(kind: Kind, name: str, schema: type[S]) -> S:

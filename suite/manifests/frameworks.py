@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from pydantic import AfterValidator as After
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, PositiveInt, ValidationInfo, field_validator
 
 from suite.errors import nearest
 from suite.manifests.strict import Name, Strict
@@ -36,6 +36,13 @@ class Unsupported(Strict):
     reason: str
 
 
+class DiskSpace(Strict):
+    """The space of a framework's environment or image, in MiB; null where there is none."""
+
+    cpu: PositiveInt | None = None
+    cuda: PositiveInt | None = None
+
+
 class FrameworkManifest(Strict):
     """One framework: its Python, its locks, its variants, and what it does not support."""
 
@@ -46,6 +53,7 @@ class FrameworkManifest(Strict):
     locks: tuple[str, ...]  # in docker/<name>/; the first that can be installed is used
     cpu_index: str | None = None  # an extra package index for the CPU, used where it answers
     cuda_note: str | None = None  # a remark for GPU users, shown by `dlsuite doctor`
+    disk_mib: DiskSpace = DiskSpace()  # measured; for the estimate before a run
     variants: dict[Name, str]  # name -> description; the first is the default
     tracks: dict[TrackName, dict[DeviceKind, FrameworkTrack]] = Field(default={})
     unsupported: tuple[Unsupported, ...] = ()

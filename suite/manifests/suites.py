@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import product
 from typing import Literal
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from suite.manifests.strict import Name, Strict
 from suite.manifests.tracks import TrackName
-from suite.manifests.workloads import Measure, Repeats, Workload, WorkloadDefaults
+from suite.manifests.workloads import (
+    Input,
+    Measure,
+    Precision,
+    Repeats,
+    SuiteWorkload,
+    Workload,
+    WorkloadDefaults,
+)
 from suite.models import MODELS
 
 PROOF_STEPS = 10  # training steps that a certificate compares
@@ -27,19 +37,39 @@ class SuiteManifest(Strict):
     verify_runs: bool = False  # every run ends with a closing proof, not only the first
     interleave: bool = False  # the trials of a workload run at once, block by block in turn
     deadline_s: PositiveFloat
+    # As --max-time, where the user gives none.
+    max_time: str | None = Field(default=None, pattern=r"^\d+[hms](\d+m)?(\d+s)?$")
     tracks: tuple[TrackName, ...] = Field(min_length=1)  # each framework in each of them
     device: Literal["cpu"] = "cpu"
     frameworks: tuple[str, ...] = Field(min_length=1)  # framework, framework:variant, or all
-    workloads: tuple[Workload, ...] = Field(min_length=1)
+    # The order of importance, by which --max-time chooses: precision, input, workload, batch size,
+    # track, framework.
+    workloads: tuple[SuiteWorkload, ...] = Field(min_length=1)
+    precisions: tuple[Precision, ...] = ()  # each workload in each of them; empty: its own
+    inputs: tuple[Input, ...] = ()  # each workload with each of them; empty: its own
     default_workload: WorkloadDefaults | None = None  # of each model that the suite does not list
     measure: Measure = Measure()
 
     @property
-    def all_workloads(self) -> tuple[Workload, ...]:
+    def all_workloads(self) -> tuple[SuiteWorkload, ...]:
         """The listed workloads and, with `default_workload`, one of every other model."""
         if self.default_workload is None:
             return self.workloads
         listed = {workload.model for workload in self.workloads}
         defaults = self.default_workload.model_dump()
         others = [model for model in MODELS if model not in listed]
-        return (*self.workloads, *(Workload(model=model, **defaults) for model in others))
+        return (*self.workloads, *(SuiteWorkload(model=model, **defaults) for model in others))
+
+    def expanded(self) -> Iterator[tuple[SuiteWorkload, Workload]]:
+        """Each workload that runs, in order of importance, with the entry that it comes from."""
+        for precision, of_input in product(self.precisions or (None,), self.inputs or (None,)):
+            for entry in self.workloads:
+                for batch_size in entry.batch_sizes:
+                    yield (
+                        entry,
+                        entry.at(
+                            batch_size=batch_size,
+                            precision=precision or entry.precision,
+                            input=of_input or entry.input,
+                        ),
+                    )

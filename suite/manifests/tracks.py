@@ -14,6 +14,8 @@ EQUAL = "equal"
 Threads = Literal["cores", "own"]
 Environment = dict[Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")], str]
 DeviceKind = Literal["cpu", "cuda"]
+# Environment variables that have an effect only where there is a GPU.
+OF_GPUS = ("NVIDIA_TF32_OVERRIDE", "XLA_PYTHON_CLIENT_PREALLOCATE", "TF_FORCE_GPU_ALLOW_GROWTH")
 FrameworkSettings = dict[Name, bool | int | str]
 
 
@@ -52,6 +54,13 @@ class RuntimeSettings(Rules):
     """The settings of one trial: the track's, and the framework's own."""
 
     settings: FrameworkSettings = Field(default={})
+
+    def effective(self, device: str) -> RuntimeSettings:
+        """The settings without those that have no effect on `device`."""
+        if device != "cpu":
+            return self
+        kept = {name: value for name, value in self.environment.items() if name not in OF_GPUS}
+        return self.model_copy(update={"tf32": None, "environment": kept})
 
 
 class Track(Rules):

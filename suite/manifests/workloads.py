@@ -107,6 +107,27 @@ class Workload(WorkloadDefaults):
         return self.optimizer.model_copy(update={"learning_rate": rate})
 
 
+class SuiteWorkload(Workload):
+    """A workload as a suite states it: also at larger batch sizes, with its proof and its time."""
+
+    max_batch_size: PositiveInt | None = None  # also at each doubled batch size up to this one
+    proof_steps: PositiveInt | None = None  # instead of the suite's
+    trial_budget_s: PositiveFloat | None = None  # instead of the suite's
+
+    def at(self, **changes: object) -> Workload:
+        """The workload alone, with other values of its fields."""
+        values = {name: getattr(self, name) for name in Workload.model_fields}
+        return Workload.model_construct(**values | changes)
+
+    @property
+    def batch_sizes(self) -> tuple[int, ...]:
+        """The batch size and, up to `max_batch_size`, each doubled one."""
+        sizes = [self.batch_size]
+        while sizes[-1] * 2 <= (self.max_batch_size or 0):
+            sizes.append(sizes[-1] * 2)
+        return tuple(sizes)
+
+
 class Repeats(Strict):
     """How many runs each trial gets: more than `at_least` only while its rate is uncertain."""
 
@@ -114,6 +135,9 @@ class Repeats(Strict):
     at_most: PositiveInt
     spread: PositiveFloat = 0.02  # stop when half the interval is this share of the median or less
     budget_s: PositiveFloat | None = None  # of all runs; after it no trial exceeds at_least
+    # Of all runs of one trial with their closing proof. No further run starts that would exceed it,
+    # even where there are fewer than at_least.
+    trial_budget_s: PositiveFloat | None = None
 
     @field_validator("at_most")
     @classmethod

@@ -112,6 +112,12 @@ def certify(
     return certificates
 
 
+def cached(engine: Engine, trial: Trial, prepared: Prepared, inputs: Inputs) -> Certificate | None:
+    """The trial's certificate in the cache; None where there is none."""
+    described = _described(engine, trial, prepared, inputs, trial.proof_steps)
+    return _cached(_path(digest(f"{key}={value}" for key, value in described.items())))
+
+
 def _tensors(
     prover: Prover, reference: Reference, trials: Sequence[Trial]
 ) -> dict[str, list[Tensors] | ProofFailed]:

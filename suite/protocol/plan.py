@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from suite.errors import UsageError, unknown
+from suite.manifests.suites import PROOF_STEPS
 from suite.manifests.tracks import RuntimeSettings, Track, configuration
 from suite.manifests.workloads import Measure, Repeats, Workload
 
@@ -20,6 +21,14 @@ if TYPE_CHECKING:
 ALL = "all"  # in a suite's frameworks: every variant of every framework
 Work = tuple[Workload, int]  # a workload and a seed: its trials have the same inputs
 Named = tuple[str, str | None, str | None]  # framework, variant and track, as far as named
+
+
+Series = tuple[str, str, str, str, Workload]
+
+
+def series(framework: str, variant: str, track: str, device: str, workload: Workload) -> Series:
+    """A key that is equal for trials that differ only in their batch size."""
+    return framework, variant, track, device, workload.model_copy(update={"batch_size": 0})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +42,23 @@ class Trial:
     device: str
     workload: Workload
     seed: int
+    proof_steps: int = PROOF_STEPS  # training steps that its certificate compares
+    # Of its certificate, where that is made at the smallest batch size of a series.
+    proof_batch_size: int | None = None
+    budget_s: float | None = None  # of all its runs; None: no limit
+
+    @property
+    def proof_trial(self) -> Trial:
+        """The trial whose certificate covers this one."""
+        if self.proof_batch_size is None:
+            return self
+        workload = self.workload.model_copy(update={"batch_size": self.proof_batch_size})
+        return replace(self, workload=workload)
+
+    @property
+    def series(self) -> Series:
+        """A key that is equal for trials that differ only in their batch size."""
+        return series(self.framework, self.variant, self.track, self.device, self.workload)
 
     @property
     def configuration(self) -> str:
@@ -83,12 +109,13 @@ class Plan:
     measure: Measure
     repeats: Repeats
     interleave: bool
-    proof_steps: int
     peak: bool
     verify_runs: bool = False  # every run ends with a closing proof, not only the first
     deadline_s: float
     trials: tuple[Trial, ...]
     runs: tuple[Run, ...]  # the maximum; runner/stopping.py decides which are needed
+    max_time: str | None = None  # the suite's limit, as --max-time
+    notes: tuple[str, ...] = ()  # what was left out, and why
 
     @property
     def frameworks(self) -> tuple[str, ...]:
@@ -99,6 +126,16 @@ class Plan:
     def workloads(self) -> tuple[Workload, ...]:
         """Each workload once, in the order of the trials."""
         return tuple(dict.fromkeys(trial.workload for trial in self.trials))
+
+    def only(self, trials: Collection[Trial], *notes: str) -> Plan:
+        """The plan with these of its trials alone, and further notes."""
+        kept = {trial.trial_id for trial in trials}
+        return replace(
+            self,
+            trials=tuple(trial for trial in self.trials if trial.trial_id in kept),
+            runs=tuple(run for run in self.runs if run.trial.trial_id in kept),
+            notes=(*self.notes, *notes),
+        )
 
     @property
     def works(self) -> tuple[Work, ...]:
@@ -146,9 +183,12 @@ def expand(
             device=device,
             workload=workload,
             seed=seed,
+            proof_steps=entry.proof_steps or suite.proof_steps,
+            proof_batch_size=entry.batch_size if entry.max_batch_size else None,
+            budget_s=entry.trial_budget_s or suite.repeats.trial_budget_s,
         )
         for seed in seeds
-        for workload in suite.workloads
+        for entry, workload in suite.expanded()
         for framework, variant, track in chosen
     )
     if len({trial.trial_id for trial in trials}) < len(trials):
@@ -165,10 +205,10 @@ def expand(
         measure=suite.measure,
         repeats=suite.repeats,
         interleave=suite.interleave,
-        proof_steps=suite.proof_steps,
         peak=suite.peak,
         verify_runs=suite.verify_runs,
         deadline_s=suite.deadline_s,
+        max_time=suite.max_time,
         trials=trials,
         runs=runs,
     )
@@ -188,11 +228,16 @@ def _named(names: Iterable[str], frameworks: dict[str, FrameworkManifest]) -> It
 
 
 def _round(trials: Sequence[Trial], order: random.Random) -> list[Trial]:
-    """The trials in random order, grouped by workload."""
+    """The trials in random order, grouped by workload; smaller batch sizes come first.
+
+    A trial that does not fit into memory is thus known before the larger ones of its series start.
+    """
     workloads = list(dict.fromkeys(trial.workload for trial in trials))
     order.shuffle(workloads)
+    workloads.sort(key=lambda workload: workload.batch_size)
+    position = {workload: number for number, workload in enumerate(workloads)}
     shuffled = order.sample(trials, len(trials))
-    return sorted(shuffled, key=lambda trial: workloads.index(trial.workload))
+    return sorted(shuffled, key=lambda trial: position[trial.workload])
 
 
 def _resolved(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
 from pydantic_core import to_json
 
+from suite.report.best import ids
 from suite.report.summary import TrialSummary
 from suite.results.roofline import HardwarePeak, share
 
@@ -27,20 +29,27 @@ def render(
     summaries: list[TrialSummary],
     missing: list[str],
     peak: HardwarePeak | None = None,
+    notes: Iterable[str] = (),
     convergence: list[dict[str, Any]] | None = None,
 ) -> str:
-    """One object: the run id, the trials, fastest first, the missing runs, and the peak.
+    """One object: the run id, the trials, fastest first, the missing runs, notes, and the peak.
 
     `convergence` has the comparisons of accuracies of a run with several seeds; None for others.
     """
+    best = ids(summaries)
     values = {
         "run_id": run_id,
-        "trials": [_trial(each, peak) for each in summaries],
+        "trials": [_trial(each, peak) | {"best": _id(each) in best} for each in summaries],
         "missing": missing,
+        "notes": list(notes),
         "peak": peak.model_dump() if peak else None,
         "convergence": convergence,
     }
     return to_json(values, indent=1).decode()
+
+
+def _id(summary: TrialSummary) -> str:
+    return summary.record.trial_id
 
 
 def _trial(summary: TrialSummary, peak: HardwarePeak | None) -> dict[str, Any]:
@@ -65,6 +74,7 @@ def _trial(summary: TrialSummary, peak: HardwarePeak | None) -> dict[str, Any]:
         "epoch_s": summary.epoch_s,
         "accuracy": summary.accuracy,
         "host_rss_peak_bytes": summary.host_rss_peak_bytes,
+        "device_peak_bytes": summary.device_peak_bytes,
         "energy": summary.energy.model_dump() if summary.energy else None,
         "warnings": [asdict(warning) for warning in summary.warnings],
         "parity": summary.parity.model_dump(),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -16,7 +17,12 @@ from suite.protocol.events import Event
 from suite.protocol.plan import Plan, Run, Trial
 from suite.report.table import console, rate_of
 from suite.results.record import Record
+from suite.runner.costs import Costs
+from suite.runner.durations import shown
+from suite.runner.estimate import Estimate
 from suite.runner.progress import Stage
+from suite.runner.remaining import Remaining
+from suite.worker import host
 
 PHASES = {
     "started": "building",
@@ -27,17 +33,17 @@ PHASES = {
     "epoch": "epoch done",
     "finished": "done",
 }
-START_S = 6.0  # assumed duration of a run's start, until the first run has ended
+MANY = 20  # trials: with more, only those whose run is in progress have a line
 
 
 class _Lines(Bars):
     """Lines in columns, below an overview that takes the whole width."""
 
-    overview = ""
+    overview: Callable[[], str] = staticmethod(lambda: "")
 
     def get_renderables(self) -> Iterator[RenderableType]:
-        if self.overview:
-            yield Text(self.overview, no_wrap=True, overflow="ellipsis")
+        if shown := self.overview():
+            yield Text(shown, no_wrap=True, overflow="ellipsis")
         yield self.make_tasks_table(self.tasks)
 
 
@@ -57,12 +63,15 @@ class Live:
             transient=True,
             disable=not self._console.is_terminal,
         )
+        self._bars.overview = self._overview
         self._plan: Plan | None = None
         self._planned_stages: tuple[Stage, ...] = ()
-        self._runs = 0
         self._stage: Stage | None = None
+        self._stage_started_s = 0.0
         self._finished: list[Stage] = []
-        self._durations_s: list[float] = []
+        self._estimate: Estimate | None = None
+        self._remaining: Remaining | None = None
+        self._runs_left_s = 0.0
         self._lines: dict[str, TaskID] = {}  # by `_line` of the trial
         self._counts: dict[str, str] = {}  # "run 2/5" by the name of the run
         self._messages: dict[str, TaskID] = {}
@@ -91,11 +100,27 @@ class Live:
             self._messages[topic] = self._add(text)
         self._bars.update(self._messages[topic], description=text)
 
-    def planned(self, plan: Plan, stages: tuple[Stage, ...], runs: int) -> None:
+    def announce(self, text: str) -> None:
+        """Show a line that stays."""
+        self._bars.console.print(text, soft_wrap=True, markup=False)
+
+    def planned(
+        self, plan: Plan, stages: tuple[Stage, ...], finished: Sequence[Record] = ()
+    ) -> None:
         """Show the stages of the plan, and the estimated duration of its runs."""
-        self._plan, self._planned_stages, self._runs = plan, stages, runs
+        self._plan, self._planned_stages = plan, stages
         self._counts = _counts(plan)
-        self._show_overview()
+        if "runs" in stages:
+            self._remaining = Remaining(Costs(plan=plan, cores=len(host.cpus())), finished)
+            self._runs_left_s = self._remaining.runs_s()
+
+    def estimated(self, estimate: Estimate) -> None:
+        """Show the remaining time of the whole plan by this estimate."""
+        self._estimate, self._plan = estimate, estimate.costs.plan
+        self._counts = _counts(estimate.costs.plan)
+        if self._remaining:
+            self._remaining.estimated(estimate.costs)
+            self._runs_left_s = self._remaining.runs_s()
 
     def stage(self, stage: Stage) -> None:
         """Show that a stage starts; before the runs, show a line for each trial.
@@ -104,10 +129,9 @@ class Live:
         """
         if self._stage:
             self._finished.append(self._stage)
-        self._stage = stage
+        self._stage, self._stage_started_s = stage, time.monotonic()
         self._clear_messages()
-        self._show_overview()
-        if stage == "runs" and self._plan:
+        if stage == "runs" and self._plan and not self._many:
             for line, name in {_line(each): _name(each) for each in self._plan.trials}.items():
                 self._lines[line] = self._add(name, phase="waiting")
 
@@ -124,16 +148,22 @@ class Live:
         """Show the result of a run."""
         rate = f"{rate_of(record.samples_per_s)} samples/s" if record.samples_per_s else ""
         error = record.error.message if record.error else ""
-        self._durations_s.append((record.times.total_s or 0.0) / record.interleaved)
+        if self._remaining:
+            self._remaining.done(record)
+            self._runs_left_s = self._remaining.runs_s()
         self._show(run, record.status, rate, error)
-        self._show_overview()
+        if self._many and _line(run.trial) in self._lines:
+            self._bars.remove_task(self._lines.pop(_line(run.trial)))
         if not self._console.is_terminal:
             parts = (_name(run.trial), self._counts.get(run.name, ""), record.status, rate, error)
             self._console.print(" ".join(part for part in parts if part), soft_wrap=True)
 
-    def _show_overview(self) -> None:
-        if self._plan:
-            self._bars.overview = f"{self._stages()}  {self._time_left(self._plan)}"
+    @property
+    def _many(self) -> bool:
+        return self._plan is not None and len(set(map(_line, self._plan.trials))) > MANY
+
+    def _overview(self) -> str:
+        return f"{self._stages()}  {self._time_left()}" if self._plan else ""
 
     def _stages(self) -> str:
         """All stages on one line: finished ones with a check mark, the current one in brackets."""
@@ -142,15 +172,23 @@ class Live:
             for each in self._planned_stages
         )
 
-    def _time_left(self, plan: Plan) -> str:
-        """The remaining time of the runs, estimated from the finished ones, or from the plan."""
-        measure, done = plan.measure, len(self._durations_s)
-        at_most_s = START_S + measure.max_warmup_blocks * measure.block_s + measure.max_measure_s
-        run_s = sum(self._durations_s) / done if done else at_most_s
-        if not self._runs:
+    def _time_left(self) -> str:
+        """The remaining time: of the runs, or with an estimate of everything."""
+        if not self._remaining:
             return ""
-        left_s = run_s * max(0, self._runs - done)
-        return f"runs: {left_s / 60:.0f} min left" if left_s >= 60 else f"runs: {left_s:.0f} s left"
+        before_s = self._stages_left_s()
+        subject = "all" if before_s else "runs"
+        return f"{subject}: {shown(before_s + self._runs_left_s)} left"
+
+    def _stages_left_s(self) -> float:
+        """The remaining time of the stages before the runs."""
+        left_s = dict(self._estimate.stages_s) if self._estimate else {}
+        for stage in self._finished:
+            left_s.pop(stage, None)
+        if self._stage in left_s:
+            elapsed_s = time.monotonic() - self._stage_started_s
+            left_s[self._stage] = max(0.0, left_s[self._stage] - elapsed_s)
+        return sum(left_s.values())
 
     def _clear_messages(self) -> None:
         for line in self._messages.values():
@@ -161,10 +199,12 @@ class Live:
         return self._bars.add_task(text, run="", phase=phase, rate="", left="")
 
     def _show(self, run: Run, phase: str, rate: str, left: str) -> None:
-        line = self._lines.get(_line(run.trial))
-        if line is not None:
+        name = _line(run.trial)
+        if self._many and name not in self._lines:
+            self._lines[name] = self._add(_name(run.trial))
+        if name in self._lines:
             count = self._counts.get(run.name, "")
-            self._bars.update(line, run=count, phase=phase, rate=rate, left=left)
+            self._bars.update(self._lines[name], run=count, phase=phase, rate=rate, left=left)
 
 
 def _counts(plan: Plan) -> dict[str, str]:

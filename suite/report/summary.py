@@ -30,6 +30,7 @@ class TrialSummary:
     epoch_s: float | None
     accuracy: float | None  # on the test split, after the last epoch
     host_rss_peak_bytes: int | None
+    device_peak_bytes: int | None
     energy: Energy | None  # of the run with the median gross joules per sample
     parity: Parity
     warnings: tuple[ReportWarning, ...]
@@ -82,6 +83,7 @@ def _trial(runs: list[Record], spent: float, differs: tuple[ReportWarning, ...])
         first_step_s=_median([run.times.first_step_s for run in ok]),
         epoch_s=_median([epoch.duration_s for epoch in epochs]),
         accuracy=_median([epoch.test_accuracy for epoch in epochs]),
+        device_peak_bytes=max((run.memory.device_peak_bytes or 0 for run in ok), default=0) or None,
         host_rss_peak_bytes=max((run.memory.host_rss_peak_bytes or 0 for run in ok), default=0)
         or None,
         energy=_energy(ok),

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from suite.manifests import catalog
+from suite.report.best import ids
 from suite.report.summary import TrialSummary
 from suite.results.record import Record
 from suite.results.roofline import HardwarePeak, share
@@ -53,21 +54,24 @@ def console(*, stderr: bool = False) -> Console:
 def render(
     summaries: list[TrialSummary], width: int = PIPED_WIDTH, peak: HardwarePeak | None = None
 ) -> RenderableType:
-    """One table for each workload, with errors and warnings below it.
+    """One table for each workload, with errors and warnings below it; the best rows are bold.
 
     Where `width` is too small, whole columns are omitted, the least important first; where the rest
     is still too wide, headings are folded.
     """
     parts: list[RenderableType] = []
+    best_ids = ids(summaries)
     for title, group in groupby(sorted(summaries, key=_order), key=lambda each: title_of(each)):
         trials = list(group)
-        parts += [_table(title, trials, width, peak), *_notes(trials)]
+        parts += [_table(title, trials, width, peak, best=best_ids), *_notes(trials)]
     legend = LEGEND + (MFU_LEGEND if peak else "")
     return Group(*parts, Text(legend))
 
 
-def _order(summary: TrialSummary) -> tuple[str, float]:
-    return title_of(summary), -(summary.samples_per_s.median or 0)
+def _order(summary: TrialSummary) -> tuple[object, ...]:
+    workload = summary.record.workload
+    of_workload = (workload.model, workload.precision, workload.input, workload.batch_size)
+    return *of_workload, title_of(summary), -(summary.samples_per_s.median or 0)
 
 
 def title_of(summary: TrialSummary) -> str:
@@ -85,7 +89,14 @@ def _device(record: Record) -> str:
     return f"{record.device} ({len(record.environment['cpus'])} cores)"
 
 
-def _table(title: str, trials: list[TrialSummary], width: int, peak: HardwarePeak | None) -> Table:
+def _table(
+    title: str,
+    trials: list[TrialSummary],
+    width: int,
+    peak: HardwarePeak | None,
+    *,
+    best: set[str],
+) -> Table:
     proven = [trial for trial in trials if trial.parity.proven] or trials
     fastest = proven[0].samples_per_s.median
     rows = [_cells(trial, fastest, peak) for trial in trials]
@@ -107,8 +118,15 @@ def _table(title: str, trials: list[TrialSummary], width: int, peak: HardwarePea
         table.add_column(heading, justify=JUSTIFY.get(name, "right"), no_wrap=True)
     # Each column is one cell with many lines: with a cell for each value, Rich takes three times as
     # long.
-    table.add_row(*(Text("\n".join(row[name] for row in rows)) for name in columns))
+    styles = ["bold" if trial.record.trial_id in best else "" for trial in trials]
+    table.add_row(*(_lines([row[name] for row in rows], styles) for name in columns))
     return table
+
+
+def _lines(values: list[str], styles: list[str]) -> Text:
+    """A line for each value, in its style."""
+    styled = zip(values, styles, strict=True)
+    return Text("\n").join(Text(value, style=style) for value, style in styled)
 
 
 def _fits(columns: list[str], rows: list[dict[str, str]], width: int) -> bool:
@@ -139,15 +157,15 @@ def _cells(trial: TrialSummary, fastest: float | None, peak: HardwarePeak | None
         "variant": trial.record.variant,
         "track": trial.record.track + (" (TF32)" if trial.record.arithmetic == "tf32" else ""),
         "samples/s": rate_of(rate.median),
-        TOKENS: _number(trial.tokens_per_s, "{:,.0f}"),
-        INTERVAL: _number(rate.spread, "±{:.1%}"),
+        TOKENS: number(trial.tokens_per_s, "{:,.0f}"),
+        INTERVAL: number(rate.spread, "±{:.1%}"),
         "runs": str(len(trial.statuses)),
-        "vs best": _number(rate.median / fastest if rate.median and fastest else None, "{:.2f}"),
+        "vs best": number(rate.median / fastest if rate.median and fastest else None, "{:.2f}"),
         MFU: f"{reached.compute:.0%}" if reached else UNKNOWN,
-        "first step": _number(trial.first_step_s, "{:.2f} s"),
-        "epoch": _number(trial.epoch_s, "{:.1f} s"),
-        "accuracy": _number(trial.accuracy, "{:.2%}"),
-        "memory": _number(memory / 2**20 if memory else None, "{:,.0f} MiB"),
+        "first step": number(trial.first_step_s, "{:.2f} s"),
+        "epoch": number(trial.epoch_s, "{:.1f} s"),
+        "accuracy": number(trial.accuracy, "{:.2%}"),
+        "memory": number(memory / 2**20 if memory else None, "{:,.0f} MiB"),
         ENERGY: _energy(trial),
         SAME_WORK: yes_no(trial.parity.proven),
         "status": trial.status + (f" ({bad} of {len(trial.statuses)} runs)" if bad else ""),
@@ -163,16 +181,17 @@ def _energy(trial: TrialSummary) -> str:
     energy = trial.energy
     if energy is None:
         return UNKNOWN
-    return f"{energy.gross_j_per_sample:.3g} ({_number(energy.net_j_per_sample, '{:.3g}')})"
+    return f"{energy.gross_j_per_sample:.3g} ({number(energy.net_j_per_sample, '{:.3g}')})"
 
 
 def rate_of(samples_per_s: float | None) -> str:
     """Samples per second as a whole number, or with three digits below a hundred."""
     slow = samples_per_s is not None and samples_per_s < 99.5
-    return _number(samples_per_s, "{:.3g}" if slow else "{:,.0f}")
+    return number(samples_per_s, "{:.3g}" if slow else "{:,.0f}")
 
 
-def _number(value: float | None, form: str) -> str:
+def number(value: float | None, form: str) -> str:
+    """The value in this form; a dash where it is unknown."""
     return UNKNOWN if value is None else form.format(value)
 
 

@@ -45,6 +45,10 @@ def _parity(runs: Sequence[Record]) -> Iterator[ReportWarning]:
     elif (parity.steps or 0) < PROOF_STEPS:
         hint = "omit --proof-steps; docs/proofs.md explains when more steps prove nothing"
         yield ReportWarning("proven over few steps", f"{parity.steps}", hint)
+    if parity.closing and parity.closing.batch_size:
+        hint = "the float64 reference of a large batch takes too long; docs/proofs.md"
+        detail = f"batch {parity.closing.batch_size}"
+        yield ReportWarning("closing proof at a smaller batch size", detail, hint)
     constant = next((each for each in map(_constant_loss, runs) if each is not None), None)
     if constant is not None:
         detail = f"{constant:.3g} at the end of {CONSTANT_BLOCKS} blocks"

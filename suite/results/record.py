@@ -136,6 +136,7 @@ class Closing(Strict):
     worst: dict[str, float] = Field(default={})  # quantity -> largest relative L2 error
     share: float | None = None  # the largest error as a share of its tolerance
     duration_s: float | None = None  # of the comparison, without the worker's own steps
+    batch_size: int | None = None  # of a smaller batch that it was made with; None: the run's own
     reason: str | None = None  # why it is not proven
 
 

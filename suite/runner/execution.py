@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -21,9 +21,10 @@ from suite.results import roofline
 from suite.results.record import Closing, Error, Parity, Record
 from suite.results.roofline import HardwarePeak
 from suite.results.store import RunFolder
-from suite.runner import plausibility, recording
+from suite.runner import plausibility, recording, series
 from suite.runner.frameworks import Unavailable
 from suite.runner.progress import Progress
+from suite.runner.series import Outcomes
 from suite.worker.telemetry import FILE
 
 
@@ -50,6 +51,7 @@ class Execution:
     plan: Plan
     ready: Mapping[str, ReadyTrial]  # by trial id
     folder: RunFolder
+    outcomes: Outcomes = field(default_factory=Outcomes)  # of the runs so far, by series
 
     def do(self, runs: Sequence[Run]) -> list[Record]:
         """Execute the runs, interleaved where there are several, and write their records."""
@@ -65,6 +67,7 @@ class Execution:
             record = self._record(run, attempt, interleaving)
             shutil.rmtree(self._folder(run), ignore_errors=True)
             self.folder.append(record)
+            self.outcomes.add([record])
             self.progress.done(run, record)
             records.append(record)
         return records
@@ -85,10 +88,15 @@ class Execution:
         )
         if record.status == "ok" and (problem := self._problem(run, record)):
             return record.model_copy(update={"status": "failed", "error": problem})
-        if record.status == "ok" and self._closes(run):
-            proof = self._prove(run, attempt)
+        if record.status == "ok" and (proof := self._closing(run, attempt)):
             return record.model_copy(update={"parity": record.parity.closed(proof)})
         return record
+
+    def _closing(self, run: Run, attempt: Attempt) -> Closing | None:
+        """The run's closing proof; of a first run without one, that of a smaller batch size."""
+        if self._closes(run):
+            return self._prove(run, attempt)
+        return self.outcomes.closing(run.trial) if run.repeat == 0 else None
 
     def _problem(self, run: Run, record: Record) -> Error | None:
         """Why the run's figures are impossible; None where they are plausible.
@@ -105,7 +113,7 @@ class Execution:
 
     def _closes(self, run: Run) -> bool:
         """Whether the run ends with a closing proof."""
-        return run.repeat == 0 or self.plan.verify_runs
+        return (run.repeat == 0 or self.plan.verify_runs) and series.closes(run.trial)
 
     def _prove(self, run: Run, attempt: Attempt) -> Closing:
         """The result of the closing proof; not proven where there is nothing to compare."""
@@ -138,6 +146,8 @@ class Execution:
         ready = self._ready(run)
         if isinstance(ready.framework, Unavailable):
             return Attempt(status=ready.framework.status, error=ready.framework.error, events=[])
+        if too_large := self.outcomes.too_large(run.trial):
+            return Attempt(status="skipped", error=too_large, events=[])
         task = Task(
             trial=run.trial,
             inputs=ready.inputs,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
 from suite.engines.base import Engine, Prepared
 from suite.engines.errors import EngineLost, FrameworkUnavailable
@@ -25,13 +26,19 @@ class Unavailable:
     error: Error
 
 
+@cache
+def _kinds(model: str) -> set[str]:
+    """The kinds of layers of a model."""
+    return {layer.kind for layer in MODELS[model]().leaves()}
+
+
 def unsupported_reason(trial: Trial) -> str | None:
     """Why the framework cannot run the trial; None where it can."""
     workload = trial.workload
     return catalog.framework(trial.framework).unsupported_reason(
         variant=trial.variant,
         device=trial.device,
-        layers={layer.kind for layer in MODELS[workload.model]().leaves()},
+        layers=_kinds(workload.model),
         input=workload.input,
         precision=workload.precision,
     )

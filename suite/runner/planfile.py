@@ -18,7 +18,8 @@ from suite.runner.stopping import Finished, needed
 
 NAME = "plan.json"
 OLD_NAME = "plan.yaml"  # of version 6 and older
-VERSION = 7  # 7: JSON; 6: new names of the fields; 5: verify_runs
+# 8: proof and budget of each trial, notes; 7: JSON; 6: new names of the fields; 5: verify_runs
+VERSION = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +94,14 @@ def read(folder: Path) -> Planned:
         raise ResultsError(
             f"{path}: not a plan: {first}", hint="start again with dlsuite run"
         ) from None
+
+
+def notes(folder: Path) -> tuple[str, ...]:
+    """What was left out of a run's plan; nothing without a plan of this version."""
+    try:
+        return read(folder).plan.notes if (folder / NAME).exists() else ()
+    except OtherVersion:
+        return ()
 
 
 def missing(folder: Path, done: list[Record]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,9 +10,10 @@ from suite.datasets import library
 from suite.errors import ManifestError, UsageError, nearest
 from suite.manifests import catalog
 from suite.manifests.suites import SuiteManifest
-from suite.manifests.workloads import Precision, Workload
+from suite.manifests.workloads import Precision, SuiteWorkload, Workload
 from suite.models import MODELS
-from suite.protocol.plan import Plan, expand
+from suite.protocol.plan import Plan, Trial, expand
+from suite.runner.processor import has_bfloat16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,12 +51,41 @@ class RunOptions:
 def plan_of(suite: str, options: RunOptions, *, device: str) -> Plan:
     """The plan of a suite; UsageError where an option does not fit the suite."""
     options.check()
-    chosen = _changed(catalog.suite(suite), options)
-    for workload in chosen.workloads:
+    chosen, notes = _without_slow(_changed(catalog.suite(suite, device), options), device)
+    for _, workload in chosen.expanded():
         _check_data(workload, chosen.name)
-    return expand(
+    plan = expand(
         chosen, catalog.frameworks(), catalog.tracks(), only=options.frameworks, device=device
     )
+    plan = plan.only(plan.trials, *notes)
+    return plan if options.tracks else _without_repeated(plan)
+
+
+def _without_slow(suite: SuiteManifest, device: str) -> tuple[SuiteManifest, tuple[str, ...]]:
+    """The suite without bf16_mixed where the CPU would emulate it, and a note that says so.
+
+    Where a suite or the user names bf16_mixed as the only precision, it stays.
+    """
+    kept = tuple(each for each in suite.precisions if each != "bf16_mixed")
+    if device != "cpu" or kept in ((), suite.precisions) or has_bfloat16():
+        return suite, ()
+    note = "bf16_mixed left out: this CPU has no instructions for bfloat16"
+    return suite.model_copy(update={"precisions": kept}), (note,)
+
+
+def _without_repeated(plan: Plan) -> Plan:
+    """The plan without trials that differ from another one only in the name of their track."""
+    first: dict[Hashable, Trial] = {}
+    for trial in plan.trials:
+        runtime = trial.runtime.effective(trial.device).model_dump_json()
+        first.setdefault((trial.framework, trial.variant, runtime, trial.workload), trial)
+    kept = set(map(id, first.values()))
+    repeated = [trial for trial in plan.trials if id(trial) not in kept]
+    if not repeated:
+        return plan
+    names = ", ".join(dict.fromkeys(trial.configuration for trial in repeated))
+    note = f"left out, the same as in track {plan.trials[0].track}: {names}"
+    return plan.only(first.values(), note)
 
 
 def _changed(suite: SuiteManifest, options: RunOptions) -> SuiteManifest:
@@ -70,13 +101,15 @@ def _changed(suite: SuiteManifest, options: RunOptions) -> SuiteManifest:
         changes["proof_steps"] = options.proof_steps
     if options.seeds:
         changes["seeds"] = options.seeds
+    if options.precision:
+        changes["precisions"] = ()
     if options.repeats:
-        exactly = {"at_least": options.repeats, "at_most": options.repeats}
+        exactly = {"at_least": options.repeats, "at_most": options.repeats, "trial_budget_s": None}
         changes["repeats"] = suite.repeats.model_copy(update=exactly)
     return suite.model_copy(update=changes)
 
 
-def _workloads(suite: SuiteManifest, options: RunOptions) -> tuple[Workload, ...]:
+def _workloads(suite: SuiteManifest, options: RunOptions) -> tuple[SuiteWorkload, ...]:
     """The chosen workloads with the options applied; UsageError where a model is not among them.
 
     A suite may have a workload in several precisions: with `precision`, one of them is left.
@@ -88,15 +121,20 @@ def _workloads(suite: SuiteManifest, options: RunOptions) -> tuple[Workload, ...
                 f"suite {suite.name!r} has no model {model!r}; {nearest(model, known)}",
                 hint="dlsuite list",
             )
-    changes = {
+    changes: dict[str, object] = {
         name: value
         for name, value in (
             ("batch_size", options.batch_size),
             ("precision", options.precision),
             ("epochs", options.epochs),
+            ("proof_steps", options.proof_steps),
         )
         if value is not None
     }
+    if options.batch_size:
+        changes["max_batch_size"] = None
+    if options.repeats:
+        changes["trial_budget_s"] = None
     changed = [
         workload.model_copy(update=changes)
         for workload in suite.all_workloads

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -9,6 +10,7 @@ from suite.messages import Notify
 from suite.protocol.events import Event
 from suite.protocol.plan import Plan, Run
 from suite.results.record import Record
+from suite.runner.estimate import Estimate
 
 Stage = Literal["data", "environments", "parity", "peak", "runs"]
 STAGES: tuple[Stage, ...] = ("data", "environments", "parity", "peak", "runs")
@@ -20,8 +22,13 @@ class Progress(Protocol):
     def notify(self, text: str) -> None:
         """A message, for example about a download or a proof."""
 
-    def planned(self, plan: Plan, stages: tuple[Stage, ...], runs: int) -> None:
-        """The plan, its stages and the number of runs left are known; nothing has started yet."""
+    def planned(
+        self, plan: Plan, stages: tuple[Stage, ...], finished: Sequence[Record] = ()
+    ) -> None:
+        """The plan, its stages and its finished runs are known; nothing has started yet."""
+
+    def estimated(self, estimate: Estimate) -> None:
+        """The durations of the parts of the plan are known, or known better than before."""
 
     def stage(self, stage: Stage) -> None:
         """A stage of the plan starts; the one before it is finished."""
@@ -39,7 +46,11 @@ class Messages:
 
     notify: Notify
 
-    def planned(self, plan: Plan, stages: tuple[Stage, ...], runs: int) -> None: ...
+    def planned(
+        self, plan: Plan, stages: tuple[Stage, ...], finished: Sequence[Record] = ()
+    ) -> None: ...
+
+    def estimated(self, estimate: Estimate) -> None: ...
 
     def stage(self, stage: Stage) -> None: ...
 

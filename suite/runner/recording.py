@@ -14,7 +14,7 @@ from suite.protocol import events
 from suite.protocol.events import Event
 from suite.protocol.plan import Plan, Run
 from suite.results.record import COLUMNS, Block, Blocks, Epoch, Memory, Parity, Record, Times
-from suite.runner import telemetry
+from suite.runner import stopping, telemetry
 
 
 def record(
@@ -52,7 +52,7 @@ def record(
         repeat=run.repeat,
         seed=trial.seed,
         measure=plan.measure,
-        repeats=plan.repeats,
+        repeats=stopping.repeats_of(plan, trial),
         interleaved=interleaved,
         status=attempt.status,
         error=attempt.error,

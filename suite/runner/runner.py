@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from suite.datasets import obtain
 from suite.datasets.inputs import Inputs
-from suite.engines.base import Engine
-from suite.manifests.suites import PROOF_STEPS
+from suite.engines.base import Engine, Prepared
 from suite.parity import certificates
 from suite.parity.certificates import Certificate
 from suite.parity.tensors import ProofFailed
@@ -21,6 +20,7 @@ from suite.runner import peak, stopping
 from suite.runner.execution import Execution, ReadyTrial
 from suite.runner.frameworks import Frameworks, Unavailable
 from suite.runner.progress import STAGES, Progress, Stage
+from suite.runner.series import Outcomes
 
 
 class Runner:
@@ -33,21 +33,27 @@ class Runner:
         self._progress = progress
 
     def prepare(
-        self, plan: Plan, stages: tuple[Stage, ...] = STAGES, *, runs_done: int = 0
+        self,
+        plan: Plan,
+        stages: tuple[Stage, ...] = STAGES,
+        *,
+        done: Sequence[Record] = (),
     ) -> dict[Work, Inputs]:
         """Prepare the plan's datasets and frameworks; return the inputs of each workload and seed.
 
         Raise DataError where a dataset is unavailable, or does not fit into memory.
         """
-        runs = len(plan.runs) - runs_done if "runs" in stages else 0
-        self._progress.planned(plan, stages, runs)
+        self._progress.planned(plan, stages, done)
         self._progress.stage("data")
         by_work = self.inputs(plan)
         self._progress.stage("environments")
         self.frameworks.prepare(plan.frameworks)
-        for work, work_inputs in by_work.items():
-            workers = max(len(group) for group in plan.groups if group[0].trial.work == work)
-            work_inputs.must_fit(work[0], self.engine.host["memory_bytes"], workers)
+        workers: dict[Work, int] = {}
+        for group in plan.groups:
+            work = group[0].trial.work
+            workers[work] = max(len(group), workers.get(work, 0))
+        for work, at_once in workers.items():
+            by_work[work].must_fit(work[0], self.engine.host["memory_bytes"], at_once)
         return by_work
 
     def run(
@@ -80,6 +86,7 @@ class Runner:
             plan=plan,
             ready=ready,
             folder=folder,
+            outcomes=Outcomes(records),
         )
         finished = stopping.Finished(records)
         for group in plan.groups:
@@ -88,8 +95,26 @@ class Runner:
             records += new
         return records
 
+    def proven(self, plan: Plan, by_work: dict[Work, Inputs]) -> frozenset[str]:
+        """The ids of the proof trials whose certificate is in the cache, after `prepare`."""
+        proofs = {each.proof_trial.trial_id: each.proof_trial for each in plan.trials}
+        return frozenset(
+            name
+            for name, proof in proofs.items()
+            if isinstance(prepared := self.frameworks.of(proof), Prepared)
+            and certificates.cached(self.engine, proof, prepared, by_work[proof.work])
+        )
+
+    def peak_known(self, plan: Plan) -> bool:
+        """Whether the hardware peak of the plan's device is in the cache, after `prepare`."""
+        return self._peak_cache(plan).read() is not None
+
     def inputs(self, plan: Plan) -> dict[Work, Inputs]:
-        """The inputs of each workload and seed; DataError where a dataset is unavailable."""
+        """The inputs of each workload and seed, and of each batch size that is certified.
+
+        Raise DataError where a dataset is unavailable.
+        """
+        of_proofs = (trial.proof_trial.work for trial in plan.trials)
         return {
             (workload, seed): obtain.obtain(
                 workload,
@@ -97,11 +122,11 @@ class Runner:
                 folder=self.work_dir / f"inputs-{number}",
                 notify=self._progress.notify,
             )
-            for number, (workload, seed) in enumerate(plan.works)
+            for number, (workload, seed) in enumerate(dict.fromkeys((*plan.works, *of_proofs)))
         }
 
     def certify(
-        self, trials: list[Trial], workload_inputs: Inputs, *, steps: int = PROOF_STEPS, fresh: bool
+        self, trials: list[Trial], workload_inputs: Inputs, *, fresh: bool
     ) -> dict[str, Certificate]:
         """The certificates, by trial id, of those trials (of one work) that can run here.
 
@@ -116,7 +141,7 @@ class Runner:
             workload_inputs,
             work_dir=self.work_dir,
             notify=self._progress.notify,
-            steps=steps,
+            steps=trials[0].proof_steps,
             fresh=fresh,
         )
 
@@ -138,6 +163,9 @@ class Runner:
             everything=everything,
         )
 
+    def _peak_cache(self, plan: Plan) -> peak.Cache:
+        return peak.Cache(self.engine, plan.trials[0].device, self.frameworks.prepared)
+
     def _write_peak(
         self,
         plan: Plan,
@@ -149,7 +177,7 @@ class Runner:
         """Write the device's peak into the run's folder: from the cache, or measured now."""
         if roofline.read(folder.path) is not None:
             return
-        cache = peak.Cache(self.engine, plan.trials[0].device, self.frameworks.prepared)
+        cache = self._peak_cache(plan)
         found = None if fresh else cache.read()
         if found is None:
             found = self.measure_peak(plan, by_work)
@@ -160,27 +188,29 @@ class Runner:
 
     def _ready(self, plan: Plan, by_work: dict[Work, Inputs]) -> dict[str, ReadyTrial]:
         """Each trial, by its id, with its framework, its inputs and its parity status."""
-        ready = {}
-        for work in plan.works:
-            trials = [trial for trial in plan.trials if trial.work == work]
-            status = self._parity(trials, by_work[work], plan.proof_steps)
-            for trial in trials:
-                ready[trial.trial_id] = ReadyTrial(
-                    trial=trial,
-                    framework=self.frameworks.of(trial),
-                    inputs=by_work[work],
-                    parity=status[trial.trial_id],
-                )
-        return ready
+        proofs: dict[Work, dict[str, Trial]] = {}
+        for trial in plan.trials:
+            proof = trial.proof_trial
+            proofs.setdefault(proof.work, {})[proof.trial_id] = proof
+        status: dict[str, Parity] = {}
+        for work, trials in proofs.items():
+            status |= self._parity([*trials.values()], by_work[work])
+        return {
+            trial.trial_id: ReadyTrial(
+                trial=trial,
+                framework=self.frameworks.of(trial),
+                inputs=by_work[trial.work],
+                parity=status[trial.proof_trial.trial_id],
+            )
+            for trial in plan.trials
+        }
 
-    def _parity(
-        self, trials: list[Trial], workload_inputs: Inputs, steps: int
-    ) -> dict[str, Parity]:
+    def _parity(self, trials: list[Trial], workload_inputs: Inputs) -> dict[str, Parity]:
         """The parity status of each trial of a workload and seed, by its id."""
         reason = "not compared"
         found: dict[str, Certificate] = {}
         try:
-            found = self.certify(trials, workload_inputs, steps=steps, fresh=False)
+            found = self.certify(trials, workload_inputs, fresh=False)
         except ProofFailed as error:
             reason = str(error)
         unproven = Parity(proven=False, reason=reason)

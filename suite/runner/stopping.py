@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from suite.manifests.workloads import Repeats
-from suite.protocol.plan import Plan, Run
+from suite.protocol.plan import Plan, Run, Trial
 from suite.results import stats
 from suite.results.record import Record
 
@@ -18,6 +18,10 @@ def stop_reason(runs: Sequence[Record], repeats: Repeats, *, spent_s: float) -> 
 
     `spent_s` is the duration of all runs of the plan so far.
     """
+    if any(run.status == "oom" for run in runs):
+        return "a run failed"  # so would the others
+    if runs and _exceeds(runs, repeats.trial_budget_s):
+        return "time budget spent"
     if len(runs) < repeats.at_least:
         return None
     rates = [run.samples_per_s for run in runs if run.status == "ok" and run.samples_per_s]
@@ -31,6 +35,20 @@ def stop_reason(runs: Sequence[Record], repeats: Repeats, *, spent_s: float) -> 
     if repeats.budget_s is not None and spent_s >= repeats.budget_s:
         return "time budget spent"
     return None
+
+
+def _exceeds(runs: Sequence[Record], budget_s: float | None) -> bool:
+    """Whether another run, as long as the last one, would exceed the budget of the trial."""
+    if budget_s is None:
+        return False
+    return sum(map(duration_s, runs)) + (runs[-1].times.total_s or 0.0) > budget_s
+
+
+def duration_s(run: Record) -> float:
+    """The duration of a run with its closing proof; interleaved runs share theirs."""
+    closing = run.parity.closing
+    compared_s = (closing.duration_s or 0.0) if closing and not closing.batch_size else 0.0
+    return (run.times.total_s or 0.0) / run.interleaved + compared_s
 
 
 class Finished:
@@ -62,4 +80,9 @@ def needed(plan: Plan, group: Sequence[Run], finished: Finished) -> list[Run]:
 
 def _needs_more(plan: Plan, run: Run, finished: Finished) -> bool:
     runs = finished.by_trial.get(run.trial.trial_id, [])
-    return stop_reason(runs, plan.repeats, spent_s=finished.spent_s) is None
+    return stop_reason(runs, repeats_of(plan, run.trial), spent_s=finished.spent_s) is None
+
+
+def repeats_of(plan: Plan, trial: Trial) -> Repeats:
+    """How many runs a trial of the plan gets, with the trial's own budget."""
+    return plan.repeats.model_copy(update={"trial_budget_s": trial.budget_s})

@@ -191,6 +191,7 @@ def test_invalid_numbers_are_usage_errors(refuses: Refused, tmp_path: Path) -> N
     refuses(UsageError, "--repeats is -1", "run", "quick", "--repeats", "-1")
     refuses(UsageError, "--proof-steps is 0", "run", "quick", "--proof-steps", "0")
     refuses(UsageError, "--epochs is -1", "run", "quick", "--epochs", "-1")
+    refuses(UsageError, "--max-time '1x' is not a duration", "run", "quick", "--max-time", "1x")
     too_large = "batch size 60001 is more than the 60000"
     refuses(UsageError, too_large, "run", "quick", "--batch-size", "60001")
     assert list(tmp_path.iterdir()) == []

@@ -3,12 +3,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from suite.errors import ManifestError, UsageError
 from suite.manifests import catalog
 from suite.manifests.datasets import DatasetManifest
 from suite.manifests.files import Kind, names
 from suite.manifests.frameworks import FrameworkManifest, Unsupported
+from suite.manifests.suites import SuiteManifest
 from suite.models import MODELS
 from suite.paths import LOCKS, MANIFESTS
 
@@ -124,6 +126,22 @@ def test_an_unsupported_combination_matches_its_fields_and_anything_else() -> No
     changed = keras.model_copy(update={"unsupported": (Unsupported(layer="lstm", reason="none"),)})
     assert reason(changed, layers={"lstm", "dense"}) == "none"
     assert reason(changed) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "good"), [("1h30m", True), ("90m", True), ("1x", False), ("", False)]
+)
+def test_the_limit_of_time_of_a_suite_is_a_duration(text: str, good: bool) -> None:
+    values = catalog.suite("quick").model_dump() | {"max_time": text}
+    if good:
+        assert SuiteManifest.model_validate(values).max_time == text
+    else:
+        with pytest.raises(ValidationError, match="max_time"):
+            SuiteManifest.model_validate(values)
+
+
+def test_every_framework_states_the_space_of_its_environment() -> None:
+    assert all(each.disk_mib.cpu for each in catalog.frameworks().values())
 
 
 def test_a_suite_runs_unlisted_models_with_its_default_workload() -> None:

@@ -1,6 +1,7 @@
 """Progress on standard error: live lines on a terminal, plain lines elsewhere."""
 
 import io
+import time
 from collections.abc import Callable
 
 import pytest
@@ -9,6 +10,8 @@ from rich.console import Console
 from suite.protocol.plan import Plan
 from suite.report import live
 from suite.results.record import Times
+from suite.runner.costs import Costs
+from suite.runner.estimate import Estimate
 from suite.runner.planning import RunOptions, plan_of
 from suite.runner.progress import STAGES
 from tests.results.test_record import record
@@ -29,7 +32,7 @@ def shown_of_one_run(plan: Plan, monkeypatch: pytest.MonkeyPatch, *, terminal: b
     with live.Live() as display:
         display.notify("PyTorch: making its environment")
         display.notify("PyTorch: downloading torch.whl")
-        display.planned(plan, STAGES, len(plan.runs))
+        display.planned(plan, STAGES)
         display.stage("runs")
         block = {"event": "block", "samples_per_s": 640.0, "left_s": 7.0}
         display.event(run, {"event": "an unknown kind"})
@@ -62,31 +65,40 @@ def overview(display: live.Live, shown: io.StringIO) -> str:
     shown.seek(0)
     shown.truncate()
     display._bars.refresh()
-    return next(line for line in shown.getvalue().splitlines() if "environments" in line)
+    # The last one: the display's own thread may have written an older one meanwhile.
+    return [line for line in shown.getvalue().splitlines() if "environments" in line][-1]
 
 
 def test_the_overview_names_all_stages_and_shows_progress_and_time_left(
     quick: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before the first run the estimate of a run is 6 + 12 x 0.1 + 1 = 8.2 s."""
+    """The stages before the runs count, less the time since the current one started."""
     shown = use_console(monkeypatch, terminal=True)
     plan = quick("pytorch", repeats=3)
     with live.Live() as display:
-        display.planned(plan, STAGES, len(plan.runs))
+        display.planned(plan, STAGES)
         assert "data  environments  parity  peak  runs" in overview(display, shown)
-        assert "runs: 25 s left" in overview(display, shown)
+        costs = Costs(plan=plan, cores=2)
+        stages_s = {"data": 0.0, "environments": 0.0, "parity": 1200.0, "peak": 60.0}
+        assert "runs:" in overview(display, shown)
+        display.estimated(Estimate(costs=costs, stages_s=stages_s, new_bytes=0, results_bytes=0))
+        assert "all: 22 min left" in overview(display, shown)
         display.stage("data")
         assert "[data]  environments  parity  peak  runs" in overview(display, shown)
         display.stage("environments")
         assert "data ✓  [environments]  parity  peak  runs" in overview(display, shown)
         display.stage("parity")
+        monkeypatch.setattr(time, "monotonic", lambda real=time.monotonic: real() + 600)
+        assert "all: 12 min left" in overview(display, shown)
         display.stage("peak")
         display.stage("runs")
         line = overview(display, shown)
         assert "data ✓  environments ✓  parity ✓  peak ✓  [runs]" in line
-        display.done(plan.runs[0], record(times=Times(total_s=20.0)))
+        name = plan.trials[0].trial_id
+        display.done(plan.runs[0], record(trial_id=name, times=Times(total_s=20.0)))
         assert "runs: 40 s left" in overview(display, shown)
-        display.done(plan.runs[1], record(times=Times(total_s=220.0)))
+        slower = record(trial_id=name, repeat=1, times=Times(total_s=220.0))
+        display.done(plan.runs[1], slower)
         assert "runs: 2 min left" in overview(display, shown)
 
 
@@ -95,7 +107,7 @@ def test_a_command_without_runs_shows_its_stages_and_no_time(
 ) -> None:
     shown = use_console(monkeypatch, terminal=True)
     with live.Live() as display:
-        display.planned(quick("pytorch"), ("data", "environments", "peak"), 0)
+        display.planned(quick("pytorch"), ("data", "environments", "peak"))
         line = overview(display, shown)
     assert "data  environments  peak" in line and "runs" not in line and "left" not in line
 
@@ -105,7 +117,7 @@ def test_the_runs_have_a_line_for_each_trial_once_they_start(
 ) -> None:
     shown = use_console(monkeypatch, terminal=True)
     with live.Live() as display:
-        display.planned(quick("pytorch", "mxnet"), STAGES, 2)
+        display.planned(quick("pytorch", "mxnet"), STAGES)
         display.notify("PyTorch: making its environment")
         display._bars.refresh()
         assert "PyTorch: making" in shown.getvalue() and "waiting" not in shown.getvalue()
@@ -123,10 +135,29 @@ def test_trials_that_differ_only_in_their_seed_share_a_line(
     plan = plan_of("convergence", options, device="cpu")
     third = [run for run in plan.runs if run.trial.workload.precision == "bf16_mixed"][2]
     with live.Live() as display:
-        display.planned(plan, STAGES, len(plan.runs))
+        display.planned(plan, STAGES)
         display.stage("runs")
         display.event(third, {"event": "epoch"})
         overview(display, shown)
     lines = [" ".join(line.split()) for line in shown.getvalue().splitlines()]
     trials = [line.partition("pytorch:eager ")[2] for line in lines if "pytorch:eager" in line]
     assert {"lenet waiting", "lenet bf16_mixed run 3/3 epoch done"} == set(trials)
+
+
+def test_with_many_trials_only_those_in_progress_have_a_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown = use_console(monkeypatch, terminal=True)
+    plan = plan_of("zoo", RunOptions(frameworks=("pytorch", "jax")), device="cpu")
+    assert len(plan.trials) > live.MANY
+    first, second, *_ = plan.runs
+    with live.Live() as display:
+        display.planned(plan, STAGES)
+        display.stage("runs")
+        assert display._lines == {}
+        display.event(first, {"event": "started"})
+        display.event(second, {"event": "started"})
+        assert set(display._lines) == {first.trial.trial_id, second.trial.trial_id}
+        display.done(first, record(trial_id=first.trial.trial_id))
+        assert set(display._lines) == {second.trial.trial_id}
+    assert "waiting" not in shown.getvalue()

@@ -1,12 +1,15 @@
 """The options of the command line, applied to a suite."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from suite.errors import ManifestError, UsageError
 from suite.manifests import catalog
+from suite.protocol.plan import Plan
+from suite.runner import processor
 from suite.runner.planning import RunOptions, plan_of
 
 
@@ -33,9 +36,10 @@ def test_a_number_below_its_minimum_is_refused(option: str, value: int, minimum:
 def test_without_options_the_plan_is_that_of_the_suite() -> None:
     suite, plan = catalog.suite("quick"), plan_of("quick", RunOptions(), device="cpu")
     assert plan.suite == "quick"
-    assert plan.workloads == suite.workloads
+    assert plan.workloads == tuple(each.at() for each in suite.workloads)
     assert plan.frameworks == ("pytorch", "tensorflow", "jax", "mxnet")
-    assert (plan.repeats, plan.proof_steps) == (suite.repeats, suite.proof_steps)
+    assert plan.repeats == suite.repeats and plan.notes == ()
+    assert {trial.proof_steps for trial in plan.trials} == {suite.proof_steps}
     assert (plan.interleave, plan.verify_runs) == (suite.interleave, suite.verify_runs)
     assert {trial.track for trial in plan.trials} == {"equal", "tuned"}
     assert {trial.device for trial in plan.trials} == {"cpu"}
@@ -64,8 +68,17 @@ def test_options_change_the_plan() -> None:
     assert len(configurations) == 4
     assert (plan.repeats.at_least, plan.repeats.at_most) == (7, 7)
     assert len(plan.runs) == 7 * len(plan.trials)
-    assert (plan.proof_steps, plan.interleave, plan.verify_runs) == (3, True, True)
+    assert {trial.proof_steps for trial in plan.trials} == {3}
+    assert (plan.interleave, plan.verify_runs) == (True, True)
     assert {trial.device for trial in plan.trials} == {"cuda:0"}
+
+
+def test_the_option_repeats_requests_exactly_so_many_runs() -> None:
+    suite = plan_of("all", RunOptions(), device="cpu")
+    assert all(trial.budget_s for trial in suite.trials)
+    plan = plan_of("all", RunOptions(repeats=7), device="cpu")
+    assert all(trial.budget_s is None for trial in plan.trials)
+    assert (plan.repeats.at_least, plan.repeats.at_most) == (7, 7)
 
 
 def test_models_choose_workloads_of_the_suite() -> None:
@@ -92,7 +105,7 @@ def test_a_model_that_does_not_fit_the_dataset_is_refused(monkeypatch: pytest.Mo
     suite = catalog.suite("quick")
     workload = suite.workloads[0].model_copy(update={"dataset": "cifar10"})
     changed = suite.model_copy(update={"workloads": (workload,)})
-    monkeypatch.setattr(catalog, "suite", lambda name: changed)
+    monkeypatch.setattr(catalog, "suite", lambda name, device: changed)
     with pytest.raises(ManifestError, match="lenet takes"):
         plan_of("quick", RunOptions(), device="cpu")
 
@@ -114,3 +127,54 @@ def test_a_precision_and_a_number_of_seeds_restrict_the_convergence_suite() -> N
     (workload,) = plan.workloads
     assert (workload.precision, workload.epochs) == ("bf16_mixed", 3)
     assert {trial.seed for trial in plan.trials} == {1, 2}
+
+
+def configurations(plan: Plan) -> list[tuple[str, str]]:
+    """Each configuration and precision once."""
+    found = ((trial.configuration, trial.workload.precision) for trial in plan.trials)
+    return list(dict.fromkeys(found))
+
+
+def test_the_device_chooses_the_form_of_a_suite() -> None:
+    assert plan_of("all", RunOptions(), device="cpu").suite == "all_cpu"
+    assert plan_of("quick", RunOptions(), device="cuda:0").suite == "quick"
+
+
+@pytest.mark.parametrize("flags", ["flags\t\t: fpu avx512_bf16 sse", "Features\t: asimd bf16"])
+def test_bfloat16_is_left_out_where_the_cpu_would_emulate_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, flags: str
+) -> None:
+    cpuinfo = tmp_path / "cpuinfo"
+    monkeypatch.setattr(processor, "CPUINFO", cpuinfo)
+
+    def plan(**options: Any) -> Plan:
+        return plan_of("all", RunOptions(frameworks=("pytorch",), **options), device="cpu")
+
+    note = "bf16_mixed left out: this CPU has no instructions for bfloat16"
+    for text in (None, "flags: avx512f\nmodel name: bf16"):
+        if text:
+            cpuinfo.write_text(text)
+        assert note in plan().notes
+        assert {name for _, name in configurations(plan())} == {"float32"}
+    asked = plan(precision="bf16_mixed")
+    assert note not in asked.notes
+    assert {name for _, name in configurations(asked)} == {"bf16_mixed"}
+    cpuinfo.write_text(flags)
+    both = plan()
+    assert note not in both.notes
+    assert ("pytorch:channels_last/tuned", "bf16_mixed") in configurations(both)
+    precisions = [trial.workload.precision for trial in both.trials]
+    assert precisions == sorted(precisions, key=("float32", "bf16_mixed").index)
+
+
+def test_a_second_track_with_the_same_variant_and_settings_is_left_out() -> None:
+    plan = plan_of("all", RunOptions(precision="float32"), device="cpu")
+    names = {name for name, _ in configurations(plan)}
+    assert {"jax:jit", "jax:matmul/tuned", "mxnet:hybrid"} <= names
+    assert "mxnet:hybrid/tuned" not in names
+    assert any("the same as in track equal" in note and "mxnet" in note for note in plan.notes)
+    both = RunOptions(tracks=("equal", "tuned"), frameworks=("mxnet",))
+    asked = plan_of("all", both, device="cpu")
+    assert {"mxnet:hybrid", "mxnet:hybrid/tuned"} == {name for name, _ in configurations(asked)}
+    on_gpu = plan_of("all", RunOptions(frameworks=("mxnet",)), device="cuda:0")
+    assert ("mxnet:hybrid/tuned", "float32") in configurations(on_gpu)  # TF32 differs there

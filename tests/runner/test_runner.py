@@ -23,6 +23,7 @@ from suite.results.record import Blocks, Record
 from suite.runner.progress import STAGES, Stage
 from suite.runner.runner import Runner
 from tests.conftest import ScriptEngine, Silent
+from tests.runner.test_series import plan_of_series
 
 WORKS = """
 started()
@@ -167,6 +168,31 @@ def test_an_unsupported_trial_is_skipped_with_the_declared_reason(
     skipped = records["mxnet"]
     assert skipped.status == "skipped" and skipped.blocks == Blocks()
     assert skipped.error is not None and skipped.error.message == "it has no pools"
+
+
+LARGE = """
+if trial["mode"] == "train" and trial["framework"] == "jax" and trial["batch_size"] >= 256:
+    emit("failed", error_class="OutOfMemoryError", message="CUDA out of memory")
+    sys.exit(1)
+"""
+
+
+def test_larger_batches_than_one_that_does_not_fit_do_not_start(
+    run: Callable[..., list[Record]], script_engine: Callable[[str], ScriptEngine], tmp_path: Path
+) -> None:
+    plan = plan_of_series("jax", "mxnet", largest=1024)
+    records = run(plan, script_engine(LARGE + WORKS))
+    found = {(each.framework, each.workload.batch_size): each for each in records}
+    statuses = {key: each.status for key, each in found.items()}
+    assert [statuses["mxnet", size] for size in (64, 128, 256, 512, 1024)] == ["ok"] * 5
+    assert [statuses["jax", size] for size in (64, 128, 256)] == ["ok", "ok", "oom"]
+    for size in (512, 1024):
+        skipped = found["jax", size]
+        assert skipped.status == "skipped" and skipped.error is not None
+        assert skipped.error.message == "batch 256 did not fit into memory"
+    logs = [path.name for path in (tmp_path / "results" / "latest" / "logs").iterdir()]
+    assert any("jax" in name and "b256-" in name for name in logs)
+    assert not any("jax" in name and "b512-" in name for name in logs)
 
 
 MEETS = """

@@ -6,7 +6,7 @@ from suite.protocol.plan import Plan
 from suite.results.record import Times
 from suite.runner import stopping
 from suite.runner.stopping import Finished, StopReason, needed
-from tests.results.test_record import record
+from tests.results.test_record import CLOSED, PROVEN, record
 
 REPEATS = Repeats(at_least=3, at_most=5, spread=0.02, budget_s=100)
 
@@ -80,3 +80,33 @@ def test_interleaved_runs_share_their_duration() -> None:
     times = Times(total_s=9)
     runs = [record(times=times, interleaved=workers) for workers in (1, 3, 3, 3)]
     assert Finished(runs).spent_s == 18
+
+
+def test_a_trial_gets_no_run_that_would_exceed_its_budget() -> None:
+    """Even below the minimum of runs; the closing proof of a run counts too."""
+    repeats = REPEATS.model_copy(update={"trial_budget_s": 30.0})
+
+    def reason(*durations_s: float, closing_s: float = 0) -> StopReason | None:
+        closing = CLOSED.model_copy(update={"duration_s": closing_s})
+        runs = [
+            record(
+                repeat=repeat,
+                samples_per_s=100.0 + 50 * repeat,
+                times=Times(total_s=duration_s),
+                parity=PROVEN.model_copy(update={"closing": closing if repeat == 0 else None}),
+            )
+            for repeat, duration_s in enumerate(durations_s)
+        ]
+        return stopping.stop_reason(runs, repeats, spent_s=0)
+
+    assert reason() is None  # a single run is always done
+    assert reason(15) is None
+    assert reason(16) == "time budget spent"
+    assert reason(15, closing_s=1) == "time budget spent"
+    assert reason(10, 10) is None
+    assert reason(10, 11) == "time budget spent"
+
+
+def test_a_trial_that_does_not_fit_into_memory_is_not_repeated() -> None:
+    runs = [record(status="oom")]
+    assert stopping.stop_reason(runs, REPEATS, spent_s=0) == "a run failed"

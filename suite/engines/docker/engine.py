@@ -23,7 +23,7 @@ from suite.engines.docker.probe import Probe
 from suite.engines.docker.spec import SESSION, TRIAL
 from suite.engines.docker.volumes import UID, Files, Volumes, archive, fetch, send
 from suite.engines.docker.watch import Watch, persist
-from suite.engines.errors import EngineLost
+from suite.engines.errors import EngineLost, FrameworkUnavailable
 from suite.engines.sessions import IfBusy
 from suite.engines.settings import Settings
 from suite.errors import BusyError, EngineError
@@ -144,6 +144,12 @@ class DockerEngine:
         return Prepared(
             framework=manifest.name, lock_sha256=sha256(recipe.lock), image_id=image.image_id
         )
+
+    def is_prepared(self, manifest: FrameworkManifest) -> bool:
+        try:
+            return self.images.current(self.images.recipe(manifest, self.kind)) is not None
+        except FrameworkUnavailable:
+            return True
 
     def stop(self) -> None:
         self.images.stop()

@@ -68,6 +68,10 @@ class VenvEngine:
             return environments.of_user(manifest, python)
         return environments.ready(manifest, notify, gpus=bool(self.host["gpus"]))
 
+    def is_prepared(self, manifest: FrameworkManifest) -> bool:
+        gpus = bool(self.host["gpus"])
+        return manifest.name in self._pythons or environments.needs_nothing(manifest, gpus=gpus)
+
     def stop(self) -> None:
         environments.stop()
         self._stopped = True

@@ -41,12 +41,7 @@ def ready(manifest: FrameworkManifest, notify: Notify, *, gpus: bool = False) ->
     interpreter fits, EngineError if no lock can be installed.
     """
     interpreter, version = _interpreter(manifest)
-    names = (CUDA_LOCK,) if gpus else manifest.locks
-    tag = f"py{version.major}{version.minor}"
-    folders = {
-        lock: environment(manifest, lock, tag)
-        for lock in (LOCKS / manifest.name / name for name in names)
-    }
+    folders = _folders(manifest, version, gpus=gpus)
     for lock, folder in folders.items():
         if is_ready(folder):
             return _prepared(manifest, folder, lock)
@@ -66,6 +61,16 @@ def ready(manifest: FrameworkManifest, notify: Notify, *, gpus: bool = False) ->
         hint=f"see {log_path(manifest)}, check the network and pip's settings, then:"
         " dlsuite doctor",
     )
+
+
+def needs_nothing(manifest: FrameworkManifest, *, gpus: bool = False) -> bool:
+    """Whether the framework has a complete environment, or can have none here."""
+    try:
+        _, version = _interpreter(manifest)
+        folders = _folders(manifest, version, gpus=gpus)
+    except (FrameworkUnavailable, FileNotFoundError):  # no interpreter, no lock for a GPU
+        return True
+    return any(map(is_ready, folders.values()))
 
 
 def of_user(manifest: FrameworkManifest, python: Path) -> Prepared:
@@ -111,6 +116,13 @@ def _interpreter(manifest: FrameworkManifest) -> tuple[Path, Version]:
             f" --framework {manifest.name}",
         )
     return found
+
+
+def _folders(manifest: FrameworkManifest, version: Version, *, gpus: bool) -> dict[Path, Path]:
+    """The folder of the environment of each lock, in the order in which they are tried."""
+    tag = f"py{version.major}{version.minor}"
+    locks = [LOCKS / manifest.name / name for name in ((CUDA_LOCK,) if gpus else manifest.locks)]
+    return {lock: environment(manifest, lock, tag) for lock in locks}
 
 
 def _prepared(manifest: FrameworkManifest, folder: Path, lock: Path) -> Prepared:

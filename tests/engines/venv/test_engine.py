@@ -89,9 +89,22 @@ def test_the_failure_that_a_worker_reports_is_kept(run: Callable[..., Attempt]) 
     assert (done.error.error_class, done.error.message) == ("ValueError", "no such layer")
 
 
-def test_a_memory_error_is_out_of_memory(run: Callable[..., Attempt]) -> None:
-    done = run('emit("failed", error_class="MemoryError", message=""); sys.exit(1)')
-    assert done.status == "oom"
+@pytest.mark.parametrize(
+    ("error_class", "message", "status"),
+    [
+        ("MemoryError", "", "oom"),
+        ("OutOfMemoryError", "CUDA out of memory. Tried to allocate 2 GiB.", "oom"),
+        ("JaxRuntimeError", "RESOURCE_EXHAUSTED: Out of memory while trying to allocate", "oom"),
+        ("MXNetError", "cudaMalloc retry failed: out of memory", "oom"),
+        ("ResourceExhaustedError", "OOM when allocating tensor", "oom"),
+        ("JaxRuntimeError", "RESOURCE_EXHAUSTED: Shared memory size limit exceeded", "failed"),
+    ],
+)
+def test_an_error_of_memory_is_out_of_memory(
+    run: Callable[..., Attempt], error_class: str, message: str, status: str
+) -> None:
+    done = run(f'emit("failed", error_class={error_class!r}, message={message!r}); sys.exit(1)')
+    assert done.status == status
 
 
 def test_a_worker_is_killed_with_its_children_at_the_deadline(run: Callable[..., Attempt]) -> None:

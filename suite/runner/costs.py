@@ -1,0 +1,111 @@
+"""What the parts of a plan take at most: an estimate, before anything has been measured.
+
+The rates are those of two slow cores. They only serve to tell a plan of ten minutes from one of an
+hour; the display replaces them by the durations of finished runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from suite.datasets import library
+from suite.manifests.workloads import Workload
+from suite.models import MODELS
+from suite.parity.prover import at_once
+from suite.parity.reference import LOWERINGS
+from suite.protocol.plan import Plan, Trial
+from suite.runner.frameworks import unsupported_reason
+from suite.runner.series import closes
+
+START_S = 6.0  # of a worker: import of the framework, model, first step
+# Of one core, in floating-point operations per second.
+FLOAT32_FLOPS = 15e9
+FLOAT64_FLOPS = 4e9
+GPU_FLOPS = 5e12
+# A proof computes the logits twice, the gradients, and the step.
+PASSES = 8 / 3
+# Workers of the reference: float64 in both lowerings; then, where the errors of a framework exceed
+# the tolerance of 1e-4, float32 in both and perturbed weights in the first.
+REFERENCE_WORKERS = {"float64": len(LOWERINGS) + 1, "float32": len(LOWERINGS)}
+WARM_STEPS = 16  # that a run of long steps does at least
+PEAK_S = 60.0
+ENVIRONMENT_S = 120.0
+DATASET_S = 30.0
+
+
+@cache
+def _at_once(workload: Workload) -> int:
+    """The number of workers that prove a workload at the same time."""
+    return at_once(MODELS[workload.model](), workload)
+
+
+@cache
+def _flops(model: str) -> float:
+    """The operations of a training step, per sample."""
+    return float(MODELS[model]().flops_per_sample("train"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Costs:
+    """The durations of the parts of `plan` on a machine with `cores` cores, in seconds."""
+
+    plan: Plan
+    cores: int
+    proven: frozenset[str] = frozenset()  # proof trials whose certificate is in the cache
+    peak_known: bool = False
+
+    def runs_s(self, trial: Trial) -> float:
+        """All runs of a trial, at most its budget."""
+        if unsupported_reason(trial):
+            return 0.0
+        repeated_s = self.plan.repeats.at_most * self._run_s(trial)
+        runs_s = repeated_s + self._epochs_s(trial) + self._closing_s(trial)
+        return min(runs_s, trial.budget_s or runs_s)
+
+    def proof_s(self, trial: Trial) -> float:
+        """The certificate of a trial, without the reference."""
+        proof = trial.proof_trial
+        if unsupported_reason(trial) or proof.trial_id in self.proven:
+            return 0.0
+        rate = FLOAT32_FLOPS * self.cores if trial.device == "cpu" else GPU_FLOPS
+        proof_s = START_S + PASSES * proof.proof_steps * _step_flops(proof.workload) / rate
+        return proof_s / _at_once(proof.workload)
+
+    def reference_s(self, trial: Trial) -> float:
+        """The reference of a trial's certificate; it serves all trials of the workload."""
+        proof = trial.proof_trial
+        work = PASSES * proof.proof_steps * _step_flops(proof.workload) / self.cores
+        per_worker = {"float64": work / FLOAT64_FLOPS, "float32": work / FLOAT32_FLOPS}
+        return sum(n * (START_S + per_worker[name]) for name, n in REFERENCE_WORKERS.items())
+
+    def peak_s(self) -> float:
+        """The hardware peak, where the plan measures it."""
+        return PEAK_S if self.plan.peak and not self.peak_known else 0.0
+
+    def _run_s(self, trial: Trial) -> float:
+        measure = self.plan.measure
+        step_s = _step_flops(trial.workload) / self._rate(trial)
+        timed_s = measure.max_warmup_blocks * measure.block_s + measure.max_measure_s
+        return START_S + max(timed_s, WARM_STEPS * step_s)
+
+    def _epochs_s(self, trial: Trial) -> float:
+        workload = trial.workload
+        if not workload.epochs:
+            return 0.0
+        samples = library.describe(library.of(workload)).samples["train"]
+        return workload.epochs * samples * _flops(workload.model) / self._rate(trial)
+
+    def _closing_s(self, trial: Trial) -> float:
+        """The first lowering in float64 does two steps, or one long one, from two states."""
+        if not closes(trial):
+            return 0.0
+        work = 2 * _step_flops(trial.workload)
+        return START_S + work / (FLOAT64_FLOPS * self.cores)
+
+    def _rate(self, trial: Trial) -> float:
+        return FLOAT32_FLOPS * self.cores if trial.device == "cpu" else GPU_FLOPS
+
+
+def _step_flops(workload: Workload) -> float:
+    return workload.batch_size * _flops(workload.model)

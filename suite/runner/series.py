@@ -1,0 +1,77 @@
+"""Trials that differ only in their batch size: which of them fit into memory, and are closed.
+
+A larger batch needs more memory, so after one that does not fit no larger one is tried. The closing
+proof of a large batch takes long, because its reference computes in float64 on the CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from suite.models import MODELS
+from suite.protocol.plan import Series, Trial, series
+from suite.results.record import Closing, Error, Record
+
+# Of a closing proof at a batch size above the smallest of its series: half a minute on 16 cores.
+CLOSING_FLOPS = 2e12
+
+
+def closes(trial: Trial) -> bool:
+    """Whether the first run of a trial ends with a closing proof of its own."""
+    workload = trial.workload
+    if trial.proof_batch_size in (None, workload.batch_size):
+        return True
+    flops = MODELS[workload.model]().flops_per_sample(workload.mode)
+    return flops * workload.batch_size <= CLOSING_FLOPS
+
+
+class Outcomes:
+    """What is known about each series from its finished runs."""
+
+    def __init__(self, records: Iterable[Record] = ()) -> None:
+        self._too_large: dict[Series, int] = {}
+        self._closings: dict[Series, dict[int, Closing]] = {}
+        self.add(records)
+
+    def add(self, records: Iterable[Record]) -> None:
+        """Add runs that have just finished."""
+        for record in records:
+            key, batch_size = _series_of(record), record.workload.batch_size
+            if record.status == "oom":
+                known = self._too_large.get(key, batch_size)
+                self._too_large[key] = min(known, batch_size)
+            closing = record.parity.closing
+            if closing and closing.batch_size is None:
+                self._closings.setdefault(key, {})[batch_size] = closing
+
+    def too_large(self, trial: Trial) -> Error | None:
+        """Why the trial is not tried; None where no smaller batch has failed."""
+        smallest = self._too_large.get(trial.series)
+        if smallest is None or trial.workload.batch_size <= smallest:
+            return None
+        message = f"batch {smallest} did not fit into memory"
+        return Error(error_class="OutOfMemory", message=message)
+
+    def closing(self, trial: Trial) -> Closing | None:
+        """The closing proof of the largest smaller batch of the trial's series."""
+        found = self._closings.get(trial.series, {})
+        smaller = [batch_size for batch_size in found if batch_size < trial.workload.batch_size]
+        if not smaller:
+            return None
+        largest = max(smaller)
+        return found[largest].model_copy(update={"batch_size": largest})
+
+
+def failures(records: Sequence[Record]) -> list[Record]:
+    """The runs that failed; not those that show which batch size is too large for the memory."""
+    fitting = {_series_of(record) for record in records if record.status == "ok"}
+    return [
+        record
+        for record in records
+        if record.status not in ("ok", "skipped")
+        and not (record.status == "oom" and _series_of(record) in fitting)
+    ]
+
+
+def _series_of(record: Record) -> Series:
+    return series(record.framework, record.variant, record.track, record.device, record.workload)

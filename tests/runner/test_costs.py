@@ -1,0 +1,54 @@
+"""What the parts of a plan take at most."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from suite.protocol.plan import Plan
+from suite.runner import costs
+from suite.runner.costs import Costs
+from suite.runner.planning import RunOptions, plan_of
+
+
+def of(plan: Plan, *, cores: int = 2, proven: frozenset[str] = frozenset()) -> Costs:
+    return Costs(plan=plan, cores=cores, proven=proven)
+
+
+def test_runs_cost_their_repeats_the_epochs_and_the_closing_proof(
+    quick: Callable[..., Plan],
+) -> None:
+    plan = quick("pytorch", repeats=3)
+    (trial,) = plan.trials
+    without = trial.workload.model_copy(update={"epochs": 0})
+    no_epochs = replace(trial, workload=without)
+    one_run_s = costs.START_S + 12 * 0.1 + 1  # quick's max_warmup_blocks, block_s, max_measure_s
+    runs_s = of(plan).runs_s(no_epochs)
+    assert 3 * one_run_s + costs.START_S < runs_s < 3 * one_run_s + costs.START_S + 1
+    epoch_s = of(plan).runs_s(trial) - runs_s
+    assert epoch_s == pytest.approx(60_000 * 13.2e6 / (2 * costs.FLOAT32_FLOPS), rel=0.01)
+
+
+def test_runs_cost_at_most_the_budget_of_their_trial(quick: Callable[..., Plan]) -> None:
+    plan = quick("pytorch", repeats=3)
+    (trial,) = plan.trials
+    assert of(plan).runs_s(replace(trial, budget_s=10)) == 10
+    assert of(plan).runs_s(replace(trial, budget_s=1e6)) == of(plan).runs_s(trial)
+
+
+def test_a_proof_in_the_cache_and_an_unsupported_trial_cost_nothing() -> None:
+    plan = plan_of("zoo", RunOptions(models=("lstm",), precision="bf16_mixed"), device="cpu")
+    mxnet = next(trial for trial in plan.trials if trial.framework == "mxnet")
+    jax = next(trial for trial in plan.trials if trial.framework == "jax")
+    assert of(plan).runs_s(mxnet) == of(plan).proof_s(mxnet) == 0
+    assert of(plan).proof_s(jax) > 0
+    assert of(plan, proven=frozenset({jax.trial_id})).proof_s(jax) == 0
+
+
+def test_more_steps_cost_more_and_more_cores_less() -> None:
+    plan = plan_of("all", RunOptions(models=("resnet50_cifar10",)), device="cpu")
+    trial = plan.trials[0]
+    ten = replace(trial, proof_steps=10)
+    assert of(plan).reference_s(ten) > 2 * of(plan).reference_s(trial)
+    assert of(plan).proof_s(ten) > of(plan).proof_s(trial)
+    assert of(plan, cores=16).reference_s(trial) < of(plan).reference_s(trial)

@@ -1,0 +1,106 @@
+"""Batch sizes up to the largest that fits, and the proofs of a series."""
+
+from dataclasses import replace
+
+from suite.manifests import catalog
+from suite.manifests.workloads import Repeats
+from suite.protocol.plan import Plan, Trial, expand
+from suite.results.record import Parity, Record
+from suite.runner.planning import RunOptions, plan_of
+from suite.runner.series import Outcomes, closes, failures
+from tests.results.test_record import CLOSED, record
+
+
+def plan_of_series(*frameworks: str, repeats: int = 1, largest: int = 512) -> Plan:
+    """LeNet at batch sizes from 64."""
+    suite = catalog.suite("quick")
+    workload = suite.workloads[0].model_copy(update={"max_batch_size": largest, "epochs": 0})
+    exactly = Repeats(at_least=repeats, at_most=repeats)
+    changed = suite.model_copy(update={"workloads": (workload,), "repeats": exactly})
+    return expand(changed, catalog.frameworks(), catalog.tracks(), only=frameworks)
+
+
+def batches(trials: tuple[Trial, ...]) -> list[int]:
+    return [trial.workload.batch_size for trial in trials]
+
+
+def of(trial: Trial, **changes: object) -> Record:
+    """A record of the trial."""
+    names = ("trial_id", "framework", "variant", "track", "device", "workload")
+    return record(**{name: getattr(trial, name) for name in names} | changes)
+
+
+def test_batch_sizes_are_doubled_up_to_the_largest() -> None:
+    assert batches(plan_of_series("jax").trials) == [64, 128, 256, 512]
+    assert batches(plan_of_series("jax", largest=511).trials) == [64, 128, 256]
+    assert batches(plan_of_series("jax", largest=64).trials) == [64]
+
+
+def test_in_each_round_smaller_batches_come_first() -> None:
+    plan = plan_of_series("jax", "pytorch", "mxnet", repeats=4)
+    for repeat in range(4):
+        found = [run.trial.workload.batch_size for run in plan.runs if run.repeat == repeat]
+        assert found == sorted(found) and len(found) == 12
+
+
+def test_the_option_batch_size_replaces_the_series() -> None:
+    options = RunOptions(models=("resnet50",), batch_size=48, precision="float32")
+    plan = plan_of("all", options, device="cuda:0")
+    assert {*batches(plan.trials)} == {48}
+    assert all(trial.proof_trial is trial for trial in plan.trials)
+
+
+def test_the_certificate_is_made_at_the_smallest_batch_size() -> None:
+    trials = plan_of_series("jax").trials
+    assert {trial.proof_trial for trial in trials} == {trials[0].proof_trial}
+    assert trials[-1].proof_trial.workload == trials[0].workload
+
+
+def test_nothing_larger_is_tried_after_a_batch_that_does_not_fit() -> None:
+    small, middle, large, largest = plan_of_series("jax").trials
+    other = plan_of_series("mxnet").trials[-1]
+    outcomes = Outcomes([of(small), of(middle, status="failed")])
+    assert outcomes.too_large(largest) is None
+    outcomes.add([of(large, status="oom"), of(largest, status="skipped")])
+    assert [outcomes.too_large(trial) for trial in (small, middle, large)] == [None] * 3
+    error = outcomes.too_large(largest)
+    assert error is not None and error.message == "batch 256 did not fit into memory"
+    assert outcomes.too_large(other) is None
+    precise = largest.workload.model_copy(update={"precision": "bf16_mixed"})
+    assert outcomes.too_large(replace(largest, workload=precise)) is None
+
+
+def test_a_large_batch_gets_the_closing_proof_of_the_largest_smaller_one() -> None:
+    small, middle, large, largest = plan_of_series("jax").trials
+    proofs = [CLOSED.model_copy(update={"step": step}) for step in (10, 20)]
+    records = [
+        of(trial, parity=Parity(proven=True, closing=proof))
+        for trial, proof in zip((small, middle), proofs, strict=True)
+    ]
+    outcomes = Outcomes(records)
+    borrowed = proofs[1].model_copy(update={"batch_size": 128})
+    assert outcomes.closing(small) is None
+    assert outcomes.closing(large) == borrowed
+    outcomes.add([of(large, parity=Parity(proven=True, closing=borrowed))])
+    assert outcomes.closing(largest) == borrowed  # not of batch 256, which has none of its own
+
+
+def test_a_closing_proof_is_limited_by_its_arithmetic() -> None:
+    options = RunOptions(models=("resnet50", "lstm"), frameworks=("pytorch",), precision="float32")
+    trials = plan_of("all", options, device="cuda:0").trials
+    closed = {(each.workload.model, each.workload.batch_size) for each in trials if closes(each)}
+    assert {size for model, size in closed if model == "resnet50"} == {32, 64}
+    assert max(size for model, size in closed if model == "lstm") == 4096
+    large = next(each for each in trials if each.workload.batch_size == 2048)
+    assert not closes(large) and closes(replace(large, proof_batch_size=None))
+
+
+def test_a_batch_that_is_too_large_is_no_failure_where_a_smaller_one_fits() -> None:
+    small, large, *_ = plan_of_series("jax").trials
+    fits, too_large = of(small), of(large, status="oom")
+    assert failures([fits, too_large, of(large, status="skipped")]) == []
+    assert failures([too_large]) == [too_large]
+    other = of(plan_of_series("mxnet").trials[0])
+    assert failures([other, too_large]) == [too_large]
+    crashed = of(large, status="failed")
+    assert failures([fits, crashed]) == [crashed]
