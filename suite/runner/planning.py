@@ -78,7 +78,7 @@ def _without_repeated(plan: Plan) -> Plan:
     first: dict[Hashable, Trial] = {}
     for trial in plan.trials:
         runtime = trial.runtime.effective(trial.device).model_dump_json()
-        first.setdefault((trial.framework, trial.variant, runtime, trial.workload), trial)
+        first.setdefault((trial.framework, trial.variant, runtime, trial.work), trial)
     kept = set(map(id, first.values()))
     repeated = [trial for trial in plan.trials if id(trial) not in kept]
     if not repeated:

@@ -157,7 +157,7 @@ def test_with_many_trials_only_those_in_progress_have_a_line(
         assert display._lines == {}
         display.event(first, {"event": "started"})
         display.event(second, {"event": "started"})
-        assert set(display._lines) == {first.trial.trial_id, second.trial.trial_id}
+        assert set(display._lines) == {live._line(first.trial), live._line(second.trial)}
         display.done(first, record(trial_id=first.trial.trial_id))
-        assert set(display._lines) == {second.trial.trial_id}
+        assert set(display._lines) == {live._line(second.trial)}
     assert "waiting" not in shown.getvalue()
