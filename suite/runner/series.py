@@ -64,12 +64,20 @@ class Outcomes:
 
 def failures(records: Sequence[Record]) -> list[Record]:
     """The runs that failed; not those that show which batch size is too large for the memory."""
-    fitting = {_series_of(record) for record in records if record.status == "ok"}
+    smallest: dict[Series, int] = {}  # the smallest batch size that fits
+    for record in records:
+        if record.status == "ok":
+            key, batch_size = _series_of(record), record.workload.batch_size
+            smallest[key] = min(batch_size, smallest.get(key, batch_size))
+
+    def shows_the_limit(record: Record) -> bool:
+        fits = smallest.get(_series_of(record))
+        return record.status == "oom" and fits is not None and fits < record.workload.batch_size
+
     return [
         record
         for record in records
-        if record.status not in ("ok", "skipped")
-        and not (record.status == "oom" and _series_of(record) in fitting)
+        if record.status not in ("ok", "skipped") and not shows_the_limit(record)
     ]
 
 
