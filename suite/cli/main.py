@@ -14,7 +14,6 @@ from suite.cli import (
     compare,
     conformance,
     containers,
-    convergence,
     data,
     images,
     info,
@@ -46,7 +45,7 @@ cli.command(rich_help_panel=MEASURE)(run.run)
 cli.command(rich_help_panel=MEASURE)(run.resume)
 cli.command(rich_help_panel=MEASURE)(parity.parity)
 cli.command(rich_help_panel=MEASURE)(parity.selftest)
-cli.command(rich_help_panel=MEASURE)(convergence.convergence)
+cli.command(rich_help_panel=MEASURE)(run.convergence)
 cli.command(rich_help_panel=MEASURE)(peak.peak)
 cli.command(rich_help_panel=RESULTS)(report.report)
 cli.command(rich_help_panel=RESULTS)(compare.compare)

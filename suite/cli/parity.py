@@ -36,9 +36,10 @@ from suite.protocol.plan import Plan, Trial, Work
 from suite.report import parity_table, selftest_table, table
 from suite.report.live import Live
 from suite.runner import selftest as tests
-from suite.runner.frameworks import Unavailable, unsupported_reason
+from suite.runner.frameworks import Unavailable
 from suite.runner.planning import RunOptions, plan_of
 from suite.runner.runner import Runner
+from suite.runner.support import unsupported_reason
 
 
 def parity(

@@ -1,4 +1,4 @@
-"""The commands `run` and `resume`."""
+"""The commands `run`, `resume` and `convergence`."""
 
 from __future__ import annotations
 
@@ -29,9 +29,11 @@ from suite.cli.session import engine_on, progress, run_folder_of, show
 from suite.datasets.inputs import Inputs
 from suite.engines import sessions
 from suite.engines.choice import EngineOptions
-from suite.errors import ParityFailed, RunsFailed
+from suite.errors import ParityFailed, RunsFailed, UsageError
+from suite.manifests.workloads import Precision
 from suite.protocol.plan import Plan, Work
-from suite.report import convergence, convergence_table
+from suite.report import convergence_table
+from suite.report.convergence import MARGIN, rows
 from suite.report.live import Live
 from suite.results import store
 from suite.results.record import Record
@@ -105,6 +107,74 @@ def run(
     start(plan, resources, limit, results=results, if_busy=if_busy, fresh_peak=fresh_peak)
 
 
+def resume(
+    run: RunName = Path("latest"),
+    results: Results = Path("results"),
+    if_busy: Busy = IfBusy.wait,
+) -> None:
+    """Finish a run that was interrupted or killed; complete runs are not repeated.
+
+    Example: dlsuite resume results/20261121-120000-quick
+    """
+    folder = RunFolder(run_folder_of(run, results))
+    planned = planfile.read(folder.path)
+    done = store.read_all(folder.path)
+    if not planfile.missing(folder.path, done):
+        conclude(done, folder)
+        return
+    plan, session_id = planned.plan, planned.session_id
+    with (
+        progress() as live,
+        engine_on(
+            planned.engine_options, plan.frameworks, live, session_id=session_id, if_busy=if_busy
+        ) as (engine_used, work_dir),
+    ):
+        runner = Runner(engine_used, live, work_dir)
+        inputs = runner.prepare(plan, done=done)
+        planned.must_match(runner.engine, runner.frameworks.locks, folder.path)
+        records = runner.run(plan, inputs, folder, done=done)
+    conclude(records, folder)
+
+
+def convergence(
+    framework: Frameworks = None,
+    model: Models = None,
+    seeds: Annotated[int | None, typer.Option(help="Number of seeds; default: 5.")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Whole epochs, instead of the suite's.")
+    ] = None,
+    precision: Annotated[
+        Precision | None, typer.Option("--precision", help="Only this one; default: both.")
+    ] = None,
+    results: Results = Path("results"),
+    engine: EngineName = Engine.auto,
+    gpus: GpuChoice = "0",
+    python: Pythons = None,
+    memory: MemoryLimit = None,
+    keep: Keep = False,
+    if_busy: Busy = IfBusy.wait,
+) -> None:
+    """Train models with several seeds, and test whether the accuracies are equivalent (hours).
+
+    Precisions are compared in each framework, frameworks in float32. dlsuite resume finishes an
+    interrupted run, dlsuite report shows its table.
+
+    Example: dlsuite convergence --model lenet --framework pytorch --framework jax --seeds 3
+    """
+    if epochs is not None and epochs < 1:
+        raise UsageError(f"--epochs is {epochs}; the minimum is 1", hint="--epochs 1")
+    options = RunOptions(
+        frameworks=tuple(framework or ()),
+        models=tuple(model or ()),
+        precision=precision,
+        epochs=epochs,
+        seeds=seeds,
+    )
+    resources = engine_options(engine, gpus, python, memory, keep=keep)
+    plan = plan_of("convergence", options, device=resources.device)
+    start(plan, resources, TimeLimit.of(None), results=results, if_busy=if_busy)
+
+
 def start(
     plan: Plan,
     resources: EngineOptions,
@@ -136,7 +206,7 @@ def start(
         with folder.writing(planfile.NAME):
             planfile.write(folder.path, planned)
         records = runner.run(plan, inputs, folder, fresh_peak=fresh_peak)
-    _conclude(records, folder)
+    conclude(records, folder)
 
 
 def _prepared(
@@ -165,36 +235,7 @@ def _prepared(
     return chosen, inputs
 
 
-def resume(
-    run: RunName = Path("latest"),
-    results: Results = Path("results"),
-    if_busy: Busy = IfBusy.wait,
-) -> None:
-    """Finish a run that was interrupted or killed; complete runs are not repeated.
-
-    Example: dlsuite resume results/20261121-120000-quick
-    """
-    folder = RunFolder(run_folder_of(run, results))
-    planned = planfile.read(folder.path)
-    done = store.read_all(folder.path)
-    if not planfile.missing(folder.path, done):
-        _conclude(done, folder)
-        return
-    plan, session_id = planned.plan, planned.session_id
-    with (
-        progress() as live,
-        engine_on(
-            planned.engine_options, plan.frameworks, live, session_id=session_id, if_busy=if_busy
-        ) as (engine_used, work_dir),
-    ):
-        runner = Runner(engine_used, live, work_dir)
-        inputs = runner.prepare(plan, done=done)
-        planned.must_match(runner.engine, runner.frameworks.locks, folder.path)
-        records = runner.run(plan, inputs, folder, done=done)
-    _conclude(records, folder)
-
-
-def _conclude(records: list[Record], folder: RunFolder) -> None:
+def conclude(records: list[Record], folder: RunFolder) -> None:
     """Show the table of a finished plan.
 
     Raise an error where runs failed, are not proven, or differ in accuracy.
@@ -217,11 +258,11 @@ def _conclude(records: list[Record], folder: RunFolder) -> None:
         )
     different = [
         convergence_table.name_of(row)
-        for row in convergence.rows(records)
+        for row in rows(records)
         if row.equivalence and row.equivalence.verdict == "no"
     ]
     if different:
         raise ParityFailed(
-            f"accuracy differs by more than {convergence.MARGIN} points: {', '.join(different)}",
+            f"accuracy differs by more than {MARGIN} points: {', '.join(different)}",
             hint=f"dlsuite report {folder.path}",
         )

@@ -11,7 +11,7 @@ from suite.engines import choice, sessions
 from suite.engines.base import Engine
 from suite.engines.choice import EngineOptions
 from suite.errors import Interrupted
-from suite.parity import reference
+from suite.parity import workers
 from suite.report import best_table, convergence, convergence_table, table
 from suite.report.live import Live
 from suite.report.summary import summarise
@@ -43,7 +43,7 @@ def engine_on(
     if_busy: IfBusy,
 ) -> Iterator[tuple[Engine, Path]]:
     """An engine for these frameworks, alone on this machine, and a folder for temporary files."""
-    used = dict.fromkeys((*frameworks, *(framework for framework, _ in reference.LOWERINGS)))
+    used = dict.fromkeys((*frameworks, *(framework for framework, _ in workers.LOWERINGS)))
     with (
         sessions.exclusive(if_busy.value, live.notify),
         sessions.session(session_id, keep=options.keep) as work_dir,

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
-from suite.manifests.frameworks import FrameworkManifest
 from suite.messages import Notify
+
+if TYPE_CHECKING:
+    from suite.manifests.frameworks import FrameworkManifest
 
 OnLine = Callable[[str], None]
 EngineName = Literal["docker", "venv"]

@@ -11,6 +11,7 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from suite.manifests.strict import Name, Strict
 from suite.manifests.tracks import TrackName
 from suite.manifests.workloads import (
+    PROOF_STEPS,
     Input,
     Measure,
     Precision,
@@ -20,8 +21,6 @@ from suite.manifests.workloads import (
     WorkloadDefaults,
 )
 from suite.models import MODELS
-
-PROOF_STEPS = 10  # training steps that a certificate compares
 
 
 class SuiteManifest(Strict):

@@ -23,6 +23,7 @@ from suite.models import MODELS
 Input = Literal["host", "disk", "device", "loader"]
 # Of the operands of products (docs/method.md). bf16_mixed: bfloat16, all else in float32.
 Precision = Literal["float32", "bf16_mixed"]
+PROOF_STEPS = 10  # training steps that a certificate compares
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 

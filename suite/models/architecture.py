@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from suite.models.branches import series_macs, series_shapes, series_to_json, series_values
 from suite.models.layers import Layer, Parameter, Shape
-from suite.models.sequences import Embedding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +31,7 @@ class Architecture:
     @property
     def takes_tokens(self) -> bool:
         """Whether its input is a sequence of tokens, and its output one score for each of them."""
-        return isinstance(self.layers[0], Embedding)
+        return self.layers[0].kind == "embedding"
 
     @property
     def output_shape(self) -> Shape:

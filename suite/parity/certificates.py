@@ -14,7 +14,7 @@ from suite.engines.base import Engine, Prepared
 from suite.engines.parallel import in_parallel
 from suite.messages import Notify
 from suite.parity.prover import Prover
-from suite.parity.reference import LOWERINGS, Reference, compare
+from suite.parity.reference import Reference, compare
 from suite.parity.tensors import ProofFailed, Tensors
 from suite.parity.tolerances import (
     Errors,
@@ -26,6 +26,7 @@ from suite.parity.tolerances import (
     too_accurate,
     worst,
 )
+from suite.parity.workers import LOWERINGS
 from suite.paths import digest, home, write_atomically
 from suite.protocol.plan import Trial
 from suite.results.record import Parity

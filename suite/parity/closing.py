@@ -19,9 +19,10 @@ from suite.datasets.inputs import Inputs
 from suite.engines.base import Engine, Prepared
 from suite.messages import Notify
 from suite.parity.prover import Prover
-from suite.parity.reference import LOWERINGS, Reference, compare, times
+from suite.parity.reference import Reference, compare, times
 from suite.parity.tensors import OUTCOME, ProofFailed, Tensors, initial, read
 from suite.parity.tolerances import Errors, Judged, Rules, judge, rules_of, worst
+from suite.parity.workers import LOWERINGS
 from suite.protocol.events import Event
 from suite.protocol.plan import Trial
 from suite.protocol.trial_file import Start

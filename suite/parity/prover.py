@@ -8,25 +8,15 @@ from pathlib import Path
 from suite.datasets.inputs import Inputs
 from suite.engines.attempt import run_task
 from suite.engines.base import Engine, Prepared
-from suite.manifests.workloads import Workload
 from suite.messages import Notify
-from suite.models.architecture import Architecture
+from suite.parity import workers
 from suite.parity.tensors import QUANTITIES, ProofFailed, Tensors, read
 from suite.paths import home
 from suite.protocol.plan import Trial
 from suite.protocol.schema import Mode
 from suite.protocol.trial_file import Start, Task
 
-# A step that moves at most this much is small: several workers fit into memory, and most of the
-# time of a proof is that of starting them.
-SMALL_STEP_BYTES = 2**28
 DEADLINE_S = 3600.0  # of one worker: the largest models are slow in float64
-
-
-def at_once(architecture: Architecture, workload: Workload) -> int:
-    """The number of workers that may prove a workload at the same time: two if it is small."""
-    per_sample = architecture.bytes_per_sample(workload.mode, workload.batch_size)
-    return 2 if per_sample * workload.batch_size <= SMALL_STEP_BYTES else 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +32,7 @@ class Prover:
 
     def at_once(self, trial: Trial) -> int:
         """The number of workers that may prove the trial's workload at the same time."""
-        return at_once(self.inputs.architecture, trial.workload)
+        return workers.at_once(self.inputs.architecture, trial.workload)
 
     def tensors(self, trial: Trial, precision: str, *, role: str) -> list[Tensors]:
         """The tensors of each step; ProofFailed where the worker fails."""

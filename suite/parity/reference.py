@@ -21,6 +21,7 @@ from suite.manifests import catalog
 from suite.manifests.tracks import EQUAL
 from suite.parity.tensors import ProofFailed, Tensors
 from suite.parity.tolerances import Errors, Rules
+from suite.parity.workers import LOWERINGS
 from suite.paths import home
 from suite.protocol.plan import Trial
 
@@ -35,7 +36,6 @@ TOLERANCE = 1e-9  # between the two float64 lowerings
 PERTURBATION_ULPS = 20
 # As much as the rounding of a weight to bfloat16: each draw shows another case of that rounding.
 PERTURBATION_BFLOAT16 = 2.0**-9
-LOWERINGS = (("pytorch", "eager"), ("jax", "jit"))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.datasets.inputs import Inputs
 from suite.models.layers import Parameter
 from suite.worker.sketch import SIZE, sketch
+
+if TYPE_CHECKING:
+    from suite.datasets.inputs import Inputs
 
 QUANTITIES = ("logits", "inference", "loss", "gradients", "weights", "statistics")  # mode parity
 OUTCOME = ("loss", "weights", "statistics")  # closing proof and mode replay

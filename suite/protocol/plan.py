@@ -10,9 +10,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from suite.errors import UsageError, unknown
-from suite.manifests.suites import PROOF_STEPS
 from suite.manifests.tracks import RuntimeSettings, Track, configuration
-from suite.manifests.workloads import Measure, Repeats, Workload
+from suite.manifests.workloads import PROOF_STEPS, Measure, Repeats, Workload
 
 if TYPE_CHECKING:
     from suite.manifests.frameworks import FrameworkManifest

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from suite.report.summary import TrialSummary
+if TYPE_CHECKING:
+    from suite.report.summary import TrialSummary
 
 Group = tuple[str, str, str, str]
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from rich.console import RenderableType
 from rich.progress import Progress as Bars
@@ -19,10 +19,12 @@ from suite.report.table import console, rate_of
 from suite.results.record import Record
 from suite.runner.costs import Costs
 from suite.runner.durations import shown
-from suite.runner.estimate import Estimate
 from suite.runner.progress import Stage
 from suite.runner.remaining import Remaining
 from suite.worker import host
+
+if TYPE_CHECKING:
+    from suite.runner.estimate import Estimate
 
 PHASES = {
     "started": "building",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from suite.manifests.suites import PROOF_STEPS
+from suite.manifests.workloads import PROOF_STEPS
 from suite.results import stats
 from suite.results.record import Record, parity_of
 

@@ -12,11 +12,10 @@ from functools import cache
 from suite.datasets import library
 from suite.manifests.workloads import Workload
 from suite.models import MODELS
-from suite.parity.prover import at_once
-from suite.parity.reference import LOWERINGS
+from suite.parity.workers import LOWERINGS, at_once
 from suite.protocol.plan import Plan, Trial
-from suite.runner.frameworks import unsupported_reason
 from suite.runner.series import closes
+from suite.runner.support import unsupported_reason
 
 START_S = 6.0  # of a worker: import of the framework, model, first step
 # Of one core, in floating-point operations per second.

@@ -10,7 +10,7 @@ from suite.datasets.formats import synthetic
 from suite.engines.base import Engine
 from suite.manifests import catalog
 from suite.models import MODELS
-from suite.parity.reference import LOWERINGS
+from suite.parity.workers import LOWERINGS
 from suite.protocol.plan import Plan
 from suite.runner import costs
 from suite.runner.costs import Costs

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 
 from suite.engines.base import Engine, Prepared
 from suite.engines.errors import EngineLost, FrameworkUnavailable
@@ -12,10 +11,10 @@ from suite.engines.parallel import in_parallel
 from suite.errors import EngineError
 from suite.manifests import catalog
 from suite.messages import Notify
-from suite.models import MODELS
-from suite.parity import reference, tensors
+from suite.parity import tensors, workers
 from suite.protocol.plan import Trial
 from suite.results.record import Error, Status
+from suite.runner.support import unsupported_reason
 
 
 @dataclass(frozen=True)
@@ -24,24 +23,6 @@ class Unavailable:
 
     status: Status
     error: Error
-
-
-@cache
-def _kinds(model: str) -> set[str]:
-    """The kinds of layers of a model."""
-    return {layer.kind for layer in MODELS[model]().leaves()}
-
-
-def unsupported_reason(trial: Trial) -> str | None:
-    """Why the framework cannot run the trial; None where it can."""
-    workload = trial.workload
-    return catalog.framework(trial.framework).unsupported_reason(
-        variant=trial.variant,
-        device=trial.device,
-        layers=_kinds(workload.model),
-        input=workload.input,
-        precision=workload.precision,
-    )
 
 
 class Frameworks:
@@ -77,7 +58,7 @@ class Frameworks:
 
         Raise ProofFailed where a framework of the reference is unavailable.
         """
-        needed = [framework for framework, _ in reference.LOWERINGS]
+        needed = [framework for framework, _ in workers.LOWERINGS]
         self.prepare(dict.fromkeys((*needed, *names)))
         for framework in needed:
             outcome = self._prepare(framework)

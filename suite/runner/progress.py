@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from suite.messages import Notify
 from suite.protocol.events import Event
 from suite.protocol.plan import Plan, Run
 from suite.results.record import Record
-from suite.runner.estimate import Estimate
+
+if TYPE_CHECKING:
+    from suite.runner.estimate import Estimate
 
 Stage = Literal["data", "environments", "parity", "peak", "runs"]
 STAGES: tuple[Stage, ...] = ("data", "environments", "parity", "peak", "runs")

@@ -13,8 +13,7 @@ from pathlib import Path
 from suite.datasets.inputs import Inputs
 from suite.engines.base import Engine, Prepared
 from suite.manifests import catalog
-from suite.manifests.suites import PROOF_STEPS
-from suite.manifests.workloads import Adam, AdamW, Measure, Precision, Sgd, Workload
+from suite.manifests.workloads import PROOF_STEPS, Adam, AdamW, Measure, Precision, Sgd, Workload
 from suite.messages import Notify
 from suite.parity.certificates import judged, reference_of
 from suite.parity.faults import BFLOAT16_FAULTS, FAULTS, RUN_FAULTS, TEXT_FAULTS, Fault
@@ -25,8 +24,8 @@ from suite.protocol.plan import Plan, Run, Trial
 from suite.results.record import Parity, Record
 from suite.results.store import RunFolder
 from suite.runner.execution import Execution, ReadyTrial
-from suite.runner.frameworks import unsupported_reason
 from suite.runner.progress import Messages
+from suite.runner.support import unsupported_reason
 
 WORKLOAD = Workload(
     model="every_layer",

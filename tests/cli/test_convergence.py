@@ -11,8 +11,8 @@ import pytest
 
 from suite.cli import report as report_command
 from suite.cli import run as run_command
-from suite.cli.convergence import convergence
 from suite.cli.options import ReportFormat
+from suite.cli.run import convergence
 from suite.engines.choice import EngineOptions
 from suite.errors import ParityFailed, RunsFailed, UsageError
 from suite.protocol.plan import Run

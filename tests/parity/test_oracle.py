@@ -22,8 +22,9 @@ from suite.models.architecture import Architecture
 from suite.models.layers import Conv2d, Dense
 from suite.models.sequences import Lstm, Rows
 from suite.parity.prover import Prover
-from suite.parity.reference import LOWERINGS, TOLERANCE, compare, largest
+from suite.parity.reference import TOLERANCE, compare, largest
 from suite.parity.tensors import Tensors
+from suite.parity.workers import LOWERINGS
 from suite.paths import WORKER
 from suite.protocol.plan import Plan, Trial
 from suite.runner.frameworks import Frameworks
