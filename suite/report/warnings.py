@@ -43,7 +43,7 @@ def _parity(runs: Sequence[Record]) -> Iterator[ReportWarning]:
             hint = "run it again; docs/proofs.md describes the closing proof"
         yield ReportWarning("not proven to be the same work", str(parity.reason), hint)
     elif (parity.steps or 0) < PROOF_STEPS:
-        hint = "omit --proof-steps; docs/proofs.md explains when more steps prove nothing"
+        hint = "--proof-steps 10; docs/proofs.md explains when more steps prove nothing"
         yield ReportWarning("proven over few steps", f"{parity.steps}", hint)
     if parity.closing and parity.closing.batch_size:
         hint = "the float64 reference of a large batch takes too long; docs/proofs.md"

@@ -101,8 +101,8 @@ class SelfAttention(nnx.Module):
 
     def __call__(self, sequence: Any) -> Any:
         batch, length, features = sequence.shape
-        parts = self.input(sequence).reshape(batch, length, 3, self.heads, -1)
-        heads = [parts[:, :, part] for part in range(3)]
+        parts = jnp.split(self.input(sequence), 3, axis=-1)
+        heads = [part.reshape(batch, length, self.heads, -1) for part in parts]
         if self.in_float64:
             mixed = _attention(*heads, causal=self.causal)
         else:

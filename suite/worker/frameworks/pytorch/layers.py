@@ -60,9 +60,11 @@ class SelfAttention(nn.Module):
 
     def forward(self, sequence: torch.Tensor) -> torch.Tensor:
         batch, length, features = sequence.shape
-        # (batch, length, 3 x features) -> three of (batch, heads, length, features / heads)
-        parts = self.input(sequence).view(batch, length, 3, self._heads, -1)
-        queries, keys, values = parts.permute(2, 0, 3, 1, 4).unbind()
+        # (batch, length, 3 x features) -> three of (batch, heads, length, features / heads). The
+        # gradient of `split` is one concatenation; that of `unbind` makes two copies.
+        parts = self.input(sequence).split(features, dim=2)
+        shape = batch, length, self._heads, -1
+        queries, keys, values = (part.view(shape).transpose(1, 2) for part in parts)
         mixed = functional.scaled_dot_product_attention(
             queries, keys, values, is_causal=self._causal
         )
