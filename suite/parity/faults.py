@@ -60,8 +60,8 @@ FAULTS = (
         name="asymmetric padding",
         framework="tensorflow",
         file="frameworks/tensorflow/layers.py",
-        right='strides, padding = layer["stride"], _padding(layer)\n',
-        wrong='strides, padding = layer["stride"], "SAME"\n',
+        right='return "SAME" if pairs == same_paddings(layer) else _pairs(layer)',
+        wrong='return "SAME"',
     ),
     Fault(
         name="flatten order",

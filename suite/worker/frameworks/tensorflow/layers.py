@@ -98,23 +98,20 @@ def _function(layer: dict[str, Any], own: Variables) -> Callable[[Any], Any]:
     kind = layer["kind"]
     weight, bias = own.get("weight"), own.get("bias")
     if kind == "conv2d":
-        strides, padding = layer["stride"], _padding(layer)
-        return lambda x: _add_bias(tf.nn.conv2d(x, weight, strides, padding), bias)
+        return _convolution(layer, weight, bias)
     if kind == "max_pool2d":
         size, strides, padding = layer["kernel"], layer["stride"], _padding(layer)
-        if padding == "VALID" or paddings(layer) == same_paddings(layer):
-            keyword = "VALID" if padding == "VALID" else "SAME"
-            return lambda x: tf.nn.max_pool2d(x, size, strides, keyword)
+        if isinstance(padding, str):
+            return lambda x: tf.nn.max_pool2d(x, size, strides, padding)
         # Padded separately, because XLA accepts only the two keywords.
         return lambda x: tf.nn.max_pool2d(
             tf.pad(x, padding, constant_values=x.dtype.min), size, strides, "VALID"
         )
     if kind == "avg_pool2d":
-        size, strides, padding = layer["kernel"], layer["stride"], _padding(layer)
-        if padding == "VALID":
-            return lambda x: tf.nn.avg_pool2d(x, size, strides, padding)
+        size, strides, pairs = layer["kernel"], layer["stride"], _pairs(layer)
         # Padded separately, because the divisor of avg_pool2d does not count its own padding.
-        return lambda x: tf.nn.avg_pool2d(tf.pad(x, padding), size, strides, "VALID")
+        padded = any(map(any, pairs))
+        return lambda x: tf.nn.avg_pool2d(tf.pad(x, pairs) if padded else x, size, strides, "VALID")
     if kind == "dense":
         return lambda x: _add_bias(tf.matmul(x, weight), bias)
     if kind == "layer_norm":
@@ -153,11 +150,25 @@ SIMPLE: dict[str, Callable[[Any], Any]] = {
 }
 
 
+def _convolution(layer: dict[str, Any], weight: Any, bias: Any) -> Callable[[Any], Any]:
+    strides, padding = layer["stride"], _padding(layer)
+    if isinstance(padding, str):
+        return lambda x: _add_bias(tf.nn.conv2d(x, weight, strides, padding), bias)
+    # Padded separately, because with paddings in numbers conv2d is several times slower on a CPU.
+    return lambda x: _add_bias(tf.nn.conv2d(tf.pad(x, padding), weight, strides, "VALID"), bias)
+
+
 def _padding(layer: dict[str, Any]) -> Any:
+    """The padding as a keyword of TensorFlow, or in numbers where no keyword describes it."""
     pairs = paddings(layer)
     if not any(map(any, pairs)):
         return "VALID"
-    return [[0, 0], *map(list, pairs), [0, 0]]
+    return "SAME" if pairs == same_paddings(layer) else _pairs(layer)
+
+
+def _pairs(layer: dict[str, Any]) -> list[list[int]]:
+    """The padding before and after each axis of (batch, height, width, channels)."""
+    return [[0, 0], *map(list, paddings(layer)), [0, 0]]
 
 
 def _add_bias(values: Any, bias: Any) -> Any:
