@@ -50,7 +50,7 @@ class TimeLimit:
         return plan if len(kept) == len(plan.trials) else plan.only(kept)
 
     def noted(self, plan: Plan, before: Plan) -> Plan:
-        """The plan, with a note about the trials of `before` that it lacks."""
+        """The plan, with a note about the trials of `before` that were left out."""
         if len(plan.trials) == len(before.trials):
             return plan
         return plan.only(plan.trials, _left_out(before, plan, str(self.text)))
