@@ -154,7 +154,11 @@ def selftest(
 def _findings(runner: Runner, plan: Plan, live: Live) -> list[tests.Finding]:
     """Run the self-test; ParityFailed where there is no trusted reference."""
     prepared = runner.frameworks.with_reference(plan.frameworks)
-    available = tuple(trial for trial in plan.trials if trial.framework in prepared)
+    available = tuple(
+        trial
+        for trial in plan.trials
+        if trial.framework in prepared and unsupported_reason(trial) is None
+    )
 
     def files(workload: Workload, name: str) -> Inputs:
         folder = runner.work_dir / name
