@@ -131,7 +131,7 @@ class SelfTest:
     def _prover(
         self, engine: Engine, prepared: dict[str, Prepared], workload: Workload, name: str
     ) -> Prover:
-        work_dir = self.work_dir / name
+        work_dir = self.work_dir / name / workload.model  # the references have equal names
         work_dir.mkdir(parents=True, exist_ok=True)
         return Prover(
             engine=engine,
