@@ -32,7 +32,7 @@ parity: $(READY) ## prove the suite `quick`
 SMALL := lenet kent_small kent_medium kent_big adnn_cnn db_mlp lstm gpt_tiny every_layer \
   every_sequence
 LARGE := alexnet_cifar10 googlenet_cifar10 resnet50_cifar10 vgg16_cifar10 vit_tiny_cifar10 \
-  vit_tiny alexnet googlenet resnet50 vgg16 gpt_mini gpt_small
+  vit_tiny alexnet googlenet resnet50 vgg16 gpt_mini
 FRAMEWORKS := $(notdir $(basename $(wildcard manifests/frameworks/*.yaml)))
 
 parity-small: $(READY) ## prove every small model in every variant: twenty minutes on two cores
