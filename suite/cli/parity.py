@@ -131,8 +131,8 @@ def selftest(
 ) -> None:
     """Plant faults in copies of the worker, one by one, and check that a proof finds each.
 
-    Twenty-one show in the steps of the certificate, six of them in bf16_mixed; six show only in a
-    timed run. With the docker engine each fault gets an image, which is removed afterwards.
+    Twenty-one show in the steps of the certificate, six of them in bf16_mixed; seven show only in
+    a timed run. With the docker engine each fault gets an image, which is removed afterwards.
     """
     plan = plan_of("variants", RunOptions(frameworks=tuple(framework or ())), device="cpu")
     options = engine_options(engine)

@@ -7,9 +7,9 @@ of gpt-mini and gpt-nano in karpathy/minGPT, with shorter sequences.
 """
 
 from suite.models.architecture import Architecture
-from suite.models.branches import Add
-from suite.models.layers import Dense, Gelu, Layer, LayerNorm
-from suite.models.sequences import Embedding, PositionEmbedding, SelfAttention, TiedHead
+from suite.models.layers import LayerNorm
+from suite.models.sequences import Embedding, PositionEmbedding, TiedHead
+from suite.models.transformer import block
 
 BYTES = 256
 EPSILON = 1e-5
@@ -33,25 +33,12 @@ def _architecture(
     layers = (
         Embedding(name="tokens", vocabulary=BYTES, features=features),
         PositionEmbedding(name="positions", length=length, features=features),
-        *(layer for n in range(blocks) for layer in _block(f"block{n}", features, heads)),
+        *(
+            layer
+            for number in range(blocks)
+            for layer in block(f"block{number}", features, heads, epsilon=EPSILON, causal=True)
+        ),
         LayerNorm(name="norm", features=features, epsilon=EPSILON),
         TiedHead(name="head", embedding="tokens", vocabulary=BYTES, features=features),
     )
     return Architecture(name=name, input_shape=(length,), classes=BYTES, layers=layers)
-
-
-def _block(name: str, features: int, heads: int) -> tuple[Layer, ...]:
-    attention = (
-        LayerNorm(name=f"{name}_norm1", features=features, epsilon=EPSILON),
-        SelfAttention(name=f"{name}_attention", features=features, heads=heads, causal=True),
-    )
-    perceptron = (
-        LayerNorm(name=f"{name}_norm2", features=features, epsilon=EPSILON),
-        Dense(name=f"{name}_dense1", in_features=features, out_features=4 * features),
-        Gelu(name=f"{name}_gelu"),
-        Dense(name=f"{name}_dense2", in_features=4 * features, out_features=features),
-    )
-    return (
-        Add(name=f"{name}_add1", branches=((), attention)),
-        Add(name=f"{name}_add2", branches=((), perceptron)),
-    )

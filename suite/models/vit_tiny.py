@@ -7,9 +7,9 @@ form: the same on 32 x 32 with patches of 4, 5,362,762 parameters.
 from typing import Any
 
 from suite.models.architecture import Architecture
-from suite.models.branches import Add
-from suite.models.layers import Conv2d, Dense, Gelu, Layer, LayerNorm
-from suite.models.sequences import ClassToken, FirstToken, PositionEmbedding, SelfAttention, Tokens
+from suite.models.layers import Conv2d, Dense, LayerNorm
+from suite.models.sequences import ClassToken, FirstToken, PositionEmbedding, Tokens
+from suite.models.transformer import block
 
 SIZE, HEADS, BLOCKS = 192, 3, 12
 
@@ -30,26 +30,9 @@ def _architecture(name: str, *, image: int, patch: int, classes: int) -> Archite
         Tokens(name="tokens"),
         ClassToken(name="class_token", features=SIZE),
         PositionEmbedding(name="positions", length=length, features=SIZE),
-        *(layer for number in range(BLOCKS) for layer in _block(f"block{number}")),
+        *(layer for number in range(BLOCKS) for layer in block(f"block{number}", SIZE, HEADS)),
         LayerNorm(name="norm", features=SIZE),
         FirstToken(name="first_token"),
         Dense(name="classes", in_features=SIZE, out_features=classes),
     )
     return Architecture(name=name, input_shape=(3, image, image), classes=classes, layers=layers)
-
-
-def _block(name: str) -> tuple[Layer, ...]:
-    attention = (
-        LayerNorm(name=f"{name}_norm1", features=SIZE),
-        SelfAttention(name=f"{name}_attention", features=SIZE, heads=HEADS),
-    )
-    perceptron = (
-        LayerNorm(name=f"{name}_norm2", features=SIZE),
-        Dense(name=f"{name}_dense1", in_features=SIZE, out_features=4 * SIZE),
-        Gelu(name=f"{name}_gelu"),
-        Dense(name=f"{name}_dense2", in_features=4 * SIZE, out_features=SIZE),
-    )
-    return (
-        Add(name=f"{name}_add1", branches=((), attention)),
-        Add(name=f"{name}_add2", branches=((), perceptron)),
-    )

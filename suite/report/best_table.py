@@ -7,10 +7,10 @@ from rich.table import Table
 from suite.manifests import catalog
 from suite.report.best import best
 from suite.report.summary import TrialSummary
-from suite.report.table import number, rate_of, title_of, titled
+from suite.report.table import number, of_rows, rate_of, title_of
 
 TITLE = "best proven row of each framework, for each model and arithmetic"
-RIGHT = ("batch", "samples/s", "memory")
+LEFT = ("model", "arithmetic", "framework", "variant", "track", "input")
 
 
 def render(summaries: list[TrialSummary]) -> Table | None:
@@ -18,12 +18,7 @@ def render(summaries: list[TrialSummary]) -> Table | None:
     rows = [_cells(trial) for trial in best(summaries)]
     if not rows or len({title_of(each) for each in summaries}) == 1:
         return None
-    table = titled(TITLE)
-    for name in rows[0]:
-        table.add_column(name, justify="right" if name in RIGHT else "left", no_wrap=True)
-    for row in rows:
-        table.add_row(*row.values())
-    return table
+    return of_rows(TITLE, rows, left=LEFT)
 
 
 def _cells(trial: TrialSummary) -> dict[str, str]:

@@ -8,11 +8,10 @@ from dataclasses import asdict
 from itertools import groupby
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from suite.report.comparison import Comparison, Comparisons
-from suite.report.table import UNKNOWN, rate_of, title_of, titled
+from suite.report.table import UNKNOWN, of_rows, rate_of, title_of
 from suite.results.stats import CONFIDENCE
 
 LEFT = ("a | b", "b is")
@@ -29,17 +28,8 @@ def render(found: Comparisons) -> RenderableType:
     parts: list[RenderableType] = []
     pairs = sorted(found.pairs, key=lambda pair: title_of(pair.a))
     for title, group in groupby(pairs, key=lambda pair: title_of(pair.a)):
-        parts.append(_table(title, [_cells(pair) for pair in group]))
+        parts.append(of_rows(title, [_cells(pair) for pair in group], left=LEFT))
     return Group(*parts, *map(Text, _notes(found)))
-
-
-def _table(title: str, rows: list[dict[str, str]]) -> Table:
-    table = titled(title)
-    for name in rows[0]:
-        table.add_column(name, justify="left" if name in LEFT else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(*row.values())
-    return table
 
 
 def _cells(pair: Comparison) -> dict[str, str]:

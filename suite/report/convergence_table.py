@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from suite.report.convergence import MARGIN, Row, in_float32
-from suite.report.table import UNKNOWN, titled
+from suite.report.table import UNKNOWN, of_rows
 
 LEFT = ("framework", "precision", "against", "equivalent")
 NOTE = (
@@ -26,12 +26,7 @@ def render(rows: Iterable[Row]) -> RenderableType:
     parts: list[RenderableType] = []
     for title, group in groupby(rows, key=title_of):
         found = list(group)
-        cells = [_cells(row) for row in found]
-        table = titled(title)
-        for name in cells[0]:
-            table.add_column(name, justify="left" if name in LEFT else "right", no_wrap=True)
-        for each in cells:
-            table.add_row(*each.values())
+        table = of_rows(title, [_cells(row) for row in found], left=LEFT)
         parts += [table, *(Text(line) for line in _notes(found))]
     return Group(*parts, Text(NOTE))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from textwrap import fill
 
@@ -145,6 +145,19 @@ def titled(title: str) -> Table:
         caption_justify="left",
         padding=(0, 1, 0, 0),
     )
+
+
+def of_rows(title: str, rows: Sequence[Mapping[str, str]], *, left: Collection[str]) -> Table:
+    """A table of rows with equal columns; those in `left` are aligned to the left.
+
+    There must be at least one row.
+    """
+    table = titled(title)
+    for name in rows[0]:
+        table.add_column(name, justify="left" if name in left else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row.values())
+    return table
 
 
 def _cells(trial: TrialSummary, fastest: float | None, peak: HardwarePeak | None) -> dict[str, str]:

@@ -48,12 +48,12 @@ class Equivalence:
 
 def paired(differences: Sequence[float], *, margin: float) -> Equivalence:
     """The test of the mean of `differences`, one of each independent pair, against ±`margin`."""
-    from scipy.stats import t
-
     pairs = len(differences)
     mean = fmean(differences) if pairs else None
     low = high = None
     if mean is not None and pairs > 1:
+        from scipy.stats import t
+
         half = float(t.ppf(1 - ALPHA, pairs - 1)) * stdev(differences) / math.sqrt(pairs)
         low, high = mean - half, mean + half
     return Equivalence(pairs=pairs, margin=margin, mean=mean, ci_low=low, ci_high=high)

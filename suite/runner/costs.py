@@ -67,8 +67,8 @@ class Costs:
         proof = trial.proof_trial
         if unsupported_reason(trial) or proof.trial_id in self.proven:
             return 0.0
-        rate = FLOAT32_FLOPS * self.cores if trial.device == "cpu" else GPU_FLOPS
-        proof_s = START_S + PASSES * proof.proof_steps * _step_flops(proof.workload) / rate
+        work = PASSES * proof.proof_steps * _step_flops(proof.workload)
+        proof_s = START_S + work / self._rate(trial)
         return proof_s / _at_once(proof.workload)
 
     def reference_s(self, trial: Trial) -> float:

@@ -31,9 +31,10 @@ class SelfAttention(gluon.HybridBlock):
         self._length = layer["input_shape"][0]
         self._scale = 1 / math.sqrt(features // self._heads)
         sizes = {"flatten": False, "in_units": features}
-        # Added to the scores; the exponential of so small a number is 0.
-        above = np.triu(np.full((self._length, self._length), -1e30), 1)
-        self.mask = self.params.get_constant("mask", above) if layer["causal"] else None
+        if layer["causal"]:
+            # Added to the scores; the exponential of so small a number is 0.
+            above = np.triu(np.full((self._length, self._length), -1e30), 1)
+            self.mask = self.params.get_constant("mask", above)
         with self.name_scope():
             self.input = nn.Dense(3 * features, **sizes, prefix="in_")
             self.output = nn.Dense(features, **sizes, prefix="out_")
