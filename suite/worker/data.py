@@ -103,11 +103,11 @@ class Batches:
         return self.split.take(self._samples(step))
 
     def stack(self, numbers: Sequence[int]) -> tuple[Array, Array]:
-        """Batches by number, as one stack: inputs (steps, N, ...) and labels (steps, N)."""
+        """Batches by number, as one stack: inputs (steps, N, ...) and labels (steps, N, ...)."""
         chosen = np.concatenate([self._samples(number) for number in numbers])
         inputs, labels = self.split.take(chosen)
         shape = len(numbers), len(chosen) // len(numbers)
-        return inputs.reshape(*shape, *inputs.shape[1:]), labels.reshape(shape)
+        return inputs.reshape(*shape, *inputs.shape[1:]), labels.reshape(*shape, *labels.shape[1:])
 
     def _samples(self, step: int) -> Array:
         """The numbers of the samples in a batch."""

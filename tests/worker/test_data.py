@@ -55,6 +55,23 @@ def test_text_is_cut_into_sequences_and_the_tokens_after_them(trial: Trial, tmp_
     assert labels.tolist() == [[5, 6, 7, 8], [1, 2, 3, 4]]
 
 
+def test_a_stack_of_text_has_sequences_of_labels(trial: Trial, tmp_path: Path) -> None:
+    np.save(tmp_path / "train_tokens.npy", np.arange(17, dtype=np.uint8))
+    np.save(tmp_path / "order.npy", np.array([[3, 1, 0, 2]], np.int32))
+    text = dataclasses.replace(
+        trial,
+        batch_size=2,
+        paths={**trial.paths, "data": str(tmp_path), "order": str(tmp_path / "order.npy")},
+        normalize={"mean": [], "std": []},
+        architecture={**trial.architecture, "input_shape": [4]},
+    )
+    batches = Batches(text, "NHWC")
+    inputs, labels = batches.stack([0, 1])
+    assert inputs.shape == labels.shape == (2, 2, 4)
+    for number in (0, 1):
+        assert np.array_equal(labels[number], batches.at(number)[1])
+
+
 def test_an_epoch_has_every_sample_and_fills_its_last_batch_from_its_start(trial: Trial) -> None:
     batches = Batches(trial, "NCHW")
     order = np.load(trial.paths["order"])[0]
