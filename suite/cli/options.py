@@ -40,6 +40,7 @@ class Engine(StrEnum):
     auto = "auto"
     docker = "docker"
     venv = "venv"
+    slurm = "slurm"
 
 
 class IfBusy(StrEnum):
@@ -100,6 +101,24 @@ Busy = Annotated[
     IfBusy,
     typer.Option("--if-busy", help="What to do while another dlsuite measures on this machine."),
 ]
+DeviceSets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--devices",
+        help="Train on N devices together, one process on each: cpu:2, cuda:4; repeatable.",
+    ),
+]
+Nodes = Annotated[
+    int | None, typer.Option("--nodes", help="That many devices on each of several nodes.")
+]
+Sbatch = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--sbatch",
+        metavar="OPTION",
+        help="Engine slurm: an option of sbatch (--sbatch=--partition=gpu); repeatable.",
+    ),
+]
 Device = Annotated[str, typer.Option("--device", help="cpu or cuda.")]
 
 
@@ -110,8 +129,16 @@ def engine_options(
     memory: str | None = None,
     *,
     keep: bool = False,
+    nodes: int | None = None,
+    sbatch: list[str] | None = None,
 ) -> EngineOptions:
     """The options about the engine as one value."""
     return EngineOptions(
-        engine=engine.value, gpus=gpus, memory=memory, keep=keep, pythons=tuple(python or ())
+        engine=engine.value,
+        gpus=gpus,
+        memory=memory,
+        keep=keep,
+        pythons=tuple(python or ()),
+        nodes=nodes or 1,
+        sbatch=tuple(sbatch or ()),
     )

@@ -10,7 +10,7 @@ import typer
 from suite.cli.options import ReportFormat, Results, RunName
 from suite.cli.session import run_folder_of, show
 from suite.errors import UsageError
-from suite.report import as_json, convergence, convergence_table, table
+from suite.report import as_json, convergence, convergence_table, scaling, scaling_table, table
 from suite.report.summary import summarise
 from suite.results import roofline, store
 from suite.results.record import Record
@@ -22,6 +22,9 @@ def report(
     format: Annotated[
         ReportFormat, typer.Option(help="table, json, or (of several seeds) markdown.")
     ] = ReportFormat.table,
+    scaling_only: Annotated[
+        bool, typer.Option("--scaling", help="Only the speed-up of several devices over one.")
+    ] = False,
     results: Results = Path("results"),
 ) -> None:
     """Show the summary of a run: rates, or accuracies where it has several seeds.
@@ -31,6 +34,9 @@ def report(
     folder = run_folder_of(run, results)
     records = store.read(folder)
     missing = planfile.missing(folder, records)
+    if scaling_only:
+        _show_scaling(records, folder, format)
+        return
     if format is ReportFormat.json:
         print(_json(records, folder, missing))
         return
@@ -41,6 +47,23 @@ def report(
     if missing:
         text = f"{len(missing)} planned runs have no record yet; dlsuite resume {run} does them"
         table.console(stderr=format is ReportFormat.markdown).print(text, soft_wrap=True)
+
+
+def _show_scaling(records: list[Record], folder: Path, format: ReportFormat) -> None:
+    """Print the scaling of a run; UsageError where no trial has several devices."""
+    summaries = summarise(records)
+    if not scaling.has_several(summaries) or format is ReportFormat.json:
+        raise UsageError(
+            f"{folder} has no trial on several devices"
+            if format is not ReportFormat.json
+            else "--scaling has the forms table and markdown",
+            hint="dlsuite run scaling",
+        )
+    rows = scaling.rows(summaries)
+    if format is ReportFormat.markdown:
+        print(scaling_table.markdown(rows))
+    else:
+        table.console().print(scaling_table.render(rows))
 
 
 def _json(records: list[Record], folder: Path, missing: list[str]) -> str:

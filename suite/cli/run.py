@@ -10,6 +10,7 @@ import typer
 
 from suite.cli.options import (
     Busy,
+    DeviceSets,
     Engine,
     EngineName,
     Frameworks,
@@ -18,10 +19,12 @@ from suite.cli.options import (
     Keep,
     MemoryLimit,
     Models,
+    Nodes,
     PrecisionChoice,
     Pythons,
     Results,
     RunName,
+    Sbatch,
     Tracks,
     engine_options,
 )
@@ -69,6 +72,9 @@ def run(
         bool,
         typer.Option("--verify-runs", help="Prove the last steps of every run."),
     ] = False,
+    devices: DeviceSets = None,
+    nodes: Nodes = None,
+    sbatch: Sbatch = None,
     fresh_peak: Annotated[
         bool,
         typer.Option("--fresh-peak", help="Measure the hardware peak again; it is kept for a day."),
@@ -100,8 +106,10 @@ def run(
         proof_steps=proof_steps,
         interleave=interleave,
         verify_runs=verify_runs,
+        devices=tuple(devices or ()),
+        nodes=nodes,
     )
-    resources = engine_options(engine, gpus, python, memory, keep=keep)
+    resources = engine_options(engine, gpus, python, memory, keep=keep, nodes=nodes, sbatch=sbatch)
     plan = plan_of(suite, options, device=resources.device)
     limit = TimeLimit.of(max_time or plan.max_time)
     start(plan, resources, limit, results=results, if_busy=if_busy, fresh_peak=fresh_peak)

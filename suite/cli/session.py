@@ -12,7 +12,14 @@ from suite.engines.base import Engine
 from suite.engines.choice import EngineOptions
 from suite.errors import Interrupted
 from suite.parity import workers
-from suite.report import best_table, convergence, convergence_table, table
+from suite.report import (
+    best_table,
+    convergence,
+    convergence_table,
+    scaling,
+    scaling_table,
+    table,
+)
 from suite.report.live import Live
 from suite.report.summary import summarise
 from suite.results import roofline
@@ -70,5 +77,7 @@ def show(records: list[Record], folder: Path) -> None:
         console.print(table.render(summaries, console.width, roofline.read(folder)))
         if best := best_table.render(summaries):
             console.print(best)
+        if scaling.has_several(summaries):
+            console.print(scaling_table.render(scaling.rows(summaries)))
     for note in planfile.notes(folder):
         console.print(f"note: {note}", soft_wrap=True, markup=False)

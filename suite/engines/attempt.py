@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from suite.engines import nodes
 from suite.engines.base import Engine, Outcome, Prepared
 from suite.engines.errors import EngineLost
 from suite.errors import EngineError
 from suite.protocol import events, trial_file
 from suite.protocol.events import Event, ProtocolError
-from suite.protocol.trial_file import Task
+from suite.protocol.trial_file import Node, Task
 from suite.results.record import Error, Status
+from suite.worker import ranks
+from suite.worker.launch import DIED
 from suite.worker.telemetry import FILE
 
+LOOPBACK = "127.0.0.1"
 LIKELY_CAUSE = {
     "SIGKILL": "the kernel sends it when memory runs out",
     "SIGTERM": "an engine that shuts down sends it, and so does docker stop",
@@ -33,8 +39,16 @@ OnEvent = Callable[[Event], None]
 
 
 @dataclass(frozen=True, kw_only=True)
+class RankOutput:
+    """What one rank wrote."""
+
+    events: list[Event]
+    samples: list[Sample]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """The outcome of one worker."""
+    """The outcome of one worker; of several ranks, the events and samples are those of rank 0."""
 
     status: Status
     error: Error | None
@@ -42,6 +56,12 @@ class Attempt:
     samples: list[Sample] = field(default_factory=list)  # of the telemetry
     total_s: float | None = None  # from its start until its status is known
     engine_s: float | None = None  # the engine's overhead, outside the worker's lifetime
+    others: list[RankOutput] = field(default_factory=list)  # of ranks 1, 2, ...
+
+    @property
+    def ranks(self) -> list[RankOutput]:
+        """What each rank wrote, in their order."""
+        return [RankOutput(events=self.events, samples=self.samples), *self.others]
 
 
 def run_task(
@@ -57,32 +77,44 @@ def run_task(
 ) -> Attempt:
     """Write trial.json into the new `folder`, run a worker on it, and decide its status.
 
-    Raise EngineLost if the engine stops answering: the worker may then still be running.
+    Raise EngineLost if the engine stops answering: the worker may then still be running. Raise
+    UsageError where the machine has fewer cores than the trial has ranks.
     """
-    trial_file.write(folder, task, cpus=engine.host["cpus"])
+    devices, cpus = task.trial.devices, engine.host["cpus"]
     log.parent.mkdir(parents=True, exist_ok=True)
-    return attempt(
-        engine, prepared, folder, name=name, log=log, deadline_s=deadline_s, on_event=on_event
-    )
+    with engine.network(name, devices.nodes) as network:
+        address = f"{network.hosts[0]}:{free_port()}" if devices.ranks > 1 else None
+        starts = 1 if network.starts_all else devices.nodes
+        folders = [folder, *(folder / f"node{number}" for number in range(1, starts))]
+        for number, of_node in enumerate(folders):
+            node = Node(number=number, rendezvous=address, shared=not network.starts_all)
+            own = trial_file.cpus_of(task.trial, node, cpus)
+            trial_file.write(of_node, task, cpus=own, node=node)
+        options: dict[str, Any] = {"name": name, "log": log, "deadline_s": deadline_s}
+        run = (
+            partial(engine.run, prepared, folder, **options)
+            if starts == 1
+            else partial(nodes.run, engine, prepared, folders, network, **options)
+        )
+        return attempt(run, folder, log=log, deadline_s=deadline_s, on_event=on_event)
 
 
 def attempt(
-    engine: Engine,
-    prepared: Prepared,
+    run: Callable[..., Outcome],
     folder: Path,
     *,
-    name: str,
     log: Path,
     deadline_s: float,
     on_event: OnEvent,
 ) -> Attempt:
-    """Run a worker on the trial in `folder`, and decide its status; EngineLost as `run_task`."""
+    """Run the workers of the trial in `folder`, and decide its status; EngineLost as `run_task`.
+
+    `run(on_line=...)` runs them.
+    """
     started_s = time.monotonic()
     output = _Output(on_event)
     try:
-        outcome = engine.run(
-            prepared, folder, name=name, log=log, deadline_s=deadline_s, on_line=output.line
-        )
+        outcome = run(on_line=output.line)
     except EngineLost:
         raise
     except EngineError as error:
@@ -101,7 +133,28 @@ def attempt(
         samples=_samples(folder / "results" / FILE),
         total_s=time.monotonic() - started_s,
         engine_s=outcome.engine_s,
+        others=_other_ranks(folder / "results"),
     )
+
+
+def free_port() -> int:
+    """A port of this machine that no process listens to."""
+    with socket.create_server((LOOPBACK, 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+def _other_ranks(results: Path) -> list[RankOutput]:
+    """What the ranks above 0 wrote; of an unreadable file of events, nothing."""
+    found = []
+    for rank in range(1, len(list(results.glob("rank*"))) + 1):
+        folder = ranks.folder(results, rank)
+        try:
+            reported = events.read(folder / "events.jsonl")
+        except ProtocolError:
+            reported = []
+        found.append(RankOutput(events=reported, samples=_samples(folder / FILE)))
+    return found
 
 
 class _Output:
@@ -145,7 +198,7 @@ def _verdict(
         limit_gib = (outcome.memory_limit_bytes or 0) / 2**30
         message = f"killed because it ran out of memory (limit {limit_gib:.1f} GiB)"
         return failed("OutOfMemory", message, hint="--memory raises the limit", status="oom")
-    if event := events.one(output.events, "failed"):
+    if event := _failure(output.events):
         status: Status = "oom" if _out_of_memory(event) else "failed"
         return failed(event["error_class"], event["message"], status=status)
     if outcome.end != "exited":
@@ -159,6 +212,17 @@ def _verdict(
     if not events.one(output.events, "finished"):
         return failed("NoResult", "the worker ended without a result")
     return "ok", None
+
+
+def _failure(reported: list[Event]) -> Event:
+    """The event of the failure; empty where there is none.
+
+    Of several ranks, the first that a node names, and before that one that was killed: the others
+    fail because it is missing.
+    """
+    of_ranks = [each for each in events.of(reported, "failed") if "rank" in each]
+    killed = [each for each in of_ranks if each["error_class"] == DIED]
+    return next(iter((*killed, *of_ranks)), events.one(reported, "failed"))
 
 
 def _out_of_memory(event: Event) -> bool:

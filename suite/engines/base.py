@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from suite.manifests.frameworks import FrameworkManifest
 
 OnLine = Callable[[str], None]
-EngineName = Literal["docker", "venv"]
+EngineName = Literal["docker", "venv", "slurm"]
 End = Literal["exited", "timeout", "oom", "removed", "engine stopped"]
 
 
@@ -37,6 +39,49 @@ class Outcome:
     end: End = "exited"
     memory_limit_bytes: int | None = None
     engine_s: float | None = None  # the engine's overhead, outside the worker's lifetime
+
+
+class Stop:
+    """Lets another thread end a worker."""
+
+    def __init__(self) -> None:
+        self._kills: list[Callable[[], None]] = []
+        self._called = False
+        self._lock = threading.Lock()
+
+    def on_call(self, kill: Callable[[], None]) -> None:
+        """Call `kill` when the worker must end, at once if that was before."""
+        with self._lock:
+            self._kills.append(kill)
+            called = self._called
+        if called:
+            kill()
+
+    def __call__(self) -> None:
+        with self._lock:
+            self._called = True
+            kills = [*self._kills]
+        for kill in kills:
+            kill()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """How the nodes of a trial reach each other."""
+
+    name: str | None  # the engine's; None: the nodes are processes of one machine
+    hosts: tuple[str, ...]  # of each node
+    # Whether one call of `run` starts the workers of all nodes, on other machines.
+    starts_all: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """The worker's place among the nodes of its trial."""
+
+    network: Network
+    node: int
+    stop: Stop
 
 
 class Engine(Protocol):
@@ -79,13 +124,18 @@ class Engine(Protocol):
         log: Path,
         deadline_s: float,
         on_line: OnLine,
+        place: Place | None = None,
     ) -> Outcome:
         """Run one worker on the trial in `folder`; its standard error goes to the file `log`.
 
         Each line of its standard output is passed to `on_line` at once. After `deadline_s` seconds,
         or when this call is interrupted, the worker and its child processes are killed. `name` is
-        unique. Raise EngineLost if the engine stops answering and does not return.
+        unique. A worker of several nodes has a `place`. Raise EngineLost if the engine stops
+        answering and does not return.
         """
+
+    def network(self, name: str, nodes: int) -> AbstractContextManager[Network]:
+        """A network for the nodes of one trial, which exists during the block."""
 
     @property
     def worker_sha256(self) -> str:

@@ -23,8 +23,9 @@ from suite.messages import Notify
 
 if TYPE_CHECKING:
     from suite.engines.docker.engine import DockerEngine
+    from suite.engines.slurm.engine import SlurmEngine
 
-EngineChoice = Literal["auto", "docker", "venv"]
+EngineChoice = Literal["auto", "docker", "venv", "slurm"]
 MIN_MEMORY_BYTES = 2**26
 
 
@@ -37,11 +38,17 @@ class EngineOptions:
     memory: str | None = None
     keep: bool = False
     pythons: tuple[str, ...] = ()  # each FRAMEWORK=PATH
+    nodes: int = 1  # engine slurm: of the job
+    sbatch: tuple[str, ...] = ()  # engine slurm: further options of sbatch
 
     @property
     def device(self) -> str:
-        """The device of the workers: the first of their GPUs, or the CPU."""
-        return "cuda:0" if parse(self.gpus) else "cpu"
+        """The device set of the workers: one of all their GPUs, their GPUs, or the CPU."""
+        gpus = parse(self.gpus)
+        if gpus is None:
+            return "cpu"
+        count = len(gpus.ids) or gpus.count or 1
+        return f"cuda:{count}" if count > 1 else "cuda"
 
     def interpreters(self) -> dict[str, Path]:
         """The user's Python of each framework; UsageError if a name or a path is invalid."""
@@ -77,7 +84,9 @@ def engine(
     Raise EngineError if the engine is unavailable, BusyError if another session uses it.
     """
     with ExitStack() as stack:
-        if options.engine == "venv" or options.pythons:
+        if options.engine == "slurm":
+            yield stack.enter_context(_slurm(options, session_id, notify))
+        elif options.engine == "venv" or options.pythons:
             yield _venv(options, notify)
         else:
             yield _docker_or_venv(options, frameworks, session_id, notify, stack, if_busy)
@@ -91,6 +100,25 @@ def _venv(options: EngineOptions, notify: Notify) -> Engine:
         raise UsageError("the venv engine has no memory limit", hint="--engine docker")
     notify("engine: venv")
     return VenvEngine(gpus=settings.gpus, pythons=pythons)
+
+
+def _slurm(options: EngineOptions, session_id: str, notify: Notify) -> SlurmEngine:
+    from suite.engines.slurm.cluster import Allocation
+    from suite.engines.slurm.engine import SlurmEngine
+
+    settings = options.settings()
+    if settings.memory_bytes:
+        raise UsageError("the memory of a job is an option of sbatch", hint="--sbatch=--mem=8G")
+    gpus = settings.gpus
+    if gpus and (gpus.ids or gpus.count == -1):
+        raise UsageError("a job gets a number of GPUs", hint="--gpus 4")
+    allocation = Allocation(
+        nodes=options.nodes,
+        gpus_per_node=gpus.count or 0 if gpus else 0,
+        options=options.sbatch,
+    )
+    notify("engine: slurm")
+    return SlurmEngine(session_id, allocation, notify, pythons=options.interpreters())
 
 
 def _docker_or_venv(

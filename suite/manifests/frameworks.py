@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from pydantic import AfterValidator as After
 from pydantic import Field, PositiveInt, ValidationInfo, field_validator
 
 from suite.errors import nearest
+from suite.manifests.devices import DeviceKind, Devices
 from suite.manifests.strict import Name, Strict
-from suite.manifests.tracks import DeviceKind, FrameworkTrack, TrackName
+from suite.manifests.tracks import FrameworkTrack, TrackName
 from suite.manifests.workloads import Input, Precision
 
 
@@ -33,6 +34,7 @@ class Unsupported(Strict):
     layer: Name | None = None  # a kind of layer (docs/protocol.md)
     input: Input | None = None
     precision: Precision | None = None
+    ranks: Literal["several"] | None = None
     reason: str
 
 
@@ -81,16 +83,23 @@ class FrameworkManifest(Strict):
         return self.in_track(track, device).variant or next(iter(self.variants))
 
     def unsupported_reason(
-        self, *, variant: str, device: str, layers: set[str], input: Input, precision: Precision
+        self,
+        *,
+        variant: str,
+        devices: Devices,
+        layers: set[str],
+        input: Input,
+        precision: Precision,
     ) -> str | None:
         """Why this variant cannot run a model with these kinds of layers; None where it can."""
         for entry in self.unsupported:
             matches = (
                 entry.variant in (None, variant),
-                entry.device in (None, device.partition(":")[0]),
+                entry.device in (None, devices.kind),
                 entry.layer in {None, *layers},
                 entry.input in (None, input),
                 entry.precision in (None, precision),
+                entry.ranks is None or devices.ranks > 1,
             )
             if all(matches):
                 return entry.reason

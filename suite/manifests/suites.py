@@ -8,6 +8,7 @@ from typing import Literal
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
+from suite.manifests.devices import DeviceSet
 from suite.manifests.strict import Name, Strict
 from suite.manifests.tracks import TrackName
 from suite.manifests.workloads import (
@@ -21,6 +22,8 @@ from suite.manifests.workloads import (
     WorkloadDefaults,
 )
 from suite.models import MODELS
+
+Scaling = Literal["strong", "weak"]
 
 
 class SuiteManifest(Strict):
@@ -39,7 +42,9 @@ class SuiteManifest(Strict):
     # As --max-time, where the user gives none.
     max_time: str | None = Field(default=None, pattern=r"^\d+[hms](\d+m)?(\d+s)?$")
     tracks: tuple[TrackName, ...] = Field(min_length=1)  # each framework in each of them
-    device: Literal["cpu"] = "cpu"
+    devices: tuple[DeviceSet, ...] = Field(default=("cpu",), min_length=1)
+    # With several ranks: the suite's batch divided among them (strong), or one for each (weak).
+    scaling: tuple[Scaling, ...] = Field(default=("strong",), min_length=1)
     frameworks: tuple[str, ...] = Field(min_length=1)  # framework, framework:variant, or all
     # The order of importance, by which --max-time chooses: precision, input, workload, batch size,
     # track, framework.

@@ -13,7 +13,6 @@ from suite.manifests.strict import Name, Strict
 EQUAL = "equal"
 Threads = Literal["cores", "own"]
 Environment = dict[Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")], str]
-DeviceKind = Literal["cpu", "cuda"]
 # Environment variables that have an effect only where there is a GPU.
 OF_GPUS = ("NVIDIA_TF32_OVERRIDE", "XLA_PYTHON_CLIENT_PREALLOCATE", "TF_FORCE_GPU_ALLOW_GROWTH")
 FrameworkSettings = dict[Name, bool | int | str]

@@ -6,6 +6,7 @@ import json
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from suite.engines.base import Engine, Prepared
 from suite.engines.parallel import in_parallel
 from suite.messages import Notify
 from suite.parity.prover import Prover
-from suite.parity.reference import Reference, compare
+from suite.parity.reference import Reference, compare_ranks
 from suite.parity.tensors import ProofFailed, Tensors
 from suite.parity.tolerances import (
     Errors,
@@ -91,7 +92,10 @@ def certify(
             certificates[trial.trial_id] = cached
         else:
             open_trials.append((trial, described, path))
-    if open_trials:
+    # Ranks have statistics of batch norm of their own, and so has their reference.
+    open_trials.sort(key=lambda each: each[0].slices)
+    for _, of_slices in groupby(open_trials, key=lambda each: each[0].slices):
+        together = list(of_slices)
         with tempfile.TemporaryDirectory(prefix="parity-", dir=work_dir) as folder:
             prover = Prover(
                 engine=engine,
@@ -101,9 +105,9 @@ def certify(
                 work_dir=Path(folder),
                 notify=notify,
             )
-            reference = reference_of(prover, open_trials[0][0], fresh=fresh)
-            tensors = _tensors(prover, reference, [trial for trial, _, _ in open_trials])
-            for trial, described, path in open_trials:
+            reference = reference_of(prover, together[0][0], fresh=fresh)
+            tensors = _tensors(prover, reference, [trial for trial, _, _ in together])
+            for trial, described, path in together:
                 found = tensors[trial.trial_id]
                 certificate = _certify(found, trial, described, path.stem, reference)
                 if certificate.errors:  # none where the worker failed
@@ -121,15 +125,18 @@ def cached(engine: Engine, trial: Trial, prepared: Prepared, inputs: Inputs) -> 
 
 def _tensors(
     prover: Prover, reference: Reference, trials: Sequence[Trial]
-) -> dict[str, list[Tensors] | ProofFailed]:
-    """The tensors of each trial, by its id; those of small workloads are computed in parallel."""
+) -> dict[str, list[list[Tensors]] | ProofFailed]:
+    """Of each trial, by its id, the tensors of each rank in each step.
+
+    Those of small workloads are computed in parallel.
+    """
     _ = reference.tensors  # raises ProofFailed where there is nothing to compare with
 
-    def of(trial: Trial) -> list[Tensors] | ProofFailed:
+    def of(trial: Trial) -> list[list[Tensors]] | ProofFailed:
         model = trial.workload.model
         prover.notify(f"comparing {trial.configuration} with the reference on {model}")
         try:
-            return prover.tensors(trial, trial.workload.precision, role="parity")
+            return prover.of_ranks(trial, trial.workload.precision, role="parity")
         except ProofFailed as error:
             return error
 
@@ -138,7 +145,7 @@ def _tensors(
 
 
 def _certify(
-    tensors: list[Tensors] | ProofFailed,
+    tensors: list[list[Tensors]] | ProofFailed,
     trial: Trial,
     described: dict[str, str],
     key: str,
@@ -172,13 +179,20 @@ def _certify(
     )
 
 
-def judged(tensors: list[Tensors], reference: Reference, rules: Rules) -> tuple[Judged, str | None]:
-    """The judged steps, and why they are not those of the reference; None where they are."""
-    errors = compare(tensors, reference.tensors)
+def judged(
+    tensors: list[list[Tensors]], reference: Reference, rules: Rules
+) -> tuple[Judged, str | None]:
+    """The judged steps, and why they are not those of the reference; None where they are.
+
+    `tensors` are those of each rank in each step.
+    """
+    errors = compare_ranks(tensors, reference.tensors)
     found = judge(errors, lambda draws: reference.rounding_tolerances(draws, rules), rules)
     reason = found.verdict
     if reason is None and rules.two_sided:
-        reason = too_accurate(errors, reference.rounding_errors(rules)) or loss_in_bfloat16(tensors)
+        reason = too_accurate(errors, reference.rounding_errors(rules)) or loss_in_bfloat16(
+            tensors[0]
+        )
     return found, reason
 
 
@@ -200,6 +214,7 @@ def _workload(trial: Trial, inputs: Inputs, steps: int) -> dict[str, Any]:
         "batch_size": trial.workload.batch_size,
         "optimizer": trial.workload.proof_optimizer.model_dump_json(),
         "steps": steps,
+        "slices": trial.slices if inputs.architecture.batch_norm_positions else 1,
     }
 
 
@@ -214,6 +229,7 @@ def _described(
         "variant": trial.variant,
         "runtime": trial.runtime.model_dump_json(),
         "device": trial.device,
+        "cpu_parts": trial.cpu_parts,
         "precision": trial.workload.precision,
         "tolerance": rules_of(trial).tolerance,
         "lock": prepared.lock_sha256,
@@ -221,7 +237,7 @@ def _described(
         "worker": engine.worker_sha256,
         "cpu": engine.host["cpu"],
         "cpus": len(engine.host["cpus"]),
-        "gpus": [gpu["name"] for gpu in engine.host["gpus"]] if trial.device != "cpu" else [],
+        "gpus": [gpu["name"] for gpu in engine.host["gpus"]] if trial.devices.kind != "cpu" else [],
     }
     return {key: str(value) for key, value in described.items()}
 

@@ -1,7 +1,7 @@
 """Faults for the self-test: each is planted in a copy of the worker, and a proof must find it.
 
-A certificate shows the faults of FAULTS, TEXT_FAULTS and BFLOAT16_FAULTS; only a timed run shows
-those of RUN_FAULTS.
+A certificate shows the faults of FAULTS, TEXT_FAULTS, BFLOAT16_FAULTS and RANK_FAULTS; only a timed
+run shows those of RUN_FAULTS.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ class Fault:
     right: str
     wrong: str
     precision: Precision = "float32"  # of the products, in which it is tested
+    device: str = "cpu"  # the device set on which it is tested
 
     def plant(self, folder: Path) -> Path:
         """Make the new `folder`, a copy of the worker with this fault; return it."""
@@ -288,5 +289,65 @@ params = jax.tree.map(
         right='"bfloat16" if trial.mixed else trial.dtype',
         wrong="trial.dtype",
         precision="bf16_mixed",
+    ),
+)
+
+TWO_RANKS = "cpu:2"
+RANK_FAULTS = (
+    Fault(
+        name="gradients summed instead of averaged over the ranks",
+        framework="tensorflow",
+        file="frameworks/tensorflow/distributed.py",
+        right="tf.distribute.ReduceOp.MEAN",
+        wrong="tf.distribute.ReduceOp.SUM",
+        device=TWO_RANKS,
+    ),
+    Fault(
+        name="gradients of each rank alone",
+        framework="pytorch",
+        file="frameworks/pytorch/session.py",
+        right="distributed.data_parallel(self._model, self._device)",
+        wrong="self._model",
+        device=TWO_RANKS,
+    ),
+    Fault(
+        name="one rank on the data of another",
+        framework="pytorch",
+        file="data.py",
+        right="first = trial.rank * trial.rank_batch_size",
+        wrong="first = 0",
+        device=TWO_RANKS,
+    ),
+    Fault(
+        name="unequal slices of the batch",
+        framework="pytorch",
+        file="data.py",
+        right="chosen[:, :, first : first + trial.rank_batch_size]",
+        wrong="chosen[:, :, first + trial.rank : first + trial.rank_batch_size + 1]",
+        device=TWO_RANKS,
+    ),
+    Fault(
+        name="the update of one rank skipped",
+        framework="mxnet",
+        file="frameworks/mxnet/session.py",
+        right="        self._trainer.step(self._trial.batch_size)\n",
+        wrong="""\
+        self._trainer.allreduce_grads()
+        if self._trial.rank == 0:
+            self._trainer.update(self._trial.batch_size)
+""",
+        device=TWO_RANKS,
+    ),
+    Fault(
+        name="statistics of batch norm over all ranks",
+        framework="jax",
+        file="frameworks/jax/layers.py",
+        right="            mean = values.mean(batch, keepdims=sliced)\n",
+        wrong="""\
+            mean = values.mean(batch, keepdims=sliced)
+            if jax.process_count() > 1:
+                mean = lax.pmean(mean, "ranks")
+""",
+        device=TWO_RANKS,
     ),
 )

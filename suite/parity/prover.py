@@ -10,11 +10,12 @@ from suite.engines.attempt import run_task
 from suite.engines.base import Engine, Prepared
 from suite.messages import Notify
 from suite.parity import workers
-from suite.parity.tensors import QUANTITIES, ProofFailed, Tensors, read
+from suite.parity.tensors import QUANTITIES, ProofFailed, Tensors, read_ranks
 from suite.paths import home
 from suite.protocol.plan import Trial
 from suite.protocol.schema import Mode
 from suite.protocol.trial_file import Start, Task
+from suite.worker import ranks
 
 DEADLINE_S = 3600.0  # of one worker: the largest models are slow in float64
 
@@ -35,11 +36,18 @@ class Prover:
         return workers.at_once(self.inputs.architecture, trial.workload)
 
     def tensors(self, trial: Trial, precision: str, *, role: str) -> list[Tensors]:
-        """The tensors of each step; ProofFailed where the worker fails."""
+        """The tensors of each step; of several ranks, as rank 0 has them."""
+        return self.of_ranks(trial, precision, role=role)[0]
+
+    def of_ranks(self, trial: Trial, precision: str, *, role: str) -> list[list[Tensors]]:
+        """The tensors of each step as each rank has them; ProofFailed where the worker fails."""
         results = self.run(trial, precision, role=role, mode="parity")
-        return [
-            read(results, f"step{step:02d}", QUANTITIES, self.inputs) for step in range(self.steps)
+        folders = [ranks.folder(results, rank) for rank in range(trial.devices.ranks)]
+        steps = [
+            read_ranks(folders, f"step{step:02d}", QUANTITIES, self.inputs)
+            for step in range(self.steps)
         ]
+        return [list(of_rank) for of_rank in zip(*steps, strict=True)]
 
     def run(
         self, trial: Trial, precision: str, *, role: str, mode: Mode, start: Start | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -146,6 +146,8 @@ class Reference:
             framework=framework,
             variant=variant,
             device="cpu",
+            cpu_parts=1,
+            batch_slices=self.trial.slices,
             track=EQUAL,
             runtime=catalog.runtime_settings(framework, EQUAL, "cpu"),
         )
@@ -182,6 +184,12 @@ def compare(found: list[Tensors], reference: list[Tensors]) -> Errors:
         {name: relative_error(step[name], expected[name]) for name in expected}
         for step, expected in zip(found, reference, strict=False)
     ]
+
+
+def compare_ranks(found: list[list[Tensors]], reference: list[Tensors]) -> Errors:
+    """As `compare`, for the rank with the largest error of each tensor."""
+    first, *others = (compare(of_rank, reference) for of_rank in found)
+    return reduce(partial(_combined, max), others, first)
 
 
 def relative_error(found: NDArray[np.float64], expected: NDArray[np.float64]) -> float:

@@ -47,6 +47,28 @@ def read(results: Path, prefix: str, quantities: tuple[str, ...], inputs: Inputs
     return tensors
 
 
+def read_ranks(
+    folders: list[Path], prefix: str, quantities: tuple[str, ...], inputs: Inputs
+) -> list[Tensors]:
+    """The tensors of one step as each rank has them, with the folder of each rank's results.
+
+    Gradients and weights are each rank's own. The logits are those of the whole batch, the loss is
+    the mean of its slices, and the statistics are those of the first slice. Only rank 0 computes in
+    inference mode.
+    """
+    first, *others = folders
+    of_others = tuple(name for name in quantities if name != "inference")
+    found = [read(first, prefix, quantities, inputs)]
+    found += [read(folder, prefix, of_others, inputs) for folder in others]
+    shared: Tensors = {"loss": np.stack([each["loss"] for each in found]).mean(axis=0)}
+    for name in found[0]:
+        if name == "logits":
+            shared[name] = np.concatenate([each[name] for each in found])
+        elif name == "inference" or name.startswith("statistics"):
+            shared[name] = found[0][name]
+    return [each | shared for each in found]
+
+
 def sketch_sizes(parameters: tuple[Parameter, ...]) -> list[int]:
     """The number of values in the sketch of each parameter."""
     return [min(parameter.size, SIZE) for parameter in parameters]

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, product
 from typing import TYPE_CHECKING
 
 from suite.errors import UsageError, unknown
+from suite.manifests.devices import Devices
 from suite.manifests.tracks import RuntimeSettings, Track, configuration
 from suite.manifests.workloads import PROOF_STEPS, Measure, Repeats, Workload
 
 if TYPE_CHECKING:
     from suite.manifests.frameworks import FrameworkManifest
     from suite.manifests.suites import SuiteManifest
+    from suite.manifests.workloads import SuiteWorkload
 
 ALL = "all"  # in a suite's frameworks: every variant of every framework
 Work = tuple[Workload, int]  # a workload and a seed: its trials have the same inputs
@@ -32,19 +34,33 @@ def series(framework: str, variant: str, track: str, device: str, workload: Work
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One workload in one framework variant, in one track, on one device, with one seed."""
+    """One workload in one framework variant, in one track, on one device set, with one seed."""
 
     framework: str
     variant: str
     track: str
     runtime: RuntimeSettings = field(hash=False)  # of this framework in this track
-    device: str
+    device: str  # a device set
     workload: Workload
     seed: int
+    # The number of equal parts of a machine's cores; each rank has one. All trials of a plan have
+    # the same, so that a rank has as many cores beside one other rank as beside three.
+    cpu_parts: int = 1
+    batch_slices: int | None = None  # of a reference, which computes all ranks; None: the ranks
     proof_steps: int = PROOF_STEPS  # training steps that its certificate compares
     # Of its certificate, where that is made at the smallest batch size of a series.
     proof_batch_size: int | None = None
     budget_s: float | None = None  # of all its runs; None: no limit
+
+    @property
+    def devices(self) -> Devices:
+        """The device set."""
+        return Devices.parse(self.device)
+
+    @property
+    def slices(self) -> int:
+        """The slices of a batch, each with its own statistics of batch norm: one for each rank."""
+        return self.batch_slices or self.devices.ranks
 
     @property
     def proof_trial(self) -> Trial:
@@ -78,7 +94,7 @@ class Trial:
         return (
             f"{self.framework}-{self.variant}-{self.track}-{workload.model}-{workload.dataset}"
             f"-{workload.mode}-b{workload.batch_size}-{workload.precision}-{optimizer}"
-            f"-{workload.input}-{self.device}-s{self.seed}"
+            f"-{workload.input}-{self.device.replace(':', '')}-s{self.seed}"
         )
 
 
@@ -158,20 +174,32 @@ def expand(
     tracks: dict[str, Track],
     *,
     only: Iterable[str] = (),
-    device: str | None = None,
+    devices: Sequence[str] = (),
 ) -> Plan:
     """All runs of `suite`; `only` (names as `parse` takes them) replaces its frameworks.
+
+    `devices` replaces its device sets. Raise UsageError where a batch cannot be divided by them.
 
     Each round has one run of every trial, in an order drawn from the suite's seed, so that a slow
     phase of the machine does not hit one framework alone. With several seeds, each seed has rounds
     of its own: an unfinished plan then has complete results of the first seeds.
     """
-    device = device or suite.device
-    chosen = dict.fromkeys(
-        _resolved(name, track, device, frameworks, tracks)
-        for track in suite.tracks
-        for name in _named(tuple(only) or suite.frameworks, frameworks)
-    )
+    devices = tuple(devices) or suite.devices
+    sets = [Devices.parse(each) for each in devices]
+    chosen = {
+        device: dict.fromkeys(
+            _resolved(name, track, device, frameworks, tracks)
+            for track in suite.tracks
+            for name in _named(tuple(only) or suite.frameworks, frameworks)
+        )
+        for device in devices
+    }
+    if suite.interleave and any(each.ranks > 1 for each in sets):
+        raise UsageError(
+            "trials on several devices cannot be interleaved",
+            hint="omit --interleave, or --devices",
+        )
+    parts = max(each.ranks if each.kind == "cpu" else 1 for each in sets)
     seeds = range(suite.seed, suite.seed + suite.seeds)
     trials = tuple(
         Trial(
@@ -182,13 +210,14 @@ def expand(
             device=device,
             workload=workload,
             seed=seed,
+            cpu_parts=1 if device == "cpu" else parts,
             proof_steps=entry.proof_steps or suite.proof_steps,
             proof_batch_size=entry.batch_size if entry.max_batch_size else None,
             budget_s=entry.trial_budget_s or suite.repeats.trial_budget_s,
         )
         for seed in seeds
-        for entry, workload in suite.expanded()
-        for framework, variant, track in chosen
+        for entry, workload, device in _on_devices(suite, devices)
+        for framework, variant, track in chosen[device]
     )
     if len({trial.trial_id for trial in trials}) < len(trials):
         raise UsageError(f"suite {suite.name!r} has the same workload twice", hint="dlsuite list")
@@ -211,6 +240,27 @@ def expand(
         trials=trials,
         runs=runs,
     )
+
+
+def _on_devices(
+    suite: SuiteManifest, devices: Sequence[str]
+) -> Iterator[tuple[SuiteWorkload, Workload, str]]:
+    """Each workload on each device set, with the entry that it comes from.
+
+    Weak scaling multiplies the batch by the ranks; with one rank it is strong scaling.
+    """
+    for entry, workload in suite.expanded():
+        found: dict[tuple[Workload, str], None] = {}
+        for scaling, device in product(suite.scaling, devices):
+            ranks = Devices.parse(device).ranks
+            batch_size = workload.batch_size * (ranks if scaling == "weak" else 1)
+            if batch_size % ranks:
+                raise UsageError(
+                    f"{workload.model}: a batch of {batch_size} is not divisible by {ranks} ranks",
+                    hint=f"--batch-size {batch_size // ranks * ranks or ranks}",
+                )
+            found[workload.model_copy(update={"batch_size": batch_size}), device] = None
+        yield from ((entry, workload, device) for workload, device in found)
 
 
 def _named(names: Iterable[str], frameworks: dict[str, FrameworkManifest]) -> Iterable[str]:

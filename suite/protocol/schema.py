@@ -128,8 +128,11 @@ class TrialFile(_Part):
     precision: Literal["float32", "float64", "bf16_mixed", "bf16_simulated"]
     optimizer: Optimizer = Field(description="The formulas are in docs/optimizers.md.")
     device: str
-    cpus: list[Count] = Field(min_length=1, description="The logical CPUs to run on.")
-    threads: Positive | None = Field(description="null: the framework's default.")
+    cpus: list[Count] = Field(
+        min_length=1,
+        description="The logical CPUs to run on; each rank of the node takes an equal part.",
+    )
+    threads: Positive | None = Field(description="Of a rank; null: the framework's default.")
     tf32: bool | None = Field(
         description="Whether a GPU may multiply float32 in TF32; null: the framework's default."
     )
@@ -140,10 +143,18 @@ class TrialFile(_Part):
         description="The track's settings for this framework; a worker refuses unknown ones."
     )
     seed: int
-    rank: Count
-    world_size: Positive
+    world_size: Positive = Field(description="Number of ranks, processes with a device each.")
+    nodes: Positive = Field(description="Number of machines, with as many ranks on each.")
+    node: Count = Field(
+        description="Number of this machine; its first rank is the next after "
+        "those of the machines before it."
+    )
     rendezvous: str | None = Field(
-        description="host:port at which the ranks of a trial meet; null with one rank."
+        description="host:port at which rank 0 waits for the others; null with one rank, or where "
+        "a launcher's variables give it."
+    )
+    slices: Positive = Field(
+        description="Equal slices of a batch, each with its own statistics of batch norm."
     )
     epochs: Count = Field(description="Mode train: whole epochs; 0: stop when the rate is known.")
     steps: Count = Field(description="Modes parity and replay.")
@@ -257,6 +268,14 @@ class Replayed(_Event):
     loss: float
 
 
+class Exchanged(_Event):
+    """The gradients of all ranks were added, without other work."""
+
+    event: Literal["exchanged"]
+    bytes: Positive = Field(description="Of the gradients of one rank.")
+    duration_s: Seconds = Field(description="Median, of the slowest rank.")
+
+
 class MemoryPeak(_Event):
     """The peak memory of the worker."""
 
@@ -291,6 +310,7 @@ class Failed(_Event):
     error_class: str
     message: str
     traceback: str = ""
+    rank: Count | None = Field(default=None, description="Of several ranks, the one that failed.")
 
 
 EVENTS: tuple[type[_Event], ...] = (
@@ -301,6 +321,7 @@ EVENTS: tuple[type[_Event], ...] = (
     Warm,
     EpochDone,
     Trained,
+    Exchanged,
     ClosingDone,
     Replayed,
     MemoryPeak,

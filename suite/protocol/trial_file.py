@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.datasets.inputs import Inputs
+from suite.errors import UsageError
 from suite.manifests.tracks import RuntimeSettings
 from suite.manifests.workloads import Measure
 from suite.models.layers import Parameter
@@ -62,9 +63,42 @@ def make_interleaving(folder: Path, workers: int) -> Interleaving:
     return Interleaving(folder=folder, workers=workers)
 
 
-def write(folder: Path, task: Task, *, cpus: list[int]) -> None:
-    """Make `folder`, which must not exist, with everything that a worker gets."""
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """One of the machines on which a trial's ranks run."""
+
+    number: int = 0
+    rendezvous: str | None = None  # host:port of rank 0; None: from a launcher's variables
+    # Whether all nodes are parts of one machine.
+    shared: bool = True
+
+
+def cpus_of(trial: Trial, node: Node, cpus: list[int]) -> list[int]:
+    """The CPUs of the ranks on a node, of which `cpus` has one for each physical core.
+
+    Raise UsageError where there are fewer cores than ranks.
+    """
+    devices = trial.devices
+    if devices.kind != "cpu":
+        return cpus[: len(cpus) // devices.per_node * devices.per_node]
+    parts = trial.cpu_parts if node.shared else max(1, trial.cpu_parts // devices.nodes)
+    size = len(cpus) // parts * devices.per_node
+    if size == 0:
+        raise UsageError(
+            f"{parts} ranks need {parts} cores, this machine has {len(cpus)}",
+            hint=f"--devices cpu:{len(cpus)}",
+        )
+    first = node.number * size if node.shared else 0
+    return cpus[first : first + size]
+
+
+def write(folder: Path, task: Task, *, cpus: list[int], node: Node = Node()) -> None:
+    """Make `folder`, which must not exist, with everything that a worker on `node` gets.
+
+    `cpus` are those of its ranks.
+    """
     trial, inputs, start = task.trial, task.inputs, task.start
+    devices = trial.devices
     workload = trial.workload
     optimizer = workload.proof_optimizer if task.mode == "parity" else workload.optimizer
     values: dict[str, Any] = {
@@ -80,13 +114,15 @@ def write(folder: Path, task: Task, *, cpus: list[int]) -> None:
         "batch_size": workload.batch_size,
         "precision": task.precision or workload.precision,
         "optimizer": optimizer.model_dump(),
-        "device": trial.device,
+        "device": "cpu" if devices.kind == "cpu" else "cuda:0",
         "cpus": cpus,
-        **_runtime(trial.runtime, cpus),
+        **_runtime(trial.runtime, len(cpus) // devices.per_node),
         "seed": trial.seed,
-        "rank": 0,
-        "world_size": 1,
-        "rendezvous": None,
+        "world_size": devices.ranks,
+        "nodes": devices.nodes,
+        "node": node.number,
+        "rendezvous": node.rendezvous,
+        "slices": trial.slices,
         "epochs": task.epochs,
         "steps": start.steps if start else task.steps,
         "closing": task.closing,
@@ -121,14 +157,15 @@ def _named(parameters: tuple[Parameter, ...]) -> list[dict[str, Any]]:
     return [{"name": each.name, "shape": each.shape} for each in parameters]
 
 
-def _runtime(runtime: RuntimeSettings, cpus: list[int]) -> dict[str, Any]:
+def _runtime(runtime: RuntimeSettings, cores: int) -> dict[str, Any]:
+    """The settings of a rank that has so many cores."""
     # NVML numbers GPUs in PCI order: with this variable the framework does so too.
     environment = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", **runtime.environment}
     if runtime.threads == "cores":
         # By default MXNet uses half of the CPUs, as if each core had two hardware threads.
-        environment["OMP_NUM_THREADS"] = str(len(cpus))
+        environment["OMP_NUM_THREADS"] = str(cores)
     return {
-        "threads": len(cpus) if runtime.threads == "cores" else None,
+        "threads": cores if runtime.threads == "cores" else None,
         "tf32": runtime.tf32,
         "environment": environment,
         "settings": runtime.settings,

@@ -10,7 +10,7 @@ from suite.report.summary import TrialSummary
 from suite.report.table import number, of_rows, rate_of, title_of
 
 TITLE = "best proven row of each framework, for each model and arithmetic"
-LEFT = ("model", "arithmetic", "framework", "variant", "track", "input")
+LEFT = ("model", "arithmetic", "devices", "framework", "variant", "track", "input")
 
 
 def render(summaries: list[TrialSummary]) -> Table | None:
@@ -27,6 +27,7 @@ def _cells(trial: TrialSummary) -> dict[str, str]:
     return {
         "model": workload.model,
         "arithmetic": record.arithmetic,
+        "devices": record.device,
         "framework": catalog.framework(record.framework).title,
         "variant": record.variant,
         "track": record.track,

@@ -26,10 +26,10 @@ def render(findings: list[Finding]) -> Table:
         title_justify="left",
         padding=(0, 1, 0, 0),
     )
-    for name in ("fault", "framework", "variant", "precision", "found by", ""):
+    for name in ("fault", "framework", "variant", "precision", "devices", "found by", ""):
         table.add_column(name, justify="left", no_wrap=name != "found by")
     for each in findings:
         verdict = "ok" if each.good else "FAILED"
-        worker = (each.framework, each.variant, each.precision)
+        worker = (each.framework, each.variant, each.precision, each.device)
         table.add_row(each.fault or "none", *worker, each.caught_by or UNKNOWN, verdict)
     return table

@@ -86,7 +86,7 @@ def title_of(summary: TrialSummary) -> str:
 
 
 def _device(record: Record) -> str:
-    return f"{record.device} ({len(record.environment['cpus'])} cores)"
+    return f"{record.device} ({record.cores} {'core' if record.cores == 1 else 'cores'})"
 
 
 def _table(

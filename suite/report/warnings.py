@@ -78,7 +78,7 @@ def _setup(runs: Sequence[Record]) -> Iterator[ReportWarning]:
     """Warnings about threads, packages and the CPU's frequency."""
     first = runs[0]
     threads = first.reported_device.get("threads")
-    cpus = len(first.environment.get("cpus") or [])
+    cpus = first.cores // first.devices.ranks
     if first.runtime.threads == "cores" and threads not in (None, cpus):
         hint = "the framework ignored the number of threads; report it"
         yield ReportWarning("threads differ from cores", f"{threads} on {cpus}", hint)
@@ -100,7 +100,7 @@ def _constant_loss(run: Record) -> float | None:
 def _machine(runs: Sequence[Record]) -> Iterator[ReportWarning]:
     """Warnings from the telemetry: other processes, a high cost, a shared or throttled GPU."""
     measured = [run.telemetry for run in runs if run.telemetry]
-    busy = max((each.other_cores or 0 for each in measured), default=0)
+    busy = max((_other_cores(run) for run in runs), default=0)
     if busy > BUSY_CORES:
         yield ReportWarning("other processes ran", f"on {busy:.1f} cores", "end them, run again")
     cpus = len(runs[0].environment.get("cpus") or [0])
@@ -121,3 +121,11 @@ def _machine(runs: Sequence[Record]) -> Iterator[ReportWarning]:
     if throttled:
         hint = "improve cooling, or see nvidia-smi -q -d PERFORMANCE,POWER"
         yield ReportWarning("the GPU was throttled", ", ".join(throttled), hint)
+
+
+def _other_cores(run: Record) -> float:
+    """The cores that other processes used: not this run's ranks, each of which has telemetry."""
+    if run.telemetry is None:
+        return 0.0
+    of_ranks = sum(each.telemetry.cores or 0 for each in run.ranks[1:] if each.telemetry)
+    return max(0.0, (run.telemetry.other_cores or 0.0) - of_ranks)

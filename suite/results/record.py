@@ -8,15 +8,17 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from suite.manifests.devices import Devices, DeviceSet
 from suite.manifests.strict import Strict
 from suite.manifests.tracks import RuntimeSettings, configuration
 from suite.manifests.workloads import Measure, Repeats, Workload
 from suite.results.telemetry import Telemetry
 
-# 9: blocks are columns; 8: the workload is one object; runtime, interleaved; 7: parity.closing,
-# blocks.loss, optimizer_steps; 6: blocks.monotonic_ns; 5: parity.steps; 4: runtime; 3: measure,
-# repeats, times.total_s; 2: input, data_origin; 1: the first version
-SCHEMA_VERSION = 9
+# 10: device is a device set, cpu_parts, ranks; 9: blocks are columns; 8: the workload is one
+# object; runtime, interleaved; 7: parity.closing, blocks.loss, optimizer_steps;
+# 6: blocks.monotonic_ns; 5: parity.steps; 4: runtime; 3: measure, repeats, times.total_s; 2: input,
+# data_origin; 1: the first version
+SCHEMA_VERSION = 10
 
 Status = Literal["ok", "failed", "timeout", "oom", "skipped"]
 
@@ -38,6 +40,7 @@ class Times(Strict):
     synchronize_s: float | None = None  # of an idle device
     warmup_s: float | None = None
     measured_s: float | None = None
+    exchange_s: float | None = None  # of the gradients of all ranks, without other work
     total_s: float | None = None  # of the whole run, from its start until its status is known
     engine_s: float | None = None  # the engine's overhead, outside the worker's lifetime
 
@@ -126,6 +129,15 @@ class Memory(Strict):
     device_reserved_bytes: int | None = None
 
 
+class Rank(Strict):
+    """One of several processes that trained together."""
+
+    rank: int
+    memory: Memory = Memory()
+    telemetry: Telemetry | None = None
+    log: str | None = None
+
+
 class Closing(Strict):
     """The closing proof of one run: its last steps compared with the reference."""
 
@@ -181,7 +193,8 @@ class Record(Strict):
     flops_per_sample: int
     bytes_per_sample: float  # minimum traffic between the device and its memory
     data_origin: str  # where the dataset came from
-    device: str
+    device: DeviceSet
+    cpu_parts: int = 1  # of the machine's cores; on a CPU, each rank had one
     repeat: int
     seed: int
     measure: Measure
@@ -199,8 +212,9 @@ class Record(Strict):
     steps: int | None = None  # training steps that the run requested
     optimizer_steps: int | None = None  # steps that the framework counted
     epochs: tuple[Epoch, ...] = ()
-    memory: Memory = Memory()
-    telemetry: Telemetry | None = None
+    memory: Memory = Memory()  # on the host of all ranks together, on a device the largest
+    telemetry: Telemetry | None = None  # of rank 0
+    ranks: tuple[Rank, ...] = ()  # each of several ranks
     parity: Parity
     log: str | None = None
 
@@ -208,6 +222,19 @@ class Record(Strict):
     def configuration(self) -> str:
         """framework:variant, and the track where it is not `equal`."""
         return configuration(self.framework, self.variant, self.track)
+
+    @property
+    def devices(self) -> Devices:
+        """The device set."""
+        return Devices.parse(self.device)
+
+    @property
+    def cores(self) -> int:
+        """The number of physical cores that its ranks had."""
+        cores = len(self.environment.get("cpus") or [])
+        if self.devices.kind == "cpu":
+            return cores // self.cpu_parts * self.devices.ranks
+        return cores
 
     @property
     def reported_device(self) -> dict[str, Any]:

@@ -87,11 +87,15 @@ def share(record: Record, rate: float | None, peak: HardwarePeak | None) -> Shar
     if peak is None or rate is None:
         return None
     product, copy = peak.best.get(f"matmul_{record.arithmetic}"), peak.best.get("copy")
-    if product is None or copy is None or peak.device != record.device:
+    kind = record.devices.kind
+    if product is None or copy is None or peak.device.partition(":")[0] != kind:
         return None
+    # The peak is that of one GPU, or of all cores.
+    cores = len(record.environment.get("cpus") or [])
+    devices = record.cores / cores if kind == "cpu" and cores else record.devices.ranks
     return Share(
-        compute=rate * record.flops_per_sample / product.work_per_s,
-        memory=rate * record.bytes_per_sample / copy.work_per_s,
+        compute=rate * record.flops_per_sample / product.work_per_s / devices,
+        memory=rate * record.bytes_per_sample / copy.work_per_s / devices,
     )
 
 

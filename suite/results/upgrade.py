@@ -6,18 +6,23 @@ from typing import Any
 
 from suite.results.record import COLUMNS, SCHEMA_VERSION
 
-UPGRADABLE = (6, 7, 8)
+UPGRADABLE = (6, 7, 8, 9)
 WORKLOAD = ("model", "dataset", "mode", "batch_size", "precision", "input", "optimizer")
 
 
 def upgraded(values: dict[str, Any]) -> dict[str, Any]:
-    """The values of a record of version 6, 7 or 8, converted to the current version.
+    """The values of a record of version 6, 7, 8 or 9, converted to the current version.
 
     Raise KeyError where a value of that version is missing.
     """
-    newer = values if values["schema_version"] == 8 else _version_8(values)
-    blocks = {name: [block.get(name) for block in newer["blocks"]] for name in COLUMNS}
-    return {**newer, "schema_version": SCHEMA_VERSION, "blocks": blocks}
+    version = values["schema_version"]
+    newer = values if version >= 8 else _version_8(values)
+    if version < 9:
+        columns = {name: [block.get(name) for block in newer["blocks"]] for name in COLUMNS}
+        newer = {**newer, "blocks": columns}
+    # The number of a device was always 0.
+    device = newer["device"].partition(":")[0]
+    return {**newer, "schema_version": SCHEMA_VERSION, "device": device}
 
 
 def _version_8(values: dict[str, Any]) -> dict[str, Any]:

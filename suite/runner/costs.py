@@ -103,7 +103,7 @@ class Costs:
         return START_S + work / (FLOAT64_FLOPS * self.cores)
 
     def _rate(self, trial: Trial) -> float:
-        return FLOAT32_FLOPS * self.cores if trial.device == "cpu" else GPU_FLOPS
+        return FLOAT32_FLOPS * self.cores if trial.devices.kind == "cpu" else GPU_FLOPS
 
 
 def _step_flops(workload: Workload) -> float:

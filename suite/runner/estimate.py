@@ -93,7 +93,7 @@ def _datasets(plan: Plan) -> set[str]:
 
 
 def _environment_bytes(plan: Plan, missing: list[str]) -> int:
-    kind = plan.trials[0].device.partition(":")[0]
+    kind = plan.trials[0].devices.kind
     sizes = (catalog.framework(name).disk_mib for name in missing)
     return sum(getattr(size, kind) or 0 for size in sizes) * 2**20
 

@@ -25,7 +25,12 @@ from suite.runner import plausibility, recording, series
 from suite.runner.frameworks import Unavailable
 from suite.runner.progress import Progress
 from suite.runner.series import Outcomes
+from suite.worker import ranks
+from suite.worker.launch import LOG
 from suite.worker.telemetry import FILE
+
+# The files of a rank that are kept, and the ends of their names.
+KEPT = {"events.jsonl": "events.jsonl", FILE: FILE, LOG: "log"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,8 +173,10 @@ class Execution:
             deadline_s=self.plan.deadline_s * (interleaving.workers if interleaving else 1),
             on_event=partial(self.progress.event, run),
         )
-        for name in ("events.jsonl", FILE):
-            written = self._folder(run) / "results" / name
-            if written.exists():
-                shutil.copyfile(written, self.folder.logs / f"{run.name}.{name}")
+        for rank in range(run.trial.devices.ranks):
+            results = ranks.folder(self._folder(run) / "results", rank)
+            stem = f"{run.name}{recording.rank_suffix(rank)}"
+            for name, kept in KEPT.items():
+                if (results / name).exists():
+                    shutil.copyfile(results / name, self.folder.logs / f"{stem}.{kept}")
         return attempt

@@ -87,15 +87,24 @@ def measure(
 ) -> HardwarePeak:
     """Run each framework's worker in mode `peak`, one after the other; failed ones have no rates.
 
-    Only the device of `trial` matters. `everything`: also in precisions that no workload uses.
+    Only the kind of `trial`'s devices matters; one rank measures it. `everything`: also in
+    precisions that no workload uses.
     """
-    precisions = (ALL if everything else USED)[trial.device.partition(":")[0]]
+    device = trial.devices.kind
+    precisions = (ALL if everything else USED)[device]
     by_framework: dict[str, dict[str, float]] = {}
     for framework in providers(prepared):
-        notify(f"measuring the peak of {trial.device} with {framework}")
+        notify(f"measuring the peak of {device} with {framework}")
         folder = work_dir / f"peak-{framework}"
         variant = next(iter(catalog.framework(framework).variants))
-        peak_trial = replace(trial, framework=framework, variant=variant, runtime=UNRESTRICTED)
+        peak_trial = replace(
+            trial,
+            framework=framework,
+            variant=variant,
+            runtime=UNRESTRICTED,
+            device=device,
+            cpu_parts=1,
+        )
         attempt = run_task(
             engine,
             prepared[framework],
@@ -108,4 +117,4 @@ def measure(
         shutil.rmtree(folder, ignore_errors=True)
         found = events.of(attempt.events, "peak")
         by_framework[framework] = {each["operation"]: each["work_per_s"] for each in found}
-    return peak_of(trial.device, by_framework)
+    return peak_of(device, by_framework)

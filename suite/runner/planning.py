@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from suite.datasets import library
 from suite.errors import ManifestError, UsageError, nearest
 from suite.manifests import catalog
+from suite.manifests.devices import Devices
 from suite.manifests.suites import SuiteManifest
 from suite.manifests.workloads import Precision, SuiteWorkload, Workload
 from suite.models import MODELS
@@ -28,6 +29,8 @@ class RunOptions:
     epochs: int | None = None
     repeats: int | None = None
     seeds: int | None = None
+    devices: tuple[str, ...] = ()
+    nodes: int | None = None
     proof_steps: int | None = None
     interleave: bool = False
     verify_runs: bool = False
@@ -39,6 +42,7 @@ class RunOptions:
             "--epochs": (self.epochs, 0),
             "--repeats": (self.repeats, 1),
             "--seeds": (self.seeds, 2),
+            "--nodes": (self.nodes, 1),
             "--proof-steps": (self.proof_steps, 1),
         }
         for option, (value, minimum) in minimums.items():
@@ -49,16 +53,54 @@ class RunOptions:
 
 
 def plan_of(suite: str, options: RunOptions, *, device: str) -> Plan:
-    """The plan of a suite; UsageError where an option does not fit the suite."""
+    """The plan of a suite; UsageError where an option does not fit the suite.
+
+    `device` is the device set that the engine's options give.
+    """
     options.check()
     chosen, notes = _without_slow(_changed(catalog.suite(suite, device), options), device)
     for _, workload in chosen.expanded():
         _check_data(workload, chosen.name)
     plan = expand(
-        chosen, catalog.frameworks(), catalog.tracks(), only=options.frameworks, device=device
+        chosen,
+        catalog.frameworks(),
+        catalog.tracks(),
+        only=options.frameworks,
+        devices=_devices(chosen, options, device),
     )
     plan = plan.only(plan.trials, *notes)
     return plan if options.tracks else _without_repeated(plan)
+
+
+def _devices(suite: SuiteManifest, options: RunOptions, device: str) -> tuple[str, ...]:
+    """The device sets: the user's, else the suite's of the engine's kind, else the engine's.
+
+    Raise UsageError where one is not a device set, or the engine has no such devices.
+    """
+    kind = Devices.parse(device).kind
+    try:
+        named = [Devices.parse(text) for text in options.devices]
+    except ValueError as error:
+        raise UsageError(f"--devices {error}", hint="--devices cpu:2") from None
+    if other := next((each for each in named if each.kind != kind), None):
+        hint = f"--gpus {other.per_node}" if other.kind == "cuda" else "omit --gpus"
+        raise UsageError(f"--devices {other}: the workers have device {kind}", hint=hint)
+    of_engine = Devices.parse(device)
+    of_suite = tuple(each for each in suite.devices if _has(of_engine, Devices.parse(each)))
+    of_suite = of_suite if len(of_suite) > 1 or device == kind else ()
+    default = of_suite or (device,)
+    chosen = options.devices or default
+    if options.nodes is None:
+        return tuple(dict.fromkeys(chosen))
+    on_nodes = (replace(Devices.parse(each), nodes=options.nodes) for each in chosen)
+    return tuple(dict.fromkeys(map(str, on_nodes)))
+
+
+def _has(of_engine: Devices, named: Devices) -> bool:
+    """Whether an engine has a suite's devices, as far as it is known before it starts."""
+    if of_engine.kind != named.kind:
+        return False
+    return of_engine.per_node in (1, named.per_node) or named.per_node < of_engine.per_node
 
 
 def _without_slow(suite: SuiteManifest, device: str) -> tuple[SuiteManifest, tuple[str, ...]]:
@@ -67,7 +109,7 @@ def _without_slow(suite: SuiteManifest, device: str) -> tuple[SuiteManifest, tup
     Where a suite or the user names bf16_mixed as the only precision, it stays.
     """
     kept = tuple(each for each in suite.precisions if each != "bf16_mixed")
-    if device != "cpu" or kept in ((), suite.precisions) or has_bfloat16():
+    if Devices.parse(device).kind != "cpu" or kept in ((), suite.precisions) or has_bfloat16():
         return suite, ()
     note = "bf16_mixed left out: this CPU has no instructions for bfloat16"
     return suite.model_copy(update={"precisions": kept}), (note,)
@@ -77,8 +119,9 @@ def _without_repeated(plan: Plan) -> Plan:
     """The plan without trials that differ from another one only in the name of their track."""
     first: dict[Hashable, Trial] = {}
     for trial in plan.trials:
-        runtime = trial.runtime.effective(trial.device).model_dump_json()
-        first.setdefault((trial.framework, trial.variant, runtime, trial.work), trial)
+        runtime = trial.runtime.effective(trial.devices.kind).model_dump_json()
+        key = trial.framework, trial.variant, trial.device, runtime, trial.work
+        first.setdefault(key, trial)
     kept = set(map(id, first.values()))
     repeated = [trial for trial in plan.trials if id(trial) not in kept]
     if not repeated:

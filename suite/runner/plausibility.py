@@ -73,7 +73,7 @@ def beyond(record: Record, peak: HardwarePeak | None) -> str | None:
     reached = share(record, record.samples_per_s, peak)
     if reached is None:
         return None
-    kind = record.device.partition(":")[0]
+    kind = record.devices.kind
     at_most = MARGIN * (WINOGRAD if kind == "cuda" and _has_winograd(record.workload.model) else 1)
     times = "times the measured peak of this device"
     if reached.compute > at_most:

@@ -13,7 +13,17 @@ from suite.engines.base import Engine, Prepared
 from suite.protocol import events
 from suite.protocol.events import Event
 from suite.protocol.plan import Plan, Run
-from suite.results.record import COLUMNS, Block, Blocks, Epoch, Memory, Parity, Record, Times
+from suite.results.record import (
+    COLUMNS,
+    Block,
+    Blocks,
+    Epoch,
+    Memory,
+    Parity,
+    Rank,
+    Record,
+    Times,
+)
 from suite.runner import stopping, telemetry
 
 
@@ -49,6 +59,7 @@ def record(
         ),
         data_origin=inputs.origin,
         device=trial.device,
+        cpu_parts=trial.cpu_parts,
         repeat=run.repeat,
         seed=trial.seed,
         measure=plan.measure,
@@ -61,7 +72,7 @@ def record(
         environment=_environment(engine, prepared, started, built),
         parity=parity,
         log=f"logs/{run.name}.log" if prepared else None,
-        **measured(attempt, workload.batch_size),
+        **measured(attempt, workload.batch_size, run.name),
     )
 
 
@@ -79,8 +90,8 @@ def _environment(
     }
 
 
-def measured(attempt: Attempt, batch_size: int) -> dict[str, Any]:
-    """The figures in a worker's events, as fields of the record."""
+def measured(attempt: Attempt, batch_size: int, name: str = "") -> dict[str, Any]:
+    """The figures in a worker's events, as fields of the record of the run with this name."""
     reported = attempt.events
     blocks = [
         Block(warmup=event["event"] == "warmup", **_fields(event, COLUMNS, "warmup"))
@@ -98,6 +109,7 @@ def measured(attempt: Attempt, batch_size: int) -> dict[str, Any]:
         synchronize_s=events.one(reported, "compiled").get("synchronize_s"),
         warmup_s=warmup_s if blocks else None,
         measured_s=measured_s if steady else None,
+        exchange_s=events.one(reported, "exchanged").get("duration_s"),
         total_s=attempt.total_s,
         engine_s=attempt.engine_s,
     )
@@ -114,8 +126,40 @@ def measured(attempt: Attempt, batch_size: int) -> dict[str, Any]:
         "telemetry": telemetry.summarise(attempt.samples, reported, trained=samples)
         if steady
         else None,
-        "memory": Memory(**_fields(events.one(reported, "memory"), Memory.model_fields)),
+        "memory": _together([_memory(each.events) for each in attempt.ranks]),
+        "ranks": tuple(
+            Rank(
+                rank=rank,
+                memory=_memory(each.events),
+                telemetry=telemetry.summarise(each.samples, each.events, trained=samples),
+                log=f"logs/{name}{rank_suffix(rank)}.log",
+            )
+            for rank, each in enumerate(attempt.ranks)
+        )
+        if len(attempt.ranks) > 1
+        else (),
     }
+
+
+def rank_suffix(rank: int) -> str:
+    """What follows the name of a run in the names of a rank's files."""
+    return f".rank{rank}" if rank else ""
+
+
+def _memory(reported: list[Event]) -> Memory:
+    return Memory(**_fields(events.one(reported, "memory"), Memory.model_fields))
+
+
+def _together(memories: list[Memory]) -> Memory:
+    """Of all ranks: the sum on the host, the largest on a device; unknown where one is."""
+    hosts = [each.host_rss_peak_bytes for each in memories]
+    used = [each.device_peak_bytes for each in memories]
+    reserved = [each.device_reserved_bytes for each in memories]
+    return Memory(
+        host_rss_peak_bytes=None if None in hosts else sum(filter(None, hosts)) or None,
+        device_peak_bytes=max(filter(None, used), default=None),
+        device_reserved_bytes=max(filter(None, reserved), default=None),
+    )
 
 
 def _fields(event: Event, names: Iterable[str], *omitted: str) -> dict[str, Any]:

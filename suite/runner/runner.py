@@ -11,6 +11,7 @@ from suite.engines.base import Engine, Prepared
 from suite.parity import certificates
 from suite.parity.certificates import Certificate
 from suite.parity.tensors import ProofFailed
+from suite.protocol import trial_file
 from suite.protocol.plan import Plan, Trial, Work
 from suite.results import roofline
 from suite.results.record import Parity, Record
@@ -41,8 +42,12 @@ class Runner:
     ) -> dict[Work, Inputs]:
         """Prepare the plan's datasets and frameworks; return the inputs of each workload and seed.
 
-        Raise DataError where a dataset is unavailable, or does not fit into memory.
+        Raise DataError where a dataset is unavailable, or does not fit into memory, and UsageError
+        where the machine has too few cores for the ranks.
         """
+        for trial in plan.trials:
+            if trial.devices.nodes == 1:
+                trial_file.cpus_of(trial, trial_file.Node(), self.engine.host["cpus"])
         self._progress.planned(plan, stages, done)
         self._progress.stage("data")
         by_work = self.inputs(plan)
@@ -51,7 +56,8 @@ class Runner:
         workers: dict[Work, int] = {}
         for group in plan.groups:
             work = group[0].trial.work
-            workers[work] = max(len(group), workers.get(work, 0))
+            at_once = len(group) * max(run.trial.devices.ranks for run in group)
+            workers[work] = max(at_once, workers.get(work, 0))
         for work, at_once in workers.items():
             by_work[work].must_fit(work[0], self.engine.host["memory_bytes"], at_once)
         return by_work
@@ -164,7 +170,7 @@ class Runner:
         )
 
     def _peak_cache(self, plan: Plan) -> peak.Cache:
-        return peak.Cache(self.engine, plan.trials[0].device, self.frameworks.prepared)
+        return peak.Cache(self.engine, plan.trials[0].devices.kind, self.frameworks.prepared)
 
     def _write_peak(
         self,

@@ -13,10 +13,19 @@ from pathlib import Path
 from suite.datasets.inputs import Inputs
 from suite.engines.base import Engine, Prepared
 from suite.manifests import catalog
+from suite.manifests.devices import Devices
 from suite.manifests.workloads import PROOF_STEPS, Adam, AdamW, Measure, Precision, Sgd, Workload
 from suite.messages import Notify
 from suite.parity.certificates import judged, reference_of
-from suite.parity.faults import BFLOAT16_FAULTS, FAULTS, RUN_FAULTS, TEXT_FAULTS, Fault
+from suite.parity.faults import (
+    BFLOAT16_FAULTS,
+    FAULTS,
+    RANK_FAULTS,
+    RUN_FAULTS,
+    TEXT_FAULTS,
+    TWO_RANKS,
+    Fault,
+)
 from suite.parity.prover import Prover
 from suite.parity.reference import Reference
 from suite.parity.tolerances import rules_of
@@ -65,6 +74,7 @@ class Finding:
     framework: str
     variant: str
     precision: Precision
+    device: str
     caught_by: str | None  # the first message of a proof that found an error
 
     @property
@@ -91,22 +101,21 @@ class SelfTest:
         no trusted reference, or a worker fails in a proof.
         """
         trials = [*dict.fromkeys(replace(trial, workload=WORKLOAD) for trial in plan.trials)]
-        references = {
-            workload: reference_of(
-                self._prover(self.engine, self.prepared, workload, "clean"),
-                replace(trials[0], workload=workload),
+        references: dict[tuple[Workload, str], Reference] = {}
+        for workload, device in ((WORKLOAD, "cpu"), (TEXT_WORKLOAD, "cpu"), (WORKLOAD, TWO_RANKS)):
+            references[workload, device] = reference_of(
+                self._prover(self.engine, self.prepared, workload, f"clean-{device}"),
+                replace(trials[0], workload=workload, device=device),
             )
-            for workload in (WORKLOAD, TEXT_WORKLOAD)
-        }
-        reference = references[WORKLOAD]
-        for number, fault in enumerate((*FAULTS, *TEXT_FAULTS, *BFLOAT16_FAULTS, *RUN_FAULTS)):
+        reference = references[WORKLOAD, "cpu"]
+        for number, fault in enumerate(self._faults()):
             trial = next((each for each in trials if _fits(fault, each)), None)
             if trial is None:
                 continue
             if fault in TEXT_FAULTS:
                 trial = replace(trial, workload=TEXT_WORKLOAD)
-            own = references[trial.workload]
-            trial = _in(trial, fault.precision)
+            own = references[trial.workload, fault.device]
+            trial = _on(_in(trial, fault.precision), fault.device)
             self.notify(f"fault in {trial.framework}: {fault.name}")
             worker = fault.plant(self.work_dir / f"fault-{number}" / "worker")
             with self.make_engine(worker) as engine:
@@ -122,11 +131,28 @@ class SelfTest:
             found = self._proof(self.engine, self.prepared, trial, reference, "clean")
             found = found or self._timed(self.engine, self.prepared, plan, trial, "clean")
             yield _finding(None, trial, found)
-            mixed = _in(trial, "bf16_mixed")
-            if unsupported_reason(mixed) is None:
-                self.notify(f"without a fault: {trial.configuration} in bf16_mixed")
-                found = self._proof(self.engine, self.prepared, mixed, reference, "clean")
-                yield _finding(None, mixed, found)
+            yield from self._without_fault(_in(trial, "bf16_mixed"), reference)
+        first = {trial.framework: trial for trial in reversed(trials)}
+        for trial in first.values() if self._has_cores(TWO_RANKS) else ():
+            yield from self._without_fault(_on(trial, TWO_RANKS), references[WORKLOAD, TWO_RANKS])
+
+    def _without_fault(self, trial: Trial, reference: Reference) -> Iterator[Finding]:
+        """What the certificate of a trial finds; nothing where the framework cannot run it."""
+        if unsupported_reason(trial) is None:
+            precision, device = trial.workload.precision, trial.device
+            self.notify(f"without a fault: {trial.configuration} in {precision} on {device}")
+            name = f"clean-{device}"
+            found = self._proof(self.engine, self.prepared, trial, reference, name)
+            yield _finding(None, trial, found)
+
+    def _faults(self) -> Iterator[Fault]:
+        """The faults that this machine has cores for."""
+        yield from (*FAULTS, *TEXT_FAULTS, *BFLOAT16_FAULTS)
+        yield from (fault for fault in RANK_FAULTS if self._has_cores(fault.device))
+        yield from RUN_FAULTS
+
+    def _has_cores(self, device: str) -> bool:
+        return Devices.parse(device).ranks <= len(self.engine.host["cpus"])
 
     def _prover(
         self, engine: Engine, prepared: dict[str, Prepared], workload: Workload, name: str
@@ -152,7 +178,7 @@ class SelfTest:
     ) -> str | None:
         """The error that a certificate finds in the worker; None where it finds none."""
         prover = self._prover(engine, prepared, trial.workload, name)
-        found = prover.tensors(trial, trial.workload.precision, role="selftest")
+        found = prover.of_ranks(trial, trial.workload.precision, role="selftest")
         return judged(found, reference, rules_of(trial))[1]
 
     def _timed(
@@ -194,6 +220,11 @@ def _error_in(record: Record) -> str | None:
     return record.error.message if record.error else record.parity.reason
 
 
+def _on(trial: Trial, device: str) -> Trial:
+    """The trial on another device set of this machine's cores."""
+    return replace(trial, device=device, cpu_parts=Devices.parse(device).ranks)
+
+
 def _in(trial: Trial, precision: Precision) -> Trial:
     """The trial with products in this precision."""
     return replace(trial, workload=trial.workload.model_copy(update={"precision": precision}))
@@ -205,5 +236,6 @@ def _finding(fault: str | None, trial: Trial, caught_by: str | None) -> Finding:
         framework=trial.framework,
         variant=trial.variant,
         precision=trial.workload.precision,
+        device=trial.device,
         caught_by=caught_by,
     )

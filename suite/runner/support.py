@@ -14,7 +14,7 @@ def unsupported_reason(trial: Trial) -> str | None:
     workload = trial.workload
     return catalog.framework(trial.framework).unsupported_reason(
         variant=trial.variant,
-        device=trial.device,
+        devices=trial.devices,
         layers=_kinds(workload.model),
         input=workload.input,
         precision=workload.precision,

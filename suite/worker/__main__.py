@@ -1,4 +1,8 @@
-"""`python -m suite.worker FOLDER`: runs the trial in FOLDER and writes its events."""
+"""`python -m suite.worker FOLDER`: runs the trial in FOLDER and writes its events.
+
+A trial of several ranks is started once for each of them by a launcher, or once on each node: this
+process then starts the ranks of the node.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +14,25 @@ import time
 import traceback
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from . import interleaving, peak, proof, telemetry
+from . import interleaving, launch, peak, proof, ranks, telemetry
 from .frameworks import load
-from .loop import train
-from .protocol import Events, Session, Trial, read_weights
+from .loop import exchange, train
+from .protocol import Distributed, Events, Session, Trial, read_weights
 
 
 def main(folder: Path) -> int:
     """Run the trial in `folder`; return the exit code."""
     trial = Trial.read(folder)
-    events = Events(Path(trial.paths["results"]))
+    if trial.world_size > 1:
+        rank = ranks.number()
+        if rank is None:
+            return launch.run(trial, folder)
+        trial = ranks.of(trial, rank)
+    events = Events(Path(trial.paths["results"]), trial.rank)
     try:
         _run(trial, events)
     except BaseException as error:
@@ -40,17 +49,20 @@ def main(folder: Path) -> int:
 def _run(trial: Trial, events: Events) -> None:
     """Start the sampler, load the framework, build the model, and run the trial."""
     with interleaving.together(trial), ExitStack() as stack:
+        trial, group = stack.enter_context(ranks.joined(trial))
         with interleaving.of(trial):
             stack.enter_context(telemetry.sampling(trial))
             if hasattr(os, "sched_setaffinity"):  # the sampler, already started, is not pinned
                 os.sched_setaffinity(0, trial.cpus)
             framework = _load(trial, events)
             session = None if trial.mode == "peak" else _build(trial, framework, events)
-        _run_mode(trial, framework, session, events)
+        _run_mode(trial, framework, session, events, group)
     events.emit("finished")
 
 
-def _run_mode(trial: Trial, framework: Any, session: Session | None, events: Events) -> None:
+def _run_mode(
+    trial: Trial, framework: Any, session: Session | None, events: Events, group: ranks.Alone
+) -> None:
     """Run the trial in its mode; a loader's processes end when this function returns."""
 
     def memory() -> None:
@@ -60,7 +72,9 @@ def _run_mode(trial: Trial, framework: Any, session: Session | None, events: Eve
         peak.measure(trial, events.emit)
         memory()
     elif trial.mode == "train":
-        stepper = train(trial, session, framework.LAYOUT, events.emit)
+        stepper = train(trial, session, framework.LAYOUT, events.emit, group)
+        if trial.world_size > 1:
+            exchange(trial, cast(Distributed, session), group, events.emit)
         memory()  # before the closing proof, whose copies of the state are not the framework's
         if trial.closing:
             with interleaving.of(trial):

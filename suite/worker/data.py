@@ -86,7 +86,8 @@ class Batches:
 
     `order.npy` (epochs, N) holds one permutation for each epoch. An epoch has ceil(N / batch size)
     steps. Its last batch is filled from the beginning of the epoch, as in Caffe's data layer, so
-    no framework compiles for a second batch size.
+    no framework compiles for a second batch size. Of several ranks, each takes one slice of every
+    batch.
     """
 
     def __init__(self, trial: Trial, layout: str) -> None:
@@ -94,9 +95,11 @@ class Batches:
         order = np.load(trial.paths["order"])
         self.steps_per_epoch = -(-order.shape[1] // trial.batch_size)
         filled = np.arange(self.steps_per_epoch * trial.batch_size)
-        self._chosen = order.take(filled, axis=1, mode="wrap").reshape(
+        chosen = order.take(filled, axis=1, mode="wrap").reshape(
             len(order), self.steps_per_epoch, trial.batch_size
         )
+        first = trial.rank * trial.rank_batch_size
+        self._chosen = chosen[:, :, first : first + trial.rank_batch_size]
 
     def at(self, step: int) -> tuple[Array, Array]:
         """The inputs and labels of batch `step` (from 0) of the order."""

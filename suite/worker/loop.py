@@ -16,7 +16,8 @@ import numpy as np
 
 from . import interleaving
 from .data import Batches, Feed, Split, feed
-from .protocol import Array, Multistep, Session, Trial, steps_per_call
+from .protocol import Array, Distributed, Multistep, Session, Trial, steps_per_call
+from .ranks import Alone
 
 Emit = Callable[..., None]
 
@@ -25,6 +26,7 @@ STEADY_CHANGE = 0.02  # the series is steady when the two medians differ by this
 CALIBRATION_STEPS = 5
 SYNCHRONIZE_SHARE = 0.005  # the last synchronization takes at most this share of a block
 SYNCHRONIZE_CALLS = 20
+EXCHANGES = 20  # of gradients alone; the second half counts
 # A turn begins with untimed steps of this duration: the caches hold the data of the other workers,
 # and their OpenMP threads spin on the cores for some milliseconds. Long steps need no lead-in.
 LEAD_IN_S = 0.015
@@ -38,10 +40,12 @@ class Stepper:
     """Does steps in data order, and times them in blocks that begin and end synchronized.
 
     `per_call` steps are one call of the session. Fewer than these are calls of one step each.
+    All ranks of a trial begin a block together, and its duration is that of the slowest one.
     """
 
-    def __init__(self, session: Session, batches: Feed, step: int = 0) -> None:
+    def __init__(self, session: Session, batches: Feed, group: Alone, step: int = 0) -> None:
         self._session = session
+        self.group = group
         self._batches = batches
         self.per_call = steps_per_call(session)
         self.step = step
@@ -54,13 +58,15 @@ class Stepper:
         single, stack, last = self._batches.single, self._batches.stack, self.step + steps
         calls_end = self.step + (steps // per_call * per_call if per_call > 1 else 0)
         session.synchronize()
+        self.group.wait()
         started = time.perf_counter_ns()
         for step in range(self.step, calls_end, per_call):
             self.loss = cast(Multistep, session).train_steps(stack(step))
         for step in range(calls_end, last):
             self.loss = session.train_step(single(step))
         session.synchronize()
-        duration_s = (time.perf_counter_ns() - started) / 1e9
+        own_s = (time.perf_counter_ns() - started) / 1e9
+        duration_s: float = max(self.group.gather(own_s))
         self.step = last
         self.step_s = duration_s / steps
         return duration_s
@@ -68,36 +74,40 @@ class Stepper:
     def read_loss(self) -> tuple[float, float]:
         """The loss of the last step, and the seconds that reading it waited for the device.
 
+        Of several ranks, the mean of their losses and the longest wait.
+
         The wait is the duration of the first reading, less that of a second reading. After `block`
         no work is left: a wait means that the device was still computing when the clock stopped.
         Raise ArithmeticError where training has diverged, because its speed has no meaning.
         """
         stamps = [time.perf_counter_ns()]
         for _ in range(2):
-            loss = self._session.read(self.loss)
+            own = self._session.read(self.loss)
             stamps.append(time.perf_counter_ns())
+        first, again = stamps[1] - stamps[0], stamps[2] - stamps[1]
+        losses, waits = zip(*self.group.gather([own, max(0, first - again) / 1e9]))
+        loss = statistics.fmean(losses)
         if not math.isfinite(loss):
             raise ArithmeticError(f"the loss is not finite after {self.step} steps")
-        first, again = stamps[1] - stamps[0], stamps[2] - stamps[1]
-        return loss, max(0, first - again) / 1e9
+        return loss, max(waits)
 
     def synchronize_s(self) -> float:
-        """The median duration of synchronizing an idle device, in seconds."""
+        """The median duration of synchronizing an idle device, in seconds; of the slowest rank."""
         durations = []
         self._session.synchronize()
         for _ in range(SYNCHRONIZE_CALLS):
             started = time.perf_counter_ns()
             self._session.synchronize()
             durations.append((time.perf_counter_ns() - started) / 1e9)
-        return statistics.median(durations)
+        return float(max(self.group.gather(statistics.median(durations))))
 
 
-def train(trial: Trial, session: Session, layout: str, emit: Emit) -> Stepper:
+def train(trial: Trial, session: Session, layout: str, emit: Emit, group: Alone) -> Stepper:
     """Train for `epochs` whole epochs, and then until the rate is certain.
 
     Return the stepper, which can continue the same training.
     """
-    training = Training(trial, session, layout, emit)
+    training = Training(trial, session, layout, emit, group)
     training.first_step()
     while training.steps_left > 0 or not training.rate_is_certain():
         training.block()
@@ -105,13 +115,29 @@ def train(trial: Trial, session: Session, layout: str, emit: Emit) -> Stepper:
     return training.stepper
 
 
+def exchange(trial: Trial, session: Distributed, group: Alone, emit: Emit) -> None:
+    """Emit the median duration of adding the gradients of all ranks, without any other work."""
+    size = sum(math.prod(each["shape"]) for each in trial.parameters)
+    add = session.exchange(np.zeros(size, np.float32))
+    durations = []
+    for _ in range(EXCHANGES):
+        group.wait()
+        started = time.perf_counter_ns()
+        add()
+        durations.append(max(group.gather((time.perf_counter_ns() - started) / 1e9)))
+    median = statistics.median(durations[EXCHANGES // 2 :])
+    emit("exchanged", bytes=4 * size, duration_s=median)
+
+
 class Training:
     """The training of one run: first step, warm-up blocks, timed blocks, evaluation of epochs."""
 
-    def __init__(self, trial: Trial, session: Session, layout: str, emit: Emit) -> None:
+    def __init__(
+        self, trial: Trial, session: Session, layout: str, emit: Emit, group: Alone
+    ) -> None:
         self._trial, self._session, self._layout, self._emit = trial, session, layout, emit
         self._batches = Batches(trial, layout)
-        self.stepper = Stepper(session, feed(trial, session, self._batches))
+        self.stepper = Stepper(session, feed(trial, session, self._batches), group)
         self._turn = interleaving.of(trial)
         self._min_block_s = 0.0  # shorter blocks would measure the synchronization too
         self._block_steps: float = CALIBRATION_STEPS
@@ -238,9 +264,15 @@ class Training:
         self._emit("trained", steps=self.stepper.step, optimizer_steps=counted)
 
     def _end_epoch(self) -> None:
-        """At the end of a requested epoch, evaluate the model outside the timed blocks."""
+        """At the end of a requested epoch, evaluate the model outside the timed blocks.
+
+        Of several ranks, whose models are equal, rank 0 does it; the next block waits for it.
+        """
         step, per_epoch = self.stepper.step, self._batches.steps_per_epoch
         if step % per_epoch or self.steps_left < 0:
+            return
+        if self._trial.rank:
+            self._epoch_s = 0.0
             return
         with self._turn:
             accuracy = _accuracy(self._trial, self._session, self._batches, self._layout)
@@ -284,8 +316,8 @@ def _accuracy(trial: Trial, session: Session, batches: Batches, layout: str) -> 
 def _predict(trial: Trial, session: Session, split: Split, samples: int) -> Array:
     """Logits (samples, ..., classes) float64; the last batch is padded to the same size."""
     parts = []
-    for start in range(0, samples, trial.batch_size):
-        chosen = np.arange(start, start + trial.batch_size)
+    for start in range(0, samples, trial.rank_batch_size):
+        chosen = np.arange(start, start + trial.rank_batch_size)
         parts.append(session.logits(split.take(chosen, mode="clip")[0]))
     return np.concatenate(parts)[:samples].astype(np.float64)
 

@@ -1,7 +1,8 @@
 """The training steps that the parity proofs compare, with their results in files.
 
 Mode parity does steps from the initial weights. The closing proof saves the state at the end of a
-timed run, and does one or two more calls of the timed function. Mode replay does those steps
+timed run, and does one or two more calls of the timed function. Of several ranks, each writes the
+results of its slice of the batches. Mode replay does those steps
 again, from the saved state, in a framework of the reference.
 """
 
@@ -28,19 +29,22 @@ CLOSING = "closing"  # the folder in results/
 def parity(trial: Trial, session: Session, layout: str, emit: Emit) -> None:
     """Do `steps` training steps, and write the files that are compared for each of them.
 
-    Before the step: `step<NN>_inference.npy` (N, classes), `_logits.npy` (N, classes; training
+    Before the step: `step<NN>_inference.npy` (N, classes), of several ranks by rank 0 for the whole
+    batch, `_logits.npy` (N, classes; training
     mode) and `_gradients.npy`. From the step itself: `_loss.npy`. After it: `_weights.npy` and
     `_statistics.npy`. Gradients, weights and statistics are sketches, one after the other.
     """
-    batches = Batches(trial, layout)
+    batches, whole = Batches(trial, layout), Batches(replace(trial, world_size=1), layout)
     results = Path(trial.paths["results"])
     for step in range(trial.steps):
         inputs, labels = batches.at(step)
-        inference = session.logits(inputs)
+        if trial.rank == 0:
+            slices = np.split(whole.at(step)[0], trial.world_size)
+            inference = np.concatenate([session.logits(each) for each in slices])
+            _save(results, f"step{step:02d}", {"inference": inference})
         logits, gradients = session.gradients(inputs, labels)
         loss = session.read(session.train_step(session.put(inputs, labels)))
         tensors = {
-            "inference": inference,
             "logits": logits,
             "gradients": _sketches(trial.parameters, gradients),
         }
@@ -68,7 +72,8 @@ def close(trial: Trial, session: Session, stepper: Stepper, layout: str, emit: E
         np.save(folder / f"{name}.npy", values)
     counted, first, step_s = session.step_count(), stepper.step, stepper.step_s
     if trial.input == "loader":  # the reference cannot reproduce the batches of a loader
-        stepper = Stepper(session, in_order(session, Batches(trial, layout)), first)
+        batches = in_order(session, Batches(trial, layout))
+        stepper = Stepper(session, batches, stepper.group, first)
     calls = CLOSING_CALLS if step_s * stepper.per_call < LONG_STEP_S else 1
     steps = calls * stepper.per_call
     stepper.block(steps)  # one block: a fault between the calls of a block is found too

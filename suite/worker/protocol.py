@@ -6,15 +6,15 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 # In one call of a variant that does several. As many batches are resident with input `device`, so
 # that every call takes the same ones.
 STEPS_PER_CALL = 8
@@ -48,9 +48,11 @@ class Trial:
     environment: dict[str, str]
     settings: dict[str, Any]
     seed: int
-    rank: int
-    world_size: int
+    world_size: int  # the number of ranks on all nodes
+    nodes: int
+    node: int  # the number of this one
     rendezvous: str | None
+    slices: int  # of a batch, each with its own statistics of batch norm
     epochs: int
     steps: int
     closing: bool  # mode train: end with the closing proof
@@ -60,6 +62,9 @@ class Trial:
     measure: dict[str, float]
     normalize: dict[str, list[float]]
     paths: dict[str, str]
+    # Of one rank; not in the file.
+    rank: int = 0
+    addresses: tuple[str, ...] = ()  # a free host:port of each rank
 
     @staticmethod
     def read(folder: Path) -> Trial:
@@ -70,8 +75,23 @@ class Trial:
                 f"trial.json has schema version {values.get('schema_version')}, "
                 f"this worker needs {SCHEMA_VERSION}"
             )
-        known = {field.name for field in fields(Trial)}
+        known = {field.name for field in fields(Trial) if field.default is MISSING}
         return Trial(**{key: value for key, value in values.items() if key in known})
+
+    @property
+    def ranks_per_node(self) -> int:
+        """The number of ranks on each node."""
+        return self.world_size // self.nodes
+
+    @property
+    def rank_batch_size(self) -> int:
+        """The samples of a batch that one rank takes."""
+        return self.batch_size // self.world_size
+
+    @property
+    def slice_size(self) -> int:
+        """The samples of a batch that share the statistics of batch norm."""
+        return self.batch_size // self.slices
 
     @property
     def dtype(self) -> str:
@@ -132,7 +152,8 @@ class Session(Protocol):
 
     Batches are numpy arrays in the module's `LAYOUT`: inputs (N, C, H, W), (N, H, W, C) or
     (N, features) in the trial's dtype, labels (N,) int32. A batch of text is (N, length) int32, as
-    are its labels; then logits are (N, length, classes). Weights, gradients and statistics
+    are its labels; then logits are (N, length, classes). Of several ranks, each has its slice of
+    every batch, and the gradients are the means over the ranks. Weights, gradients and statistics
     are canonical (docs/protocol.md): convolutions (out, in, height, width), dense (out, in).
 
     A variant that does several steps in one call also implements `Multistep`.
@@ -183,6 +204,16 @@ class Session(Protocol):
         """Continue from `state`; only the frameworks of the reference implement it."""
 
 
+class Distributed(Session, Protocol):
+    """A session of a trial of several ranks."""
+
+    def exchange(self, values: Array) -> Callable[[], None]:
+        """A function that adds the values of all ranks as gradients are added, and waits for it.
+
+        `values` (n,) float32 has as many as the model has parameters.
+        """
+
+
 class Multistep(Session, Protocol):
     """A session whose timed function does `steps_per_call` steps in one call, if that is above 1.
 
@@ -199,25 +230,24 @@ class Multistep(Session, Protocol):
 
 
 class Events:
-    """Appends events to `events.jsonl`, and writes them to the original standard output too.
+    """Appends events to `events.jsonl`, and writes those of rank 0 to standard output too.
 
     From now on, output that libraries print to standard output goes to standard error.
     """
 
-    def __init__(self, results: Path) -> None:
-        self._file = (results / "events.jsonl").open("a", encoding="utf-8")
-        self._mirror = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    def __init__(self, results: Path, rank: int = 0) -> None:
+        file = (results / "events.jsonl").open("a", encoding="utf-8")
+        mirror = os.fdopen(os.dup(1), "w", encoding="utf-8")
+        # Standard output comes first, so that it also gets the events for which the disk is full.
+        self._streams = [file] if rank else [mirror, file]
         sys.stdout.flush()
         os.dup2(2, 1)
 
     def emit(self, event: str, **values: Any) -> None:
-        """Write one event at once; raise BrokenPipeError where standard output has been closed.
-
-        Standard output comes first, so that it also gets the events for which the disk is full.
-        """
+        """Write one event at once; raise BrokenPipeError where standard output has been closed."""
         values = {"event": event, "monotonic_ns": time.monotonic_ns(), **values}
         line = json.dumps(values, allow_nan=False) + "\n"
-        for stream in (self._mirror, self._file):
+        for stream in self._streams:
             stream.write(line)
             stream.flush()
 

@@ -11,7 +11,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -250,12 +250,18 @@ class Daemon:
         name: str,
         labels: Labels,
         folders: Mapping[str, Path] | None = None,
+        alias: str | None = None,
         **options: Any,
     ) -> Container:
         """Create a container; `folders` maps its paths to folders of the engine's machine.
 
-        The folders are mounted read-only. The engine refuses a folder that does not exist.
+        The folders are mounted read-only. The engine refuses a folder that does not exist. In a
+        network, the other containers find it by its `alias`.
         """
+        if alias:
+            network = options.pop("network_mode")
+            config = self._client.api.create_endpoint_config(aliases=[alias])
+            options |= {"network": network, "networking_config": {network: config}}
         mounts = [
             Mount(target, str(source), type="bind", read_only=True)
             for target, source in (folders or {}).items()
@@ -274,6 +280,22 @@ class Daemon:
                 all=True, filters={"label": _filter(labels)}, ignore_removed=True
             )
         return [Container(sdk) for sdk in found]
+
+    def make_network(self, name: str, labels: Labels) -> None:
+        """Create a network without access to any other."""
+        with _sdk_errors():
+            self._client.networks.create(name, driver="bridge", internal=True, labels=labels)
+
+    def networks(self, labels: Mapping[str, str]) -> list[str]:
+        """The names of all networks with these labels."""
+        with _sdk_errors():
+            found = self._client.networks.list(filters={"label": _filter(labels)})
+        return [str(network.name) for network in found]
+
+    def remove_network(self, name: str) -> None:
+        """Remove the network, if it exists."""
+        with _sdk_errors(), suppress(NotFound):
+            self._client.networks.get(name).remove()
 
     def make_volume(self, name: str, labels: Labels) -> None:
         """Create the volume, unless it exists."""

@@ -8,14 +8,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 from suite.datasets.formats.prepared import DESCRIPTION
 from suite.engines import sessions
-from suite.engines.base import OnLine, Outcome, Prepared
+from suite.engines.base import Network, OnLine, Outcome, Place, Prepared
 from suite.engines.docker import spec
 from suite.engines.docker.client import Container, Daemon, Image
 from suite.engines.docker.images import Images, Kind, Recipe
@@ -32,6 +32,7 @@ from suite.messages import Notify
 from suite.paths import LOCKS, WORKER, sha256, tree_sha256
 from suite.protocol import trial_file
 
+LOOPBACK = "127.0.0.1"  # of a container
 COPIED_BYTES = 8 * 2**30  # the largest dataset that is copied into a volume
 
 
@@ -167,11 +168,12 @@ class DockerEngine:
         log: Path,
         deadline_s: float,
         on_line: OnLine,
+        place: Place | None = None,
     ) -> Outcome:
         started_s = time.monotonic()
         # Run ids of two result folders may be equal.
         volume = f"dlsuite-{name}-{self._session_id}"
-        container = self._create(prepared, folder, name, volume)
+        container = self._create(prepared, folder, name, volume, place)
         removed = False
 
         def collect() -> None:
@@ -186,6 +188,8 @@ class DockerEngine:
             log.open("wb") as stderr,
             self._stoppable(container),
         ):
+            if place:
+                place.stop.on_call(partial(_kill, container))
             watch = Watch(self.daemon, container, deadline_s, on_line, stderr)
             outcome = watch.until_ended()
             lost = persist(self.daemon, collect)
@@ -197,6 +201,18 @@ class DockerEngine:
             memory_limit_bytes=self.host["limits"]["memory_bytes"],
             engine_s=total_s - watch.worker_s if watch.worker_s is not None else None,
         )
+
+    @contextmanager
+    def network(self, name: str, nodes: int) -> Iterator[Network]:
+        if nodes == 1:
+            yield Network(name=None, hosts=(LOOPBACK,))
+            return
+        network = f"dlsuite-{name}-{self._session_id}"
+        self.daemon.make_network(network, {"dlsuite": "network", SESSION: self._session_id})
+        try:
+            yield Network(name=network, hosts=tuple(f"node{node}" for node in range(nodes)))
+        finally:
+            self.daemon.remove_network(network)
 
     @contextmanager
     def _stoppable(self, container: Container) -> Iterator[None]:
@@ -263,7 +279,9 @@ class DockerEngine:
     def _gpus(self) -> dict[str, Any]:
         return spec.gpu_options(self.settings, self.daemon.info)
 
-    def _create(self, prepared: Prepared, folder: Path, name: str, volume: str) -> Container:
+    def _create(
+        self, prepared: Prepared, folder: Path, name: str, volume: str, place: Place | None
+    ) -> Container:
         """The container of a trial, not started, with all its files in volumes."""
         trial = trial_file.read(folder)
         image_id = str(prepared.image_id)
@@ -279,7 +297,7 @@ class DockerEngine:
             volumes={**files.volumes, volume: {"bind": "/trial", "mode": "rw"}},
             folders=files.folders,
             environment=trial["environment"],
-            **self._options(),
+            **self._options() | _network_options(place),
         )
         if "/data" in files.folders:
             _require_same_data(container, paths["data"])
@@ -328,6 +346,18 @@ class DockerEngine:
         return {self._volumes.inputs(files, image_id): {"bind": target, "mode": "ro"}}
 
 
+def _network_options(place: Place | None) -> dict[str, Any]:
+    """The options of a container in the network of its trial."""
+    if place is None:
+        return {}
+    return {"network_mode": place.network.name, "alias": place.network.hosts[place.node]}
+
+
+def _kill(container: Container) -> None:
+    with suppress(EngineError):
+        container.kill()
+
+
 @dataclass(frozen=True, kw_only=True)
 class _TrialFiles:
     """The files of a trial in its container."""
@@ -367,10 +397,13 @@ def engine_with_worker(worker: Path) -> Iterator[DockerEngine]:
 
 
 def remove_all(daemon: Daemon, labels: dict[str, str]) -> int:
-    """Remove the containers and volumes with these labels; return their number."""
+    """Remove the containers, volumes and networks with these labels; return their number."""
     containers, volumes = daemon.containers(labels), daemon.volumes(labels)
     for container in containers:
         container.remove()
     for volume in volumes:
         daemon.remove_volume(volume)
-    return len(containers) + len(volumes)
+    networks = daemon.networks(labels)
+    for network in networks:
+        daemon.remove_network(network)
+    return len(containers) + len(volumes) + len(networks)

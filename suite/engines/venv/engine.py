@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
-from suite.engines.base import OnLine, Outcome, Prepared
+from suite.engines.base import EngineName, Network, OnLine, Outcome, Place, Prepared
 from suite.engines.gpus import Gpus, visible
 from suite.engines.venv import environments
 from suite.manifests.frameworks import FrameworkManifest
@@ -24,6 +24,7 @@ from suite.protocol import trial_file
 from suite.worker import host
 
 TERM_GRACE_S = 3.0
+LOOPBACK = "127.0.0.1"
 # Environment variables that a worker inherits: for compilers, the home folder and the language.
 INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CC", "CXX")
 
@@ -31,7 +32,7 @@ INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CC", "C
 class VenvEngine:
     """Runs workers as processes; see engines.base.Engine."""
 
-    name: Final = "venv"
+    name: EngineName = "venv"
 
     def __init__(
         self,
@@ -87,8 +88,9 @@ class VenvEngine:
         log: Path,
         deadline_s: float,
         on_line: OnLine,
+        place: Place | None = None,
     ) -> Outcome:
-        command = [str(prepared.python), "-m", "suite.worker", str(folder)]
+        command = self._command(prepared, folder, name)
         with log.open("wb") as stderr, self._process(command, folder, stderr.fileno()) as process:
             expired = threading.Event()
 
@@ -96,6 +98,8 @@ class VenvEngine:
                 expired.set()
                 _kill(process)
 
+            if place:
+                place.stop.on_call(lambda: _kill(process))
             deadline = threading.Timer(deadline_s, expire)
             deadline.start()
             try:
@@ -106,6 +110,14 @@ class VenvEngine:
             finally:
                 deadline.cancel()
         return Outcome(exit_code=exit_code, end="timeout" if expired.is_set() else "exited")
+
+    def _command(self, prepared: Prepared, folder: Path, name: str) -> list[str]:
+        """The command that runs the worker."""
+        return [str(prepared.python), "-m", "suite.worker", str(folder)]
+
+    @contextmanager
+    def network(self, name: str, nodes: int) -> Iterator[Network]:
+        yield Network(name=None, hosts=(LOOPBACK,) * nodes)
 
     @contextmanager
     def _process(

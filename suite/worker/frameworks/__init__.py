@@ -5,6 +5,7 @@
 - `layers`: the lowering of each kind of layer.
 - `device`: the framework on a device, under a trial's settings.
 - `peak` (optional): `operations(trial, precisions, size, values)`, for the hardware peak.
+- `distributed` (optional): how the ranks of a trial meet, and how they add their gradients.
 - `loader` (optional): `batches(trial, photographs)`, an endless series of inputs and labels as
   `Session.put` takes them, read by the framework's own loader.
 """

@@ -29,7 +29,7 @@ def describe(trial: Trial) -> dict[str, Any]:
     return {
         "name": trial.device,
         "threads": None,
-        "kind": jax.devices()[0].device_kind,
+        "kind": jax.local_devices()[0].device_kind,
         "tf32": on_gpu and precision not in ("highest", "float32"),
         "preallocates": on_gpu and os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE") != "false",
         "policy": {
@@ -42,7 +42,7 @@ def describe(trial: Trial) -> dict[str, Any]:
 
 def memory(trial: Trial) -> dict[str, Any]:
     """The peak of XLA's allocator: bytes in arrays, and bytes reserved for them."""
-    stats = jax.devices()[0].memory_stats() or {}  # a CPU has none
+    stats = jax.local_devices()[0].memory_stats() or {}  # a CPU has none
     return {
         "device_peak_bytes": stats.get("peak_bytes_in_use"),
         "device_reserved_bytes": stats.get("peak_pool_bytes", stats.get("pool_bytes")),

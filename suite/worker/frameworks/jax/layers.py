@@ -21,7 +21,7 @@ class Model(nnx.Module):
     """All layers by name; the trial defines their order and branches."""
 
     def __init__(self, trial: Trial) -> None:
-        self.rngs = nnx.Rngs(trial.seed)
+        self.rngs = nnx.Rngs(trial.seed + trial.rank)  # other dropout masks on each rank
         for layer in trial.leaves():
             if layer["kind"] != "tied_head":  # a function of its embedding
                 setattr(self, layer["name"], _lower(layer, trial, self.rngs))
@@ -51,20 +51,31 @@ class BatchNorm(nnx.BatchNorm):
     """Flax's batch norm, applied as one multiplication and one addition.
 
     Its gradient has two sums over the batch; that of (x - mean) * factor + bias has three.
+
+    A batch may have several slices, each with its own mean and variance, as on several ranks. The
+    running statistics are those of the first.
     """
+
+    slices = 1
 
     def __call__(self, images: Any) -> Any:
         mean, variance = self.mean[...], self.var[...]
         values = images.astype(self.param_dtype)
+        sliced = self.slices > 1 and not self.use_running_average
+        if sliced:  # (slices, samples of a slice, height, width, channels)
+            values = values.reshape(self.slices, -1, *values.shape[1:])
         if not self.use_running_average:
-            batch = tuple(range(values.ndim - 1))
+            batch = tuple(range(1 if sliced else 0, values.ndim - 1))
             kept, now = self.momentum, 1 - self.momentum
-            mean = values.mean(batch)
-            variance = jnp.maximum(0, (values * values).mean(batch) - mean * mean)
-            self.mean[...] = kept * self.mean[...] + now * mean
-            self.var[...] = kept * self.var[...] + now * variance
+            mean = values.mean(batch, keepdims=sliced)
+            variance = (values * values).mean(batch, keepdims=sliced) - mean * mean
+            variance = jnp.maximum(0, variance)
+            first = (0,) * (mean.ndim - 1)
+            self.mean[...] = kept * self.mean[...] + now * mean[first]
+            self.var[...] = kept * self.var[...] + now * variance[first]
         factor = self.scale[...] * lax.rsqrt(variance + self.epsilon)
-        return (values * factor + (self.bias[...] - mean * factor)).astype(images.dtype)
+        normed = values * factor + (self.bias[...] - mean * factor)
+        return normed.reshape(images.shape).astype(images.dtype)
 
 
 class Biased(nnx.Module):
@@ -182,7 +193,9 @@ def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any
         return nnx.Linear(*features, use_bias=layer["bias"], **common)
     if kind == "batch_norm":
         numbers = {"epsilon": layer["epsilon"], "momentum": 1 - layer["momentum"]}
-        return BatchNorm(layer["channels"], **numbers, **dtypes)
+        norm = BatchNorm(layer["channels"], **numbers, **dtypes)
+        norm.slices = trial.slices // trial.world_size
+        return norm
     if kind == "layer_norm":
         return nnx.LayerNorm(layer["features"], epsilon=layer["epsilon"], **dtypes)
     if kind == "dropout":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -16,6 +17,7 @@ from ...layouts import to_canonical, to_channels_last
 from ...protocol import STEPS_PER_CALL, Array, State, Trial, Weights
 from . import bfloat16
 from . import device as jax_device
+from .distributed import Ranks, join, mean
 from .layers import PATHS, Model, is_biased, series
 
 LAYOUT = "NHWC"
@@ -46,6 +48,9 @@ class Session:
             os.environ["XLA_FLAGS"] = "--xla_gpu_triton_gemm_any=true"  # read by the first device
         jax.config.update("jax_enable_x64", trial.dtype == "float64")
         jax_device.prepare(trial)
+        if trial.world_size > 1:
+            join(trial)
+        self._ranks = Ranks() if trial.world_size > 1 else None
         self._trial = trial
         self._kinds = {layer["name"]: layer["kind"] for layer in trial.leaves()}
         self._biased = {layer["name"] for layer in trial.leaves() if is_biased(layer, trial)}
@@ -61,15 +66,24 @@ class Session:
         self._optimizer = _optimizer(trial)
         self._slots = SLOTS[trial.optimizer["name"]]
         self._state = self._optimizer.init(self._params)
+        self._place()
         # Donation saves memory on an accelerator; on the CPU it only delays the dispatch (1 %).
         donated = () if trial.device == "cpu" else (0, 1, 2)
         self._scans = trial.variant == "scan"
         self.steps_per_call = STEPS_PER_CALL if self._scans else 1
-        self._update = jax.jit(self._steps if self._scans else self._step, donate_argnums=donated)
+        update = self._steps if self._scans else self._step
+        gradients = self._mean_gradients
+        if self._ranks:
+            update = self._ranks.update(update, stacked=self._scans)
+            gradients = self._ranks.gradients(gradients)
+        self._update = jax.jit(update, donate_argnums=donated)
         self._forward = jax.jit(lambda *values: self._apply(self._inference_graph, *values)[0])
-        self._gradients = jax.jit(jax.grad(self._loss, has_aux=True))
+        self._gradients = jax.jit(gradients)
 
     def put(self, inputs: Array, labels: Array) -> Any:
+        if self._ranks:
+            stacked = inputs.ndim > len(self._trial.architecture["input_shape"]) + 1
+            return tuple(self._ranks.batch(each, stacked=stacked) for each in (inputs, labels))
         return jax.device_put((inputs, labels))
 
     def train_step(self, batch: Any) -> Any:
@@ -90,11 +104,16 @@ class Session:
         return float(loss)
 
     def logits(self, inputs: Array) -> Array:
-        return np.asarray(self._forward(self._params, self._rest, inputs))
+        values = self._params, self._rest
+        if self._ranks:
+            values = self._ranks.own(values)
+        return np.asarray(self._forward(*values, inputs))
 
     def gradients(self, inputs: Array, labels: Array) -> tuple[Array, Weights]:
-        gradients, (logits, _) = self._gradients(self._params, self._rest, inputs, labels)
-        return np.asarray(logits), self._canonical(gradients)
+        batch = self.put(inputs, labels)
+        gradients, (logits, _) = self._gradients(self._params, self._rest, *batch)
+        own = logits.addressable_data(0)  # the slice of this rank
+        return np.asarray(own), self._canonical(gradients)
 
     def weights(self) -> Weights:
         return self._canonical(self._params)
@@ -128,6 +147,16 @@ class Session:
         }
         count = jnp.array(state.steps, jnp.int32)
         self._state = optax.tree.set(self._state, count=count, **slots)
+
+    def _place(self) -> None:
+        """Place everything that a step changes on the devices of all ranks."""
+        if self._ranks:
+            state = self._params, self._rest, self._state
+            self._params, self._rest, self._state = self._ranks.replicated(state)
+
+    def exchange(self, values: Array) -> Callable[[], None]:
+        assert self._ranks
+        return self._ranks.exchange(values)
 
     def _in_precision(self, values: Any) -> Any:
         is_float = jnp.issubdtype(values.dtype, jnp.floating)
@@ -185,9 +214,18 @@ class Session:
         losses = optax.softmax_cross_entropy_with_integer_labels(logits, labels)
         return losses.mean(), (logits, rest)
 
+    def _mean(self, gradients: Tree) -> Tree:
+        """The mean over all ranks."""
+        return mean(gradients, self._trial.device) if self._ranks else gradients
+
+    def _mean_gradients(self, params: Tree, rest: Tree, inputs: Any, labels: Any) -> Any:
+        gradients, results = jax.grad(self._loss, has_aux=True)(params, rest, inputs, labels)
+        return self._mean(gradients), results
+
     def _step(self, params: Tree, rest: Tree, state: Any, inputs: Any, labels: Any) -> Any:
         to_differentiate = jax.value_and_grad(self._loss, has_aux=True)
         (loss, (_, rest)), gradients = to_differentiate(params, rest, inputs, labels)
+        gradients = self._mean(gradients)
         updates, state = self._optimizer.update(gradients, state, params)
         return optax.apply_updates(params, updates), rest, state, loss
 

@@ -14,6 +14,7 @@ from mxnet import autograd, gluon
 from mxnet.base import _LIB
 
 from ...protocol import Array, State, Trial, Weights
+from . import distributed
 from .layers import gluon_name, series
 
 T = TypeVar("T")
@@ -79,7 +80,13 @@ class Session:
         self._loss = gluon.loss.SoftmaxCrossEntropyLoss()
         self._loss.hybridize(static_alloc=True, static_shape=True)
         # One device needs no key-value store; without it the update runs on the gradients' device.
-        self._trainer = gluon.Trainer(known, _optimizer(trial), kvstore=None)
+        self._store = distributed.join(trial) if trial.world_size > 1 else None
+        self._trainer = gluon.Trainer(
+            known, _optimizer(trial), kvstore=self._store, update_on_kvstore=False
+        )
+        if self._store:
+            distributed.start(self._trainer)
+        mx.random.seed(trial.seed + trial.rank)  # other dropout masks on each rank
 
     def put(self, inputs: Any, labels: Any) -> tuple[Any, Any]:
         return self._input(inputs), self._input(labels)
@@ -102,11 +109,13 @@ class Session:
     def gradients(self, inputs: Array, labels: Array) -> tuple[Array, Weights]:
         before = {name: each.data().copy() for name, each in self._statistics.items()}
         _, logits = self._forward_backward(*self.put(inputs, labels))
+        if self._store:
+            self._trainer.allreduce_grads()
         for name, each in self._statistics.items():
             each.set_data(before[name])
         # Gluon's backward sums over the batch; its trainer divides by the batch size.
-        named = self._parameters.items()
-        return logits.asnumpy(), {n: each.grad().asnumpy() / len(labels) for n, each in named}
+        named, samples = self._parameters.items(), self._trial.batch_size
+        return logits.asnumpy(), {n: each.grad().asnumpy() / samples for n, each in named}
 
     def weights(self) -> Weights:
         named = self._parameters.items()
@@ -135,6 +144,20 @@ class Session:
 
     def restore(self, state: State) -> None:
         raise NotImplementedError("MXNet is not a reference framework")
+
+    def exchange(self, values: Array) -> Callable[[], None]:
+        store = self._trainer._kvstore
+        ours = mx.nd.array(values, ctx=self._context)
+        key = len(self._trainer._params)  # the next one after those of the parameters
+        store.init(key, ours)
+        distributed.wait(store)
+
+        def add() -> None:
+            store.push(key, ours)
+            store.pull(key, ours)
+            mx.nd.waitall()
+
+        return add
 
     def _load(self, weights: Weights) -> None:
         for name, values in weights.items():

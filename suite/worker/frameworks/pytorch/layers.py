@@ -16,11 +16,15 @@ class BatchNorm(nn.BatchNorm2d):
     PyTorch's running variance is the mean of unbiased variances, which are larger by the factor
     n / (n - 1). Here it starts at that factor instead of 1, so it is always larger by that factor,
     and it is divided by the factor where it is used.
+
+    A batch may have several slices, each with its own mean and variance, as on several ranks. The
+    running statistics are those of the first.
     """
 
-    def __init__(self, layer: dict[str, Any], batch_size: int) -> None:
+    def __init__(self, layer: dict[str, Any], slice_size: int) -> None:
         super().__init__(layer["channels"], eps=layer["epsilon"], momentum=layer["momentum"])
-        values = batch_size * math.prod(layer["input_shape"][1:])
+        self.slices = 1
+        values = slice_size * math.prod(layer["input_shape"][1:])
         self._excess = values / (values - 1)
         self.running_var.fill_(self._excess)
 
@@ -34,10 +38,18 @@ class BatchNorm(nn.BatchNorm2d):
         self.running_var.copy_(biased_variance).mul_(self._excess)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        if self.training:
+        if self.training and self.slices == 1:
             return super().forward(images)
+        if self.training:
+            first, *others = images.chunk(self.slices)
+            return torch.cat([super().forward(first), *map(self._of_slice, others)])
         moments = self.running_mean, self.biased_variance()
         return functional.batch_norm(images, *moments, self.weight, self.bias, eps=self.eps)
+
+    def _of_slice(self, images: torch.Tensor) -> torch.Tensor:
+        """The result for a slice, without running statistics."""
+        none = None, None
+        return functional.batch_norm(images, *none, self.weight, self.bias, True, eps=self.eps)
 
 
 class Lstm(nn.Module):
@@ -132,13 +144,13 @@ class Apply(nn.Module):
         return self._function(values)
 
 
-def series(layers: list[Any], batch_size: int, modules: dict[str, nn.Module]) -> nn.Sequential:
+def series(layers: list[Any], slice_size: int, modules: dict[str, nn.Module]) -> nn.Sequential:
     """The layers one after the other; each is also added to `modules` by its name."""
     made = nn.Sequential()
     before = None  # the kind of the layer before
     for layer in layers:
         if "branches" in layer:
-            inner = [series(branch, batch_size, modules) for branch in layer["branches"]]
+            inner = [series(branch, slice_size, modules) for branch in layer["branches"]]
             module: nn.Module = Branches(layer, inner)
         elif layer["kind"] == "tied_head":
             module = TiedHead(modules[layer["embedding"]])
@@ -146,13 +158,13 @@ def series(layers: list[Any], batch_size: int, modules: dict[str, nn.Module]) ->
             # In place, it writes to memory that is already in the CPU's cache.
             module = modules[layer["name"]] = nn.ReLU(inplace=before in OWN_RESULT)
         else:
-            module = modules[layer["name"]] = _lower(layer, batch_size)
+            module = modules[layer["name"]] = _lower(layer, slice_size)
         made.add_module(layer["name"], module)
         before = layer["kind"]
     return made
 
 
-def _lower(layer: dict[str, Any], batch_size: int) -> nn.Module:
+def _lower(layer: dict[str, Any], slice_size: int) -> nn.Module:
     kind = layer["kind"]
     if kind == "conv2d":
         return nn.Conv2d(
@@ -171,7 +183,7 @@ def _lower(layer: dict[str, Any], batch_size: int) -> nn.Module:
     if kind == "dense":
         return nn.Linear(layer["in_features"], layer["out_features"], bias=layer["bias"])
     if kind == "batch_norm":
-        return BatchNorm(layer, batch_size)
+        return BatchNorm(layer, slice_size)
     if kind == "layer_norm":
         return nn.LayerNorm(layer["features"], eps=layer["epsilon"])
     if kind == "embedding":

@@ -5,14 +5,14 @@ Two variants are eager in channels-last memory too: `fused` and `cuda_graph`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
 from torch import nn
 
 from ...protocol import STEPS_PER_CALL, Array, State, Trial, Weights
-from . import bfloat16, cuda_graph
+from . import bfloat16, cuda_graph, distributed
 from . import device as pytorch_device
 from .layers import BatchNorm, parameter_of, series
 
@@ -45,10 +45,12 @@ memory = pytorch_device.memory
 class Session:
     def __init__(self, trial: Trial, weights: Weights) -> None:
         pytorch_device.prepare(trial)
+        if trial.world_size > 1:
+            distributed.join(trial)
         torch.set_default_dtype(getattr(torch, trial.dtype))
         self._device = torch.device(trial.device)
         modules: dict[str, nn.Module] = {}
-        self._model = series(trial.layers, trial.batch_size, modules)
+        self._model = series(trial.layers, trial.slice_size, modules)
         of_images = len(trial.architecture["input_shape"]) == 3
         # `compiled` uses channels-last memory too. The compiler converts images to it anyway, and
         # where it did so, torch 2.13 computed zero gradients before max-pools
@@ -57,6 +59,8 @@ class Session:
         self._memory = torch.channels_last if channels_last else torch.contiguous_format
         self._model.to(self._device, memory_format=self._memory)
         self._norms = {name: m for name, m in modules.items() if isinstance(m, BatchNorm)}
+        for norm in self._norms.values():
+            norm.slices = trial.slices // trial.world_size
         self._parameters = {name: parameter_of(modules, name) for name in weights}
         with torch.no_grad():
             for name, values in weights.items():
@@ -70,10 +74,13 @@ class Session:
         self.steps_per_call = STEPS_PER_CALL if graphed else 1
         self._optimizer.register_step_post_hook(self._count)
         self._seed = trial.seed
+        torch.manual_seed(trial.seed + trial.rank)  # other dropout masks on each rank
         self._loss = nn.CrossEntropyLoss()
         self._run: Any = self._model
+        if trial.world_size > 1:
+            self._run = distributed.data_parallel(self._model, self._device)
         if trial.variant in COMPILED:
-            self._run = torch.compile(self._model, mode=COMPILED[trial.variant])
+            self._run = torch.compile(self._run, mode=COMPILED[trial.variant])
         self._autocast = torch.autocast(self._device.type, torch.bfloat16, enabled=trial.mixed)
         if trial.simulated:
             self._run = bfloat16.simulated(self._model, modules)
@@ -159,6 +166,9 @@ class Session:
                 parameter_state["step"] = torch.tensor(float(state.steps))
         torch.manual_seed(self._seed)
         self._seed += 1  # the next `restore` gives other dropout masks
+
+    def exchange(self, values: Array) -> Callable[[], None]:
+        return distributed.exchange(torch.from_numpy(values).to(self._device), self.synchronize)
 
     def _forward(self, images: torch.Tensor) -> torch.Tensor:
         """The logits, in the type of the loss."""

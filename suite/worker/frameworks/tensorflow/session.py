@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -9,6 +10,7 @@ import tensorflow as tf
 from ...layouts import to_canonical, to_channels_last
 from ...protocol import STEPS_PER_CALL, Array, State, Trial, Weights
 from . import device as tensorflow_device
+from . import distributed
 from .layers import Cast, Layer, Pass, rounded, series, to_bfloat16
 
 LAYOUT = "NHWC"
@@ -26,6 +28,7 @@ class Session:
     def __init__(self, trial: Trial, weights: Weights) -> None:
         tensorflow_device.prepare(trial)
         self._trial = trial
+        self._strategy = distributed.strategy(trial) if trial.world_size > 1 else None
         self._variables = {
             name: tf.Variable(values, dtype=trial.dtype, name=name)
             for name, values in to_channels_last(trial, weights).items()
@@ -34,15 +37,18 @@ class Session:
         known = {**self._variables, **self._statistics}
         # On a CPU, TensorFlow's products and sums of bfloat16 accumulate in bfloat16.
         cast = (rounded if trial.device == "cpu" else to_bfloat16) if trial.mixed else None
-        model = series(trial.layers, known, trial.batch_size, cast)
+        model = series(trial.layers, known, trial.slice_size, cast)
         self._model = _mixed(model, cast) if cast else model
+        self._smallest = min(self._variables.values(), key=lambda each: each.shape.num_elements())
         self._optimizer = Optimizer(trial, list(self._variables.values()))
         compiled = tf.function(jit_compile=trial.variant == "xla", reduce_retracing=False)
         self._loops = trial.variant == "steps"
         self.steps_per_call = STEPS_PER_CALL if self._loops else 1
-        self._train_step = compiled(self._steps if self._loops else self._step)
+        self._train_step = compiled(self._on_ranks(self._steps if self._loops else self._step))
         self._logits = compiled(lambda inputs: self._model(inputs, Pass(training=False)))
-        self._gradients = compiled(lambda x, y: self._backward(x, y, Pass(training=True))[1:])
+        self._gradients = compiled(
+            self._on_ranks(lambda x, y: self._backward(x, y, Pass(training=True))[1:])
+        )
 
     def put(self, inputs: Any, labels: Any) -> tuple[Any, Any]:
         return tf.constant(inputs), tf.constant(labels)
@@ -56,8 +62,14 @@ class Session:
         return self._train_step(*batches)
 
     def synchronize(self) -> None:
-        """Wait for the device; on the CPU every step is done when it returns."""
-        tf.test.experimental.sync_devices()
+        """Wait for the device; on the CPU every step is done when it returns.
+
+        The function of TensorFlow would also wait for the devices of other ranks, which it cannot.
+        """
+        if self._strategy:
+            self._smallest.numpy()
+        else:
+            tf.test.experimental.sync_devices()
 
     def read(self, loss: Any) -> float:
         return float(loss)
@@ -89,6 +101,16 @@ class Session:
     def restore(self, state: State) -> None:
         raise NotImplementedError("TensorFlow is not a reference framework")
 
+    def exchange(self, values: Array) -> Callable[[], None]:
+        ours = tf.constant(values)
+        add = tf.function(self._on_ranks(lambda: distributed.mean([ours])))
+
+        def exchange() -> None:
+            add()
+            self.synchronize()
+
+        return exchange
+
     def _backward(self, inputs: Any, labels: Any, through: Pass) -> tuple[Any, Any, list[Any]]:
         with tf.GradientTape() as tape:
             logits = self._model(inputs, through)
@@ -96,7 +118,13 @@ class Session:
             loss = tf.reduce_mean(losses)
         gradients = tape.gradient(loss, list(self._variables.values()))
         # That of an embedding is a tf.IndexedSlices.
-        return loss, logits, [tf.convert_to_tensor(gradient) for gradient in gradients]
+        gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
+        return loss, logits, distributed.mean(gradients) if self._strategy else gradients
+
+    def _on_ranks(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function in the context in which the ranks can exchange values."""
+        strategy = self._strategy
+        return (lambda *batch: strategy.run(function, batch)) if strategy else function
 
     def _step(self, inputs: Any, labels: Any) -> Any:
         through = Pass(training=True)

@@ -1,0 +1,77 @@
+"""Runs the workers of a trial on several nodes of one engine, and ends all when one fails."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from suite.engines.base import Engine, Network, OnLine, Outcome, Place, Prepared, Stop
+from suite.engines.parallel import in_parallel
+from suite.worker.launch import DIED, failure
+
+GRACE_S = 2.0  # for the other nodes to end by themselves, so that it is known which failed first
+
+
+def run(
+    engine: Engine,
+    prepared: Prepared,
+    folders: Sequence[Path],
+    network: Network,
+    *,
+    name: str,
+    log: Path,
+    deadline_s: float,
+    on_line: OnLine,
+) -> Outcome:
+    """Run a worker in each folder, a node of its own; return how the first failed one ended.
+
+    The results of all ranks are then in the first folder. Its events end with the failure.
+    """
+    stop = Stop()
+
+    def one(node: int) -> Outcome:
+        outcome = engine.run(
+            prepared,
+            folders[node],
+            name=f"{name}-node{node}",
+            log=log if node == 0 else log.with_suffix(f".node{node}.log"),
+            deadline_s=deadline_s,
+            on_line=on_line if node == 0 else lambda line: None,
+            place=Place(network=network, node=node, stop=stop),
+        )
+        if _failed(outcome):
+            timer = threading.Timer(GRACE_S, stop)
+            timer.daemon = True
+            timer.start()
+        return outcome
+
+    outcomes = in_parallel(engine, one, range(len(folders)), at_once=len(folders))
+    for folder in folders[1:]:
+        for of_rank in (folder / "results").glob("rank*"):
+            of_rank.rename(folders[0] / "results" / of_rank.name)
+    failed = [node for node, outcome in enumerate(outcomes) if _failed(outcome)]
+    if not failed:
+        return outcomes[0]
+    failures = {node: failure(folders[node] / "results" / "events.jsonl") for node in failed}
+    first = min(failed, key=lambda node: _order(failures[node]))
+    if first and failures[first]:
+        _append(folders[first], folders[0])
+    return outcomes[first]
+
+
+def _failed(outcome: Outcome) -> bool:
+    return outcome.end != "exited" or outcome.exit_code != 0
+
+
+def _order(event: dict[str, Any]) -> tuple[bool, bool, int]:
+    """A node with an event is before one without; a rank that died is before one that raised."""
+    return not event, event.get("error_class") != DIED, event.get("monotonic_ns", 0)
+
+
+def _append(source: Path, target: Path) -> None:
+    """Append the events of a node without rank 0, which are its failure, to another's."""
+    text = (source / "results" / "events.jsonl").read_text(encoding="utf-8")
+    with (target / "results" / "events.jsonl").open("a", encoding="utf-8") as file:
+        file.write(text)

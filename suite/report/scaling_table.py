@@ -1,0 +1,104 @@
+"""The scaling of a run as tables, one for each model, and the growth of its models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from statistics import median
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from suite.report.scaling import Row
+from suite.report.summary import TrialSummary
+from suite.report.table import UNKNOWN, number, of_rows, rate_of, yes_no
+
+LEFT = ("configuration", "scaling", "devices", "model")
+ENERGY = "J/sample"
+LEGEND = (
+    "strong: one batch divided among the devices. weak: a batch for each device. speed-up: the "
+    "ratio to the rate on one device of the same size, with its 95 % interval. efficiency: "
+    "speed-up for each device. all-reduce: of the gradients alone, by the same collectives; a step "
+    "that overlaps nothing is slower by as much."
+)
+
+
+def render(rows: Sequence[Row]) -> RenderableType:
+    """The tables, with a legend below."""
+    parts: list[RenderableType] = []
+    for model, group in groupby(rows, key=lambda row: row.trial.record.workload.model):
+        of_model = [_cells(row) for row in group]
+        parts.append(of_rows(f"scaling of {model}", _known(of_model), left=LEFT))
+    if growth := [*_growth(rows)]:
+        title = "growth on one device: time and memory of models with more parameters"
+        parts.append(of_rows(title, growth, left=LEFT))
+    return Group(*parts, Text(LEGEND))
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """The same rows as one table in Markdown."""
+    cells = [{"model": row.trial.record.workload.model, **_cells(row)} for row in rows]
+    names = list(cells[0])
+    lines = [names, ["---"] * len(names), *([*row.values()] for row in cells)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _cells(row: Row) -> dict[str, str]:
+    trial, record = row.trial, row.trial.record
+    speed_up, low, high = row.speed_up, None, None
+    if speed_up:
+        low, high = speed_up.ci_low, speed_up.ci_high
+    interval = "" if low is None or high is None else f" ({low:.2f} to {high:.2f})"
+    return {
+        "configuration": record.configuration,
+        "scaling": row.kind,
+        "devices": record.device,
+        "batch": str(record.workload.batch_size),
+        "samples/s": rate_of(trial.samples_per_s.median),
+        "speed-up": number(speed_up.ratio if speed_up else None, "{:.2f}") + interval,
+        "efficiency": number(row.efficiency, "{:.2f}"),
+        "step": number(_step_ms(trial), "{:.2f} ms"),
+        "all-reduce": number(_exchange_ms(trial), "{:.2f} ms"),
+        ENERGY: number(row.energy_j_per_sample, "{:.3g}"),
+        "same work": yes_no(trial.parity.proven),
+    }
+
+
+def _known(cells: list[dict[str, str]]) -> list[dict[str, str]]:
+    """The rows without the column of energy where none has a value."""
+    if any(row[ENERGY] != UNKNOWN for row in cells):
+        return cells
+    return [{name: text for name, text in row.items() if name != ENERGY} for row in cells]
+
+
+def _growth(rows: Sequence[Row]) -> Iterator[dict[str, str]]:
+    """Each model on one device, by framework and number of parameters."""
+    bases = [row.trial for row in rows if row.kind == "base"]
+    bases.sort(key=lambda each: (each.record.configuration, each.record.parameters or 0))
+    for trial in bases:
+        record, rate = trial.record, trial.samples_per_s.median
+        yield {
+            "configuration": record.configuration,
+            "model": record.workload.model,
+            "parameters": number(record.parameters, "{:,}"),
+            "batch": str(record.workload.batch_size),
+            "step": number(_step_ms(trial), "{:.2f} ms"),
+            "samples/s": rate_of(rate),
+            "memory": _mebibytes(trial.host_rss_peak_bytes),
+        }
+
+
+def _step_ms(trial: TrialSummary) -> float | None:
+    rate = trial.samples_per_s.median
+    return trial.record.workload.batch_size / rate * 1e3 if rate else None
+
+
+def _exchange_ms(trial: TrialSummary) -> float | None:
+    """The median over the runs; None on one device."""
+    known = [each.times.exchange_s for each in trial.runs.values()]
+    times = [each for each in known if each is not None]
+    return median(times) * 1e3 if times else None
+
+
+def _mebibytes(size_bytes: int | None) -> str:
+    return number(size_bytes / 2**20 if size_bytes else None, "{:,.0f} MiB")
