@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -290,9 +291,9 @@ def refused(tmp_path: Path) -> Callable[[str, type[Strict]], str]:
 def quick() -> Callable[..., Plan]:
     """Plans the quick suite, for some frameworks and as many repeats as wanted."""
 
-    def plan(*frameworks: str, repeats: int = 1, tracks: tuple[str, ...] = ("equal",)) -> Plan:
-        exactly = {"repeats": Repeats(at_least=repeats, at_most=repeats), "tracks": tracks}
-        suite = catalog.suite("quick").model_copy(update=exactly)
+    def plan(*frameworks: str, repeats: int = 1, **changes: Any) -> Plan:
+        exactly = {"repeats": Repeats(at_least=repeats, at_most=repeats), "tracks": ("equal",)}
+        suite = catalog.suite("quick").model_copy(update=exactly | changes)
         return expand(suite, catalog.frameworks(), catalog.tracks(), only=frameworks)
 
     return plan

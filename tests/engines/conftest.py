@@ -6,6 +6,7 @@ import json
 import os
 import uuid
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -58,15 +59,16 @@ def run(
         on_event: OnEvent = lambda event: None,
         name: str | None = None,
     ) -> Attempt:
-        trial = tmp_path / "trial"
-        return attempt(
-            engine,
+        trial, log = tmp_path / "trial", tmp_path / "log"
+        trial = trial if trial.exists() else folder(script)
+        run = partial(
+            engine.run,
             engine.prepare(TINY, lambda text: None),
-            trial if trial.exists() else folder(script),
+            trial,
             name=name or f"test-{os.getpid()}-{uuid.uuid4().hex[:6]}",
-            log=tmp_path / "log",
+            log=log,
             deadline_s=deadline_s,
-            on_event=on_event,
         )
+        return attempt(run, trial, log=log, deadline_s=deadline_s, on_event=on_event)
 
     return run_script

@@ -111,7 +111,8 @@ def test_missing_gpus_are_refused_and_the_present_ones_listed() -> None:
 
 
 def test_the_device_follows_the_gpus() -> None:
-    assert (EngineOptions().device, EngineOptions(gpus="2").device) == ("cpu", "cuda:0")
+    devices = [EngineOptions(gpus=gpus).device for gpus in ("0", "1", "2", "all", "0,2")]
+    assert devices == ["cpu", "cuda", "cuda:2", "cuda", "cuda:2"]
 
 
 @pytest.mark.docker

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from suite.errors import ManifestError, UsageError
 from suite.manifests import catalog
 from suite.manifests.datasets import DatasetManifest
+from suite.manifests.devices import Devices
 from suite.manifests.files import Kind, names
 from suite.manifests.frameworks import FrameworkManifest, Unsupported
 from suite.manifests.suites import SuiteManifest
@@ -110,14 +111,16 @@ def test_an_unsupported_combination_matches_its_fields_and_anything_else() -> No
     keras = catalog.framework("keras")
 
     def reason(manifest: FrameworkManifest = keras, **changes: Any) -> str | None:
-        usual = {"variant": "jax", "device": "cpu", "layers": {"dense"}, "input": "host"}
-        usual["precision"] = "float32"
-        return manifest.unsupported_reason(**{**usual, **changes})
+        usual = {"variant": "jax", "layers": {"dense"}, "input": "host", "precision": "float32"}
+        devices = Devices.parse(changes.pop("device", "cpu"))
+        return manifest.unsupported_reason(**{**usual, "devices": devices, **changes})
 
-    assert "CUDA" in str(reason(variant="tensorflow", device="cuda:0"))
+    assert "CUDA" in str(reason(variant="tensorflow", device="cuda"))
     assert reason(variant="tensorflow") is None
-    assert reason(device="cuda:0") is None
+    assert reason(device="cuda") is None
     assert reason(input="loader") is None
+    assert "several devices" in str(reason(device="cpu:2"))
+    assert reason(device="cpu:1") is None
     assert reason(precision="bf16_mixed") is None
     attention = {"layers": {"self_attention"}}
     assert "softmax" in str(reason(precision="bf16_mixed", **attention))

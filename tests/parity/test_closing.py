@@ -58,11 +58,11 @@ def test_a_missing_or_different_update_is_found(
     reference: Callable[..., StateReference],
 ) -> None:
     known = reference(tensors(0.01))
-    same = closing._with_reference(tensors(0.01), known, FLOAT32)
+    same = closing._with_reference([tensors(0.01)], known, FLOAT32)
     assert same.verdict is None and closing._hidden(same) is None
     for other in (0.0, 0.005, 0.0101):
-        assert closing._with_reference(tensors(other), known, FLOAT32).share > 90
-    loss = closing._with_reference(tensors(0.01, loss=1.01), known, FLOAT32)
+        assert closing._with_reference([tensors(other)], known, FLOAT32).share > 90
+    loss = closing._with_reference([tensors(0.01, loss=1.01)], known, FLOAT32)
     assert "loss: relative error 1.0e-02 exceeds the tolerance" in str(loss.verdict)
 
 
@@ -70,17 +70,17 @@ def test_the_rounding_of_stored_weights_and_of_perturbed_ones_is_tolerated(
     reference: Callable[..., StateReference],
 ) -> None:
     off = tensors(0.01001)
-    assert closing._with_reference(off, reference(tensors(0.01)), FLOAT32).verdict
+    assert closing._with_reference([off], reference(tensors(0.01)), FLOAT32).verdict
     stored = reference(tensors(0.01), stored=2e-3)
-    assert closing._with_reference(off, stored, FLOAT32).verdict is None
+    assert closing._with_reference([off], stored, FLOAT32).verdict is None
     perturbed = reference(tensors(0.01), perturbed=tensors(0.01001))
-    assert closing._with_reference(off, perturbed, FLOAT32).verdict is None
+    assert closing._with_reference([off], perturbed, FLOAT32).verdict is None
 
 
 def test_updates_hidden_by_rounding_prove_nothing(
     reference: Callable[..., StateReference],
 ) -> None:
-    hidden = closing._with_reference(tensors(0.0), reference(tensors(1e-9), stored=9.0), FLOAT32)
+    hidden = closing._with_reference([tensors(0.0)], reference(tensors(1e-9), stored=9.0), FLOAT32)
     assert hidden.verdict is None
     assert "training stands still" in str(closing._hidden(hidden))
 
@@ -90,13 +90,13 @@ def test_a_step_with_dropout_must_lie_among_the_draws(
 ) -> None:
     draws = [tensors(0.01 * (1 + off), loss=1 + off) for off in (-0.1, 0.1, -0.05, 0.05)]
     known = reference(*draws)
-    assert closing._with_draws(tensors(0.0108, loss=1.15), known, FLOAT32).verdict is None
+    assert closing._with_draws([tensors(0.0108, loss=1.15)], known, FLOAT32).verdict is None
     for update, loss, tensor in (
         (0.0, 1.0, " a: "),
         (0.02, 1.0, " a: "),
-        (0.01, 2.0, "loss: "),
+        (0.01, 2.2, "loss: "),
     ):
-        verdict = closing._with_draws(tensors(update, loss=loss), known, FLOAT32).verdict
+        verdict = closing._with_draws([tensors(update, loss=loss)], known, FLOAT32).verdict
         assert f"{tensor}relative error" in str(verdict)
 
 
@@ -105,4 +105,12 @@ def test_a_missing_step_is_found_among_widely_scattered_draws(
 ) -> None:
     draws = [{"updates a": np.eye(4)[n], "loss": np.asarray(1.0)} for n in range(4)]
     found = {"updates a": np.zeros(4), "loss": np.asarray(1.0)}
-    assert closing._with_draws(found, reference(*draws), FLOAT32).verdict is not None
+    assert closing._with_draws([found], reference(*draws), FLOAT32).verdict is not None
+
+
+def test_the_rank_that_did_another_step_is_found(reference: Callable[..., StateReference]) -> None:
+    known, right = reference(tensors(0.01)), tensors(0.01)
+    assert closing._with_reference([right, right], known, FLOAT32).verdict is None
+    assert closing._with_reference([right, tensors(0.02)], known, FLOAT32).verdict
+    draws = [tensors(0.01 * (1 + off), loss=1 + off) for off in (-0.1, 0.1, -0.05, 0.05)]
+    assert closing._with_draws([right, tensors(0.0)], reference(*draws), FLOAT32).verdict

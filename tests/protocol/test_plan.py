@@ -118,3 +118,28 @@ def test_each_seed_has_rounds_of_its_own(seeded: Callable[..., Plan]) -> None:
 def test_interleaved_runs_of_other_seeds_are_in_other_groups(seeded: Callable[..., Plan]) -> None:
     plan = dataclasses.replace(seeded("pytorch", "jax"), interleave=True)
     assert [[run.trial.seed for run in group] for group in plan.groups] == [[5, 5], [6, 6], [7, 7]]
+
+
+def test_weak_scaling_gives_each_rank_a_batch(quick: Callable[..., Plan]) -> None:
+    plan = quick("jax", devices=("cpu:1", "cpu:2"), scaling=("strong", "weak"))
+    found = [(trial.device, trial.workload.batch_size) for trial in plan.trials]
+    assert found == [("cpu:1", 64), ("cpu:2", 64), ("cpu:2", 128)]
+    assert {trial.cpu_parts for trial in plan.trials} == {2}
+    assert len({trial.trial_id for trial in plan.trials}) == 3
+    assert [trial.slices for trial in plan.trials] == [1, 2, 2]
+
+
+def test_a_device_without_a_number_has_all_cores(quick: Callable[..., Plan]) -> None:
+    plan = quick("jax", devices=("cpu", "cpu:2"))
+    assert [(trial.device, trial.cpu_parts) for trial in plan.trials] == [("cpu", 1), ("cpu:2", 2)]
+
+
+def test_a_batch_that_the_ranks_cannot_divide_is_refused(quick: Callable[..., Plan]) -> None:
+    with pytest.raises(UsageError, match="a batch of 64 is not divisible by 3 ranks") as refused:
+        quick("jax", devices=("cpu:3",))
+    assert refused.value.hint == "--batch-size 63"
+
+
+def test_ranks_are_not_interleaved(quick: Callable[..., Plan]) -> None:
+    with pytest.raises(UsageError, match="cannot be interleaved"):
+        quick("jax", devices=("cpu:2",), interleave=True)

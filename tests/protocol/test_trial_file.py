@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from suite.errors import UsageError
 from suite.protocol import trial_file
 from suite.protocol.plan import Plan
 from suite.protocol.schema import Mode
-from suite.protocol.trial_file import Task
+from suite.protocol.trial_file import Node, Task
 from tests.conftest import made_up
 
 
@@ -40,3 +41,33 @@ def test_a_trial_file_holds_the_runtime_settings(
     assert equal["environment"]["NVIDIA_TF32_OVERRIDE"] == "0"
     assert (default["threads"], default["tf32"]) == (None, None)
     assert default["environment"] == {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+
+
+def test_ranks_share_the_cores_equally(quick: Callable[..., Plan]) -> None:
+    one, two = quick("jax", devices=("cpu:1", "cpu:2")).trials
+    cores = [0, 2, 4, 6, 8]
+    assert trial_file.cpus_of(one, Node(), cores) == [0, 2]
+    assert trial_file.cpus_of(two, Node(), cores) == [0, 2, 4, 6]
+    (nodes,) = quick("jax", devices=("cpu:1x2",)).trials
+    found = [trial_file.cpus_of(nodes, Node(number=number), cores) for number in (0, 1)]
+    assert found == [[0, 2], [4, 6]]
+    elsewhere = Node(number=1, shared=False)
+    assert trial_file.cpus_of(nodes, elsewhere, cores) == cores
+
+
+def test_more_ranks_than_cores_are_refused(quick: Callable[..., Plan]) -> None:
+    (trial,) = quick("jax", devices=("cpu:4",)).trials
+    with pytest.raises(UsageError, match="4 ranks need 4 cores, this machine has 2") as refused:
+        trial_file.cpus_of(trial, Node(), [0, 1])
+    assert refused.value.hint == "--devices cpu:2"
+
+
+def test_a_rank_has_threads_for_its_own_cores(quick: Callable[..., Plan], tmp_path: Path) -> None:
+    (trial,) = quick("mxnet", devices=("cpu:2",)).trials
+    task = Task(trial=trial, inputs=made_up(trial.workload, tmp_path), mode="train")
+    node = Node(rendezvous="127.0.0.1:1")
+    trial_file.write(tmp_path / "trial", task, cpus=[0, 1, 2, 3], node=node)
+    written = trial_file.read(tmp_path / "trial")
+    assert (written["world_size"], written["slices"], written["threads"]) == (2, 2, 2)
+    assert written["environment"]["OMP_NUM_THREADS"] == "2"
+    assert (written["device"], written["rendezvous"]) == ("cpu", "127.0.0.1:1")

@@ -36,7 +36,7 @@ def test_the_larger_share_decides_which_resource_bounds_a_run() -> None:
 def test_without_a_measurement_there_is_no_share() -> None:
     assert roofline.share(record(), 1000.0, None) is None
     assert roofline.share(record(), None, PEAK) is None
-    assert roofline.share(record(device="cuda:0"), 1000.0, PEAK) is None
+    assert roofline.share(record(device="cuda"), 1000.0, PEAK) is None
     assert roofline.share(record(precision="bf16_mixed"), 1000.0, PEAK) is None
     in_tf32 = {"worker": {"device": {"tf32": True}}}
     assert roofline.share(record(environment=in_tf32), 1000.0, PEAK) is None
@@ -62,7 +62,7 @@ def test_a_peak_in_the_old_file_is_read_where_there_is_no_new_one(tmp_path: Path
     roofline.write(tmp_path, PEAK)
     (tmp_path / roofline.NAME).rename(tmp_path / roofline.OLD_NAME)
     assert roofline.read(tmp_path) == PEAK
-    newer = PEAK.model_copy(update={"device": "cuda:0"})
+    newer = PEAK.model_copy(update={"device": "cuda"})
     roofline.write(tmp_path, newer)
     assert roofline.read(tmp_path) == newer
 

@@ -1,4 +1,4 @@
-"""Records of schema versions 6, 7 and 8 are read as version 9; other versions are refused."""
+"""Records of schema versions 6 to 9 are read as the current one; other versions are refused."""
 
 import copy
 import json
@@ -11,7 +11,7 @@ from suite.errors import ResultsError
 from suite.manifests.tracks import RuntimeSettings
 from suite.manifests.workloads import Measure, Sgd, Workload
 from suite.results import store
-from suite.results.record import SCHEMA_VERSION, Block, Closing, Epoch, Parity, Record
+from suite.results.record import COLUMNS, SCHEMA_VERSION, Block, Closing, Epoch, Parity, Record
 
 NAME = "pytorch-eager-equal-lenet-mnist-train-b64-float32-sgd0.01-host-cpu"
 VERSION_7: dict[str, Any] = {
@@ -190,9 +190,9 @@ def read(folder: Path, values: object) -> Record:
     return record
 
 
-def test_version_7_is_read_as_version_9(tmp_path: Path) -> None:
+def test_version_7_is_read_as_the_current_one(tmp_path: Path) -> None:
     found = read(tmp_path, version_7())
-    assert found.schema_version == SCHEMA_VERSION == 9
+    assert found.schema_version == SCHEMA_VERSION
     assert found.workload == Workload(
         model="lenet",
         dataset="mnist",
@@ -218,6 +218,8 @@ def test_all_other_values_of_version_7_are_kept(tmp_path: Path) -> None:
     values = json.loads(read(tmp_path, version_7()).model_dump_json())
     assert values["parity"]["closing"].pop("batch_size") is None  # added later, without a version
     assert values["repeats"].pop("trial_budget_s") is None
+    assert values["times"].pop("exchange_s") is None
+    assert (values["cpu_parts"], values["ranks"]) == (1, [])
     changed = {"schema_version", "measure", "blocks", *RENAMED, *OF_WORKLOAD}
     for key in VERSION_7.keys() - changed:
         assert values[key] == VERSION_7[key], key
@@ -226,17 +228,28 @@ def test_all_other_values_of_version_7_are_kept(tmp_path: Path) -> None:
         "measure",
         "blocks",
         "workload",
+        "cpu_parts",
+        "ranks",
         *RENAMED.values(),
     }
 
 
-def test_version_8_is_read_as_version_9(tmp_path: Path) -> None:
+def test_version_8_is_read_as_the_current_one(tmp_path: Path) -> None:
     assert read(tmp_path, version_8()) == read(tmp_path, version_7())
 
 
-def test_version_6_is_read_as_version_9(tmp_path: Path) -> None:
+def test_version_9_has_the_number_of_a_device(tmp_path: Path) -> None:
+    """It was always 0; now it would be a number of devices."""
+    blocks = {name: [block.get(name) for block in VERSION_7["blocks"]] for name in COLUMNS}
+    values = version_8(schema_version=9, blocks=blocks, device="cuda:0")
+    found = read(tmp_path, values)
+    assert found == read(tmp_path, version_7()).model_copy(update={"device": "cuda"})
+    assert found.devices.ranks == 1
+
+
+def test_version_6_is_read_as_the_current_one(tmp_path: Path) -> None:
     found = read(tmp_path, version_6())
-    assert found.schema_version == 9 and found.workload.model == "lenet"
+    assert found.schema_version == SCHEMA_VERSION and found.workload.model == "lenet"
     assert (found.interleaved, found.measure.interleaved_block_s) == (4, 0.5)
     assert (found.steps, found.optimizer_steps) == (None, None)
     assert found.parity == Parity(proven=True, steps=10, certificate="f4d347f8220a958f")
@@ -250,18 +263,20 @@ def test_the_epochs_of_an_old_workload_come_from_the_run(tmp_path: Path) -> None
     assert read(tmp_path, version_7(epochs=[])).workload.epochs == 0
 
 
-def test_an_upgraded_record_is_written_as_version_9_and_read_again(tmp_path: Path) -> None:
+def test_an_upgraded_record_is_written_as_the_current_version_and_read_again(
+    tmp_path: Path,
+) -> None:
     upgraded = read(tmp_path, version_6())
     values = json.loads(upgraded.model_dump_json())
-    assert values["schema_version"] == 9
+    assert values["schema_version"] == SCHEMA_VERSION
     assert read(tmp_path, values) == upgraded
 
 
-@pytest.mark.parametrize("version", [1, 5, 10, 99, "7", None])
+@pytest.mark.parametrize("version", [1, 5, 11, 99, "7", None])
 def test_other_versions_are_refused_in_one_line(tmp_path: Path, version: object) -> None:
     with pytest.raises(ResultsError) as caught:
         read(tmp_path, version_7(schema_version=version))
-    assert str(caught.value).endswith(f"-r0.json: record of schema version {version}, this is 9")
+    assert str(caught.value).endswith(f"-r0.json: record of schema version {version}, this is 10")
     assert caught.value.hint == "read it with the dlsuite version that wrote it"
 
 
@@ -270,7 +285,7 @@ def test_a_file_without_a_version_is_refused_in_one_line(tmp_path: Path, values:
     with pytest.raises(ResultsError) as caught:
         read(tmp_path, values)
     assert "\n" not in str(caught.value)
-    assert str(caught.value).endswith("record of schema version None, this is 9")
+    assert str(caught.value).endswith("record of schema version None, this is 10")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -37,15 +38,10 @@ def test_a_missing_gpu_is_a_failure_with_a_message(framework: str, trial_folder:
     variant = next(iter(catalog.framework(framework).variants))
     values |= {"framework": framework, "variant": variant, "device": "cuda:0"}
     (trial_folder / "trial.json").write_text(json.dumps(values))
-    done = attempt(
-        engine,
-        engine.prepare(catalog.framework(framework), print),
-        trial_folder,
-        name="gpu",
-        log=trial_folder / "log",
-        deadline_s=120,
-        on_event=lambda event: None,
-    )
+    prepared = engine.prepare(catalog.framework(framework), print)
+    log = trial_folder / "log"
+    run = partial(engine.run, prepared, trial_folder, name="gpu", log=log, deadline_s=120)
+    done = attempt(run, trial_folder, log=log, deadline_s=120, on_event=lambda event: None)
     assert done.status == "failed" and done.error is not None
     assert re.search("(?i)cuda|gpu", done.error.message)
 

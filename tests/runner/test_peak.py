@@ -67,7 +67,7 @@ def test_a_peak_is_reused_on_the_same_machine(home: Path) -> None:
         cache(FakeEngine(host=HOST | {"cpus": [0]})),
         cache(FakeEngine(host=HOST | {"gpus": [{"name": "H100", "uuid": "GPU-1"}]})),
         cache(FakeEngine(name="docker")),
-        cache(device="cuda:0"),
+        cache(device="cuda"),
     ],
     ids=["lock", "framework", "worker", "cpu", "cpus", "gpus", "engine", "device"],
 )

@@ -57,7 +57,7 @@ def test_options_change_the_plan() -> None:
         interleave=True,
         verify_runs=True,
     )
-    plan = plan_of("quick", options, device="cuda:0")
+    plan = plan_of("quick", options, device="cuda")
     (workload,) = plan.workloads
     assert (workload.model, workload.batch_size, workload.epochs) == ("lenet", 32, 0)
     assert workload.precision == "bf16_mixed"
@@ -70,7 +70,7 @@ def test_options_change_the_plan() -> None:
     assert len(plan.runs) == 7 * len(plan.trials)
     assert {trial.proof_steps for trial in plan.trials} == {3}
     assert (plan.interleave, plan.verify_runs) == (True, True)
-    assert {trial.device for trial in plan.trials} == {"cuda:0"}
+    assert {trial.device for trial in plan.trials} == {"cuda"}
 
 
 def test_the_option_repeats_requests_exactly_so_many_runs() -> None:
@@ -137,7 +137,7 @@ def configurations(plan: Plan) -> list[tuple[str, str]]:
 
 def test_the_device_chooses_the_form_of_a_suite() -> None:
     assert plan_of("all", RunOptions(), device="cpu").suite == "all_cpu"
-    assert plan_of("quick", RunOptions(), device="cuda:0").suite == "quick"
+    assert plan_of("quick", RunOptions(), device="cuda").suite == "quick"
 
 
 @pytest.mark.parametrize("flags", ["flags\t\t: fpu avx512_bf16 sse", "Features\t: asimd bf16"])
@@ -176,5 +176,36 @@ def test_a_second_track_with_the_same_variant_and_settings_is_left_out() -> None
     both = RunOptions(tracks=("equal", "tuned"), frameworks=("mxnet",))
     asked = plan_of("all", both, device="cpu")
     assert {"mxnet:hybrid", "mxnet:hybrid/tuned"} == {name for name, _ in configurations(asked)}
-    on_gpu = plan_of("all", RunOptions(frameworks=("mxnet",)), device="cuda:0")
+    on_gpu = plan_of("all", RunOptions(frameworks=("mxnet",)), device="cuda")
     assert ("mxnet:hybrid/tuned", "float32") in configurations(on_gpu)  # TF32 differs there
+
+
+def devices(suite: str, device: str, **changes: Any) -> list[str]:
+    options = RunOptions(frameworks=("pytorch",), **changes)
+    return list(
+        dict.fromkeys(each.device for each in plan_of(suite, options, device=device).trials)
+    )
+
+
+def test_the_device_sets_are_the_users_the_suites_or_the_engines() -> None:
+    assert devices("quick", "cpu") == ["cpu"]
+    assert devices("quick", "cuda:4") == ["cuda:4"]
+    assert devices("quick", "cuda") == ["cuda"]
+    assert devices("scaling", "cpu") == ["cpu:1", "cpu:2"]
+    assert devices("scaling", "cuda:4") == ["cuda:1", "cuda:2", "cuda:4"]
+    assert devices("scaling", "cpu", devices=("cpu:4",)) == ["cpu:4"]
+    assert devices("quick", "cpu", nodes=2) == ["cpu:1x2"]
+    assert devices("quick", "cuda:4", nodes=2) == ["cuda:4x2"]
+
+
+@pytest.mark.parametrize(
+    ("named", "message", "hint"),
+    [
+        ("cuda:2", "the workers have device cpu", "--gpus 2"),
+        ("gpu", "is not a device set", "--devices cpu:2"),
+    ],
+)
+def test_other_devices_than_the_engines_are_refused(named: str, message: str, hint: str) -> None:
+    with pytest.raises(UsageError, match=message) as refused:
+        devices("quick", "cpu", devices=(named,))
+    assert refused.value.hint == hint

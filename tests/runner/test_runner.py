@@ -82,6 +82,7 @@ def test_the_record_has_the_figures_of_the_worker(
         "synchronize_s": 0.001,
         "warmup_s": 0.5,
         "measured_s": 4.0,
+        "exchange_s": None,
         "engine_s": None,
     }
     assert (record.steady, record.interleaved) == (False, 1)

@@ -122,7 +122,12 @@ def test_small_faults_of_an_optimizer_are_found(
 def test_a_missed_fault_and_a_false_alarm_are_both_bad() -> None:
     def finding(fault: str | None, caught_by: str | None) -> Finding:
         return Finding(
-            fault=fault, framework="jax", variant="jit", precision="float32", caught_by=caught_by
+            fault=fault,
+            framework="jax",
+            variant="jit",
+            precision="float32",
+            device="cpu",
+            caught_by=caught_by,
         )
 
     assert finding("f", "step 0").good and finding(None, None).good

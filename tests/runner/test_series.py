@@ -45,7 +45,7 @@ def test_in_each_round_smaller_batches_come_first() -> None:
 
 def test_the_option_batch_size_replaces_the_series() -> None:
     options = RunOptions(models=("resnet50",), batch_size=48, precision="float32")
-    plan = plan_of("all", options, device="cuda:0")
+    plan = plan_of("all", options, device="cuda")
     assert {*batches(plan.trials)} == {48}
     assert all(trial.proof_trial is trial for trial in plan.trials)
 
@@ -87,7 +87,7 @@ def test_a_large_batch_gets_the_closing_proof_of_the_largest_smaller_one() -> No
 
 def test_a_closing_proof_is_limited_by_its_arithmetic() -> None:
     options = RunOptions(models=("resnet50", "lstm"), frameworks=("pytorch",), precision="float32")
-    trials = plan_of("all", options, device="cuda:0").trials
+    trials = plan_of("all", options, device="cuda").trials
     closed = {(each.workload.model, each.workload.batch_size) for each in trials if closes(each)}
     assert {size for model, size in closed if model == "resnet50"} == {32, 64}
     assert max(size for model, size in closed if model == "lstm") == 4096

@@ -12,6 +12,7 @@ import pytest
 from suite.protocol import trial_file
 from suite.worker import loop
 from suite.worker.protocol import Array, Trial
+from suite.worker.ranks import Alone
 
 
 class Regression:
@@ -88,7 +89,7 @@ def train(trial: Trial, session: Any, **changes: Any) -> list[dict[str, Any]]:
         "max_measure_s": 0.05,
         "relative_error": 0.05,
     }
-    loop.train(Trial(**values), session, "NCHW", emit)
+    loop.train(Trial(**values), session, "NCHW", emit, Alone())
     return events
 
 

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -30,15 +31,10 @@ def run(script_engine: Script, tmp_path: Path) -> Callable[..., Attempt]:
         (folder / "results").mkdir(parents=True)
         trial = {"paths": {"results": str(folder / "results")}, "environment": environment or {}}
         (folder / "trial.json").write_text(json.dumps(trial))
-        return attempt(
-            engine,
-            engine.prepare(catalog.framework("pytorch"), print),
-            folder,
-            name="trial",
-            log=tmp_path / "log",
-            deadline_s=deadline_s,
-            on_event=on_event,
-        )
+        prepared = engine.prepare(catalog.framework("pytorch"), print)
+        log = tmp_path / "log"
+        run = partial(engine.run, prepared, folder, name="trial", log=log, deadline_s=deadline_s)
+        return attempt(run, folder, log=log, deadline_s=deadline_s, on_event=on_event)
 
     return run_script
 

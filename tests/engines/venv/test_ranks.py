@@ -1,0 +1,43 @@
+"""Several ranks as processes of this machine."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from suite.engines.venv.engine import VenvEngine
+from suite.protocol.plan import Plan
+from tests.conftest import each_framework, made_up
+from tests.engines.ranks import losses, none_left, train
+
+VERIFY = pytest.mark.verify
+OTHERS = (("cpu:2", 0), ("cpu:1x2", 0), ("cpu:1x2", 1))
+
+
+@pytest.mark.parametrize("framework", each_framework(["pytorch", "tensorflow", "jax", "mxnet"]))
+@pytest.mark.parametrize("device", ["cpu:2", pytest.param("cpu:1x2", marks=VERIFY)])
+def test_two_ranks_train_one_model(
+    framework: str, device: str, quick: Callable[..., Plan], tmp_path: Path
+) -> None:
+    trial = quick(framework).trials[0]
+    inputs, folder = made_up(trial.workload, tmp_path), tmp_path / "two-ranks"
+    done = train(VenvEngine(), trial, inputs, folder, device=device)
+    assert (done.status, len(done.ranks)) == ("ok", 2), done.error
+    first, second = losses(done)
+    assert [each for each in first if each] == [each for each in second if each]
+    assert all(each.samples for each in done.ranks)
+    assert (folder / "results" / "rank1" / "closing").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("device", "rank"), [("cpu:2", 1), *(pytest.param(*each, marks=VERIFY) for each in OTHERS)]
+)
+def test_a_killed_rank_ends_the_trial_with_its_name(
+    device: str, rank: int, quick: Callable[..., Plan], tmp_path: Path
+) -> None:
+    trial = quick("pytorch").trials[0]
+    inputs, folder = made_up(trial.workload, tmp_path), tmp_path / "killed-rank"
+    done = train(VenvEngine(), trial, inputs, folder, device=device, kill=rank, epochs=1000)
+    assert done.status == "failed" and done.error
+    assert done.error.message == f"rank {rank}: the process was killed by SIGKILL"
+    assert none_left(folder.name)
