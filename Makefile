@@ -5,7 +5,7 @@ DEVICE ?= cpu
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help bench bench-all images parity parity-small parity-bfloat16 parity-large selftest report \
+.PHONY: help bench bench-all images parity parity-small parity-ranks parity-bfloat16 parity-large selftest report \
   test verify lint format docs clean large-models
 
 help: ## list the targets
@@ -45,6 +45,10 @@ parity-bfloat16: $(READY) ## prove every small model in bf16_mixed: ten minutes 
 	$(BIN)/dlsuite parity --suite zoo $(SMALL:%=--model %) --precision bf16_mixed --gpus $(GPUS) \
 	  --framework pytorch --framework tensorflow --framework jax
 
+parity-ranks: $(READY) ## prove two models on two ranks, as processes of this machine
+	$(BIN)/dlsuite parity --suite zoo --model lenet --model every_layer --devices cpu:2 \
+	  --framework pytorch --framework tensorflow --framework jax --framework mxnet
+
 large-models:
 	@echo $(LARGE)
 
@@ -53,7 +57,7 @@ parity-large: $(LARGE:%=parity-large-%) ## prove one step of every large model: 
 parity-large-%: $(READY) ## prove one step of one large model
 	$(BIN)/dlsuite parity --model $* --steps 1 $(FRAMEWORKS:%=--framework %) --gpus $(GPUS)
 
-selftest: $(READY) ## plant twenty-eight faults in copies of the worker; each must be found
+selftest: $(READY) ## plant thirty-four faults in copies of the worker; each must be found
 	$(BIN)/dlsuite selftest
 
 report: $(READY) ## show the newest run
@@ -64,7 +68,7 @@ test: lint ## lint, types, unit tests, and a short trial of each framework
 
 verify: $(READY) ## the long tests, the self-test and all proofs: more than an hour on two cores
 	$(BIN)/python -m pytest -m verify
-	$(MAKE) selftest parity-small parity-bfloat16 parity-large
+	$(MAKE) selftest parity-small parity-ranks parity-bfloat16 parity-large
 
 lint: $(READY) ## format, lint, types, and the import contract
 	$(BIN)/ruff check .
