@@ -43,15 +43,15 @@ def test_an_invalid_plan_or_one_of_another_version_is_refused(tmp_path: Path) ->
     with pytest.raises(ResultsError, match="has no plan to resume"):
         planfile.read(tmp_path)
     file = tmp_path / planfile.NAME
-    file.write_text('{"version": 9}')
-    with pytest.raises(ResultsError, match="plan of version 9, this is 8"):
+    file.write_text('{"version": 1}')
+    with pytest.raises(ResultsError, match="plan of version 1, this is 9"):
         planfile.read(tmp_path)
     for text in (f'{{"version": {planfile.VERSION}, "session": "x"}}', "{", "[]"):
         file.write_text(text)
         with pytest.raises(ResultsError, match="not a plan"):
             planfile.read(tmp_path)
     (tmp_path / "plan.yaml").write_text("version: 6")
-    with pytest.raises(ResultsError, match="plan of version 6 or older, this is 8"):
+    with pytest.raises(ResultsError, match="plan of version 6 or older, this is 9"):
         planfile.read(tmp_path)
 
 
