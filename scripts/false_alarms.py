@@ -32,7 +32,8 @@ from suite.manifests.workloads import Measure
 from suite.parity.faults import Fault
 from suite.paths import WORKER
 from suite.protocol import trial_file
-from suite.protocol.plan import Trial, expand
+from suite.protocol.expansion import expand
+from suite.protocol.plan import Trial
 from suite.protocol.trial_file import Interleaving, Task
 from suite.results.record import series
 from suite.results.stats import compare_rounds, interleaved_ratio

@@ -47,7 +47,8 @@ from suite.manifests.workloads import Repeats, Workload
 from suite.messages import Notify
 from suite.paths import digest
 from suite.protocol import trial_file
-from suite.protocol.plan import Plan, expand
+from suite.protocol.expansion import expand
+from suite.protocol.plan import Plan
 from suite.protocol.trial_file import Task
 from suite.runner.progress import Messages
 from suite.worker import host

@@ -17,7 +17,8 @@ from suite.engines.venv.engine import INHERITED, VenvEngine
 from suite.manifests import catalog
 from suite.manifests.workloads import Measure
 from suite.protocol import trial_file
-from suite.protocol.plan import Trial, expand
+from suite.protocol.expansion import expand
+from suite.protocol.plan import Trial
 from suite.protocol.trial_file import Task
 from suite.worker.loop import JITTER
 

@@ -20,7 +20,8 @@ from suite.engines.base import Engine
 from suite.engines.docker.engine import DockerEngine
 from suite.engines.venv.engine import VenvEngine
 from suite.manifests import catalog
-from suite.protocol.plan import Plan, Work, expand
+from suite.protocol.expansion import expand
+from suite.protocol.plan import Plan, Work
 from suite.report.live import Live
 from suite.results import store
 from suite.results.record import Record

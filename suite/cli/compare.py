@@ -15,7 +15,7 @@ from suite.errors import ResultsError, Slower, UsageError, nearest
 from suite.manifests import catalog
 from suite.manifests.files import names
 from suite.manifests.tracks import EQUAL, configuration
-from suite.protocol.plan import Named, parse
+from suite.protocol.expansion import Named, parse
 from suite.report import comparison_table, table
 from suite.report.comparison import Comparisons
 from suite.report.comparison import compare as compare_trials

@@ -16,7 +16,7 @@ from suite.engines import sessions
 from suite.engines.errors import EngineLost
 from suite.errors import EngineError
 from suite.manifests import catalog
-from suite.protocol.plan import parse
+from suite.protocol.expansion import parse
 
 
 def shell(

@@ -14,7 +14,7 @@ from suite.engines import sessions
 from suite.engines.errors import FrameworkUnavailable
 from suite.errors import EngineError, RunsFailed
 from suite.manifests import catalog
-from suite.protocol.plan import parse
+from suite.protocol.expansion import parse
 from suite.report import table
 
 # The SDK is imported where it is used: it takes a quarter of the start of a command.

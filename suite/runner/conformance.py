@@ -27,7 +27,8 @@ from suite.manifests.workloads import Measure
 from suite.parity.tensors import sketch_sizes
 from suite.protocol import events, trial_file
 from suite.protocol.events import Event, ProtocolError
-from suite.protocol.plan import Trial, expand
+from suite.protocol.expansion import expand
+from suite.protocol.plan import Trial
 from suite.protocol.schema import Mode, TrialFile
 from suite.protocol.trial_file import Task
 from suite.worker import host

@@ -18,7 +18,8 @@ from suite.runner.stopping import Finished, needed
 
 NAME = "plan.json"
 OLD_NAME = "plan.yaml"  # of version 6 and older
-# 9: device sets; 8: proof and budget of each trial, notes; 7: JSON; 6: new names of the fields; 5: verify_runs
+# 9: device sets; 8: proof and budget of each trial, notes; 7: JSON; 6: new names of the fields;
+# 5: verify_runs
 VERSION = 9
 
 

@@ -13,7 +13,8 @@ from suite.manifests.devices import Devices
 from suite.manifests.suites import SuiteManifest
 from suite.manifests.workloads import Precision, SuiteWorkload, Workload
 from suite.models import MODELS
-from suite.protocol.plan import Plan, Trial, expand
+from suite.protocol.expansion import expand
+from suite.protocol.plan import Plan, Trial
 from suite.runner.processor import has_bfloat16
 
 

@@ -12,7 +12,7 @@ from suite.parity.certificates import Certificate
 from suite.parity.faults import Fault
 from suite.parity.tensors import ProofFailed
 from suite.paths import WORKER
-from suite.protocol.plan import expand
+from suite.protocol.expansion import expand
 from suite.report.parity_table import QUANTITIES
 from suite.runner.runner import Runner
 from tests.conftest import Silent

@@ -7,7 +7,8 @@ import pytest
 from suite.errors import UsageError
 from suite.manifests import catalog
 from suite.manifests.workloads import Repeats
-from suite.protocol.plan import Plan, expand
+from suite.protocol.expansion import expand
+from suite.protocol.plan import Plan
 
 
 def test_each_round_has_one_run_of_every_trial_in_a_seeded_order(

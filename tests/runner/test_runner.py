@@ -17,7 +17,8 @@ from suite.manifests.frameworks import FrameworkManifest, Unsupported
 from suite.manifests.workloads import Repeats
 from suite.messages import Notify
 from suite.protocol.events import Event
-from suite.protocol.plan import Plan, Run, expand
+from suite.protocol.expansion import expand
+from suite.protocol.plan import Plan, Run
 from suite.results import store
 from suite.results.record import Blocks, Record
 from suite.runner.progress import STAGES, Stage

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from suite.manifests import catalog
 from suite.manifests.workloads import Repeats
-from suite.protocol.plan import Plan, Trial, expand
+from suite.protocol.expansion import expand
+from suite.protocol.plan import Plan, Trial
 from suite.results.record import Parity, Record
 from suite.runner.planning import RunOptions, plan_of
 from suite.runner.series import Outcomes, closes, failures

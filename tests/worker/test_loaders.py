@@ -15,7 +15,7 @@ from suite.engines.venv.engine import VenvEngine
 from suite.manifests import catalog
 from suite.manifests.workloads import Measure, Sgd, Workload
 from suite.protocol import events
-from suite.protocol.plan import expand
+from suite.protocol.expansion import expand
 from suite.protocol.trial_file import Task
 from suite.worker import data
 from suite.worker.protocol import Trial

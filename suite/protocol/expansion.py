@@ -1,0 +1,179 @@
+"""Expands a suite into its plan: every trial, and the order of their runs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
+from typing import TYPE_CHECKING
+
+from suite.errors import UsageError, unknown
+from suite.manifests.devices import Devices
+from suite.protocol.plan import Plan, Run, Trial
+
+if TYPE_CHECKING:
+    from suite.manifests.frameworks import FrameworkManifest
+    from suite.manifests.suites import SuiteManifest
+    from suite.manifests.tracks import Track
+    from suite.manifests.workloads import SuiteWorkload, Workload
+
+ALL = "all"  # in a suite's frameworks: every variant of every framework
+Named = tuple[str, str | None, str | None]  # framework, variant and track, as far as named
+
+
+def expand(
+    suite: SuiteManifest,
+    frameworks: dict[str, FrameworkManifest],
+    tracks: dict[str, Track],
+    *,
+    only: Iterable[str] = (),
+    devices: Sequence[str] = (),
+) -> Plan:
+    """All runs of `suite`; `only` (names as `parse` takes them) replaces its frameworks.
+
+    `devices` replaces its device sets. Raise UsageError where a batch cannot be divided by them.
+
+    Each round has one run of every trial, in an order drawn from the suite's seed, so that a slow
+    phase of the machine does not hit one framework alone. With several seeds, each seed has rounds
+    of its own: an unfinished plan then has complete results of the first seeds.
+    """
+    devices = tuple(devices) or suite.devices
+    chosen = {
+        device: dict.fromkeys(
+            _resolved(name, track, device, frameworks, tracks)
+            for track in suite.tracks
+            for name in _named(tuple(only) or suite.frameworks, frameworks)
+        )
+        for device in devices
+    }
+    parts = _cpu_parts(suite, devices)
+    seeds = range(suite.seed, suite.seed + suite.seeds)
+    trials = tuple(
+        Trial(
+            framework=framework,
+            variant=variant,
+            track=track,
+            runtime=tracks[track].runtime_settings(frameworks[framework].in_track(track, device)),
+            device=device,
+            workload=workload,
+            seed=seed,
+            cpu_parts=1 if device == "cpu" else parts,
+            proof_steps=entry.proof_steps or suite.proof_steps,
+            proof_batch_size=entry.batch_size if entry.max_batch_size else None,
+            budget_s=entry.trial_budget_s or suite.repeats.trial_budget_s,
+        )
+        for seed in seeds
+        for entry, workload, device in _on_devices(suite, devices)
+        for framework, variant, track in chosen[device]
+    )
+    if len({trial.trial_id for trial in trials}) < len(trials):
+        raise UsageError(f"suite {suite.name!r} has the same workload twice", hint="dlsuite list")
+    runs = _runs(suite, trials, seeds)
+    return Plan(
+        suite=suite.name,
+        measure=suite.measure,
+        repeats=suite.repeats,
+        interleave=suite.interleave,
+        peak=suite.peak,
+        verify_runs=suite.verify_runs,
+        deadline_s=suite.deadline_s,
+        max_time=suite.max_time,
+        trials=trials,
+        runs=runs,
+    )
+
+
+def _cpu_parts(suite: SuiteManifest, devices: Sequence[str]) -> int:
+    """The number of equal parts of the cores: one for each rank of the largest set."""
+    sets = [Devices.parse(each) for each in devices]
+    if suite.interleave and any(each.ranks > 1 for each in sets):
+        raise UsageError(
+            "trials on several devices cannot be interleaved",
+            hint="omit --interleave, or --devices",
+        )
+    return max(each.ranks if each.kind == "cpu" else 1 for each in sets)
+
+
+def _runs(suite: SuiteManifest, trials: Sequence[Trial], seeds: Iterable[int]) -> tuple[Run, ...]:
+    """The runs of all rounds; with several seeds, each seed has rounds of its own."""
+    rounds = random.Random(suite.seed)
+    return tuple(
+        Run(trial=trial, repeat=repeat)
+        for repeat in range(suite.repeats.at_most)
+        for seed in seeds
+        for trial in _round([trial for trial in trials if trial.seed == seed], rounds)
+    )
+
+
+def _on_devices(
+    suite: SuiteManifest, devices: Sequence[str]
+) -> Iterator[tuple[SuiteWorkload, Workload, str]]:
+    """Each workload on each device set, with the entry that it comes from.
+
+    Weak scaling multiplies the batch by the ranks; with one rank it is strong scaling.
+    """
+    for entry, workload in suite.expanded():
+        found: dict[tuple[Workload, str], None] = {}
+        for scaling, device in product(suite.scaling, devices):
+            ranks = Devices.parse(device).ranks
+            batch_size = workload.batch_size * (ranks if scaling == "weak" else 1)
+            if batch_size % ranks:
+                raise UsageError(
+                    f"{workload.model}: a batch of {batch_size} is not divisible by {ranks} ranks",
+                    hint=f"--batch-size {batch_size // ranks * ranks or ranks}",
+                )
+            found[workload.model_copy(update={"batch_size": batch_size}), device] = None
+        yield from ((entry, workload, device) for workload, device in found)
+
+
+def _named(names: Iterable[str], frameworks: dict[str, FrameworkManifest]) -> Iterable[str]:
+    """The names, with `all` replaced by every variant of every framework."""
+    for name in names:
+        if name == ALL:
+            yield from (
+                f"{framework}:{variant}"
+                for framework, manifest in frameworks.items()
+                for variant in manifest.variants
+            )
+        else:
+            yield name
+
+
+def _round(trials: Sequence[Trial], order: random.Random) -> list[Trial]:
+    """The trials in random order, grouped by workload; smaller batch sizes come first.
+
+    A trial that does not fit into memory is thus known before the larger ones of its series start.
+    """
+    workloads = list(dict.fromkeys(trial.workload for trial in trials))
+    order.shuffle(workloads)
+    workloads.sort(key=lambda workload: workload.batch_size)
+    position = {workload: number for number, workload in enumerate(workloads)}
+    shuffled = order.sample(trials, len(trials))
+    return sorted(shuffled, key=lambda trial: position[trial.workload])
+
+
+def _resolved(
+    name: str,
+    track: str,
+    device: str,
+    frameworks: dict[str, FrameworkManifest],
+    tracks: dict[str, Track],
+) -> tuple[str, str, str]:
+    """Framework, variant and track; omitted ones are `track` and its default variant."""
+    framework, variant, own_track = parse(name, frameworks, tracks)
+    track = own_track or track
+    return framework, variant or frameworks[framework].default_variant(track, device), track
+
+
+def parse(name: str, frameworks: dict[str, FrameworkManifest], tracks: dict[str, Track]) -> Named:
+    """The parts of `framework[:variant][/track]`; UsageError where one is unknown."""
+    named, _, track = name.partition("/")
+    framework, _, variant = named.partition(":")
+    if framework not in frameworks:
+        raise unknown("framework", framework, frameworks)
+    variants = frameworks[framework].variants
+    if variant and variant not in variants:
+        raise unknown(f"variant of {framework}", variant, variants)
+    if track and track not in tracks:
+        raise unknown("track", track, tracks)
+    return framework, variant or None, track or None
