@@ -125,7 +125,7 @@ def test_an_interrupt_cancels_the_job(tmp_path: Path) -> None:
     run = dlsuite("run", "two_nodes.yaml", "--engine", "slurm", "--nodes", "2", folder=tmp_path)
     assert run.stdout
     for line in run.stdout:
-        if "reference" in line:
+        if "run 1/2" in line:
             run.send_signal(signal.SIGINT)
             break
     run.communicate(timeout=60)
