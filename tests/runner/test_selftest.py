@@ -26,6 +26,7 @@ def selftest_of(
     monkeypatch.setattr(selftest, "TEXT_FAULTS", of_text)
     monkeypatch.setattr(selftest, "RUN_FAULTS", of_runs)
     monkeypatch.setattr(selftest, "BFLOAT16_FAULTS", ())
+    monkeypatch.setattr(selftest, "RANK_FAULTS", ())
     monkeypatch.setattr(selftest, "FAULTS", of_steps)
     engine = VenvEngine()
     test = SelfTest(
@@ -57,11 +58,11 @@ def test_three_faults_are_found_and_nothing_else(
         named("half of the batch after warm-up"),
     )
     found = selftest_of(tmp_path, quick("pytorch"), monkeypatch, *faults)
-    summed, frozen, half, clean, mixed = (finding.caught_by for finding in found)
+    summed, frozen, half, *clean = (finding.caught_by for finding in found)
     assert "step 0: loss" in str(summed) or "step 0: gradients" in str(summed)
     assert "step 0:" in str(frozen) and "bias" in str(frozen)
     assert "closing proof at step" in str(half)
-    assert clean is None and mixed is None
+    assert clean and not any(clean)  # in bf16_mixed and on two ranks, too
 
 
 @pytest.mark.verify
@@ -85,12 +86,12 @@ def test_faults_of_the_steps_and_of_the_timed_run_are_found_without_false_alarms
         named("a repeated batch"),
     )
     found = selftest_of(tmp_path, quick("tensorflow"), monkeypatch, *faults)
-    padding, uncounted, proof, batch, clean, mixed = (finding.caught_by for finding in found)
+    padding, uncounted, proof, batch, *clean = (finding.caught_by for finding in found)
     assert "step 0: logits: relative error" in str(padding)
     assert "the optimizer did 39 steps, but" in str(uncounted)
     assert "closing proof at step" in str(proof)
     assert "closing proof at step" in str(batch) and "loss: relative error" in str(batch)
-    assert clean is None and mixed is None
+    assert clean and not any(clean)  # in bf16_mixed and on two ranks, too
 
 
 @pytest.mark.verify
@@ -116,7 +117,7 @@ def test_small_faults_of_an_optimizer_are_found(
     found = [each.caught_by for each in selftest_of(tmp_path, planned, monkeypatch, rate, decay)]
     assert "step 0: weights norm1.bias: relative error 1.0e-02 exceeds" in str(found[0])
     assert "step 0: updates" in str(found[1])
-    assert found[2:] == [None, None, None]  # TensorFlow also in bf16_mixed
+    assert found[2:] and not any(found[2:])  # in bf16_mixed and on two ranks, too
 
 
 def test_a_missed_fault_and_a_false_alarm_are_both_bad() -> None:
@@ -144,7 +145,7 @@ def test_faults_of_bfloat16_are_found(
     loss, float16, clean, mixed = (finding.caught_by for finding in found)
     assert "the loss of every step is a bfloat16 number" in str(loss)
     assert "the operands are not rounded to bfloat16" in str(float16)
-    assert clean is None and mixed is None
+    assert clean and not any(clean)  # in bf16_mixed and on two ranks, too
 
 
 @pytest.mark.verify
@@ -156,4 +157,4 @@ def test_a_fault_between_the_steps_of_a_call_is_found(
     found = selftest_of(tmp_path, quick("jax:scan"), monkeypatch, fault)
     batch, clean, mixed = (finding.caught_by for finding in found)
     assert "closing proof at step" in str(batch)
-    assert clean is None and mixed is None
+    assert clean and not any(clean)  # in bf16_mixed and on two ranks, too
