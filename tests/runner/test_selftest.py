@@ -142,7 +142,7 @@ def test_faults_of_bfloat16_are_found(
     """Two of the six: one is too inaccurate in one value, the other too accurate in all."""
     faults = (named("softmax and loss in bfloat16"), named("float16 as bfloat16"))
     found = selftest_of(tmp_path, quick("pytorch"), monkeypatch, *faults)
-    loss, float16, clean, mixed = (finding.caught_by for finding in found)
+    loss, float16, *clean = (finding.caught_by for finding in found)
     assert "the loss of every step is a bfloat16 number" in str(loss)
     assert "the operands are not rounded to bfloat16" in str(float16)
     assert clean and not any(clean)  # in bf16_mixed and on two ranks, too
@@ -155,6 +155,6 @@ def test_a_fault_between_the_steps_of_a_call_is_found(
     """The certificate cannot show it: it has one step in a call."""
     fault = named("one batch in all steps of a call")
     found = selftest_of(tmp_path, quick("jax:scan"), monkeypatch, fault)
-    batch, clean, mixed = (finding.caught_by for finding in found)
+    batch, *clean = (finding.caught_by for finding in found)
     assert "closing proof at step" in str(batch)
     assert clean and not any(clean)  # in bf16_mixed and on two ranks, too
