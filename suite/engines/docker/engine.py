@@ -32,7 +32,7 @@ from suite.messages import Notify
 from suite.paths import LOCKS, WORKER, sha256, tree_sha256
 from suite.protocol import trial_file
 
-LOOPBACK = "127.0.0.1"  # of a container
+LOOPBACK, OWN_NAME = "127.0.0.1", "worker"  # of a container without a network
 COPIED_BYTES = 8 * 2**30  # the largest dataset that is copied into a volume
 
 
@@ -348,8 +348,8 @@ class DockerEngine:
 
 def _network_options(place: Place | None) -> dict[str, Any]:
     """The options of a container in the network of its trial."""
-    if place is None:
-        return {}
+    if place is None:  # gloo looks for the address of its own host name
+        return {"hostname": OWN_NAME, "extra_hosts": {OWN_NAME: LOOPBACK}}
     return {"network_mode": place.network.name, "alias": place.network.hosts[place.node]}
 
 
