@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.engines import nodes
-from suite.engines.base import Engine, Outcome, Prepared
+from suite.engines.base import LOOPBACK, Engine, Outcome, Prepared
 from suite.engines.errors import EngineLost
 from suite.errors import EngineError
 from suite.protocol import events, trial_file
@@ -24,7 +24,6 @@ from suite.worker import ranks
 from suite.worker.launch import DIED
 from suite.worker.telemetry import FILE
 
-LOOPBACK = "127.0.0.1"
 LIKELY_CAUSE = {
     "SIGKILL": "the kernel sends it when memory runs out",
     "SIGTERM": "an engine that shuts down sends it, and so does docker stop",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from suite.manifests.frameworks import FrameworkManifest
 
 OnLine = Callable[[str], None]
+LOOPBACK = "127.0.0.1"  # the host of a trial whose ranks are on one machine
 EngineName = Literal["docker", "venv", "slurm"]
 End = Literal["exited", "timeout", "oom", "removed", "engine stopped"]
 

@@ -34,7 +34,8 @@ def parity(trial: Trial, session: Session, layout: str, emit: Emit) -> None:
     mode) and `_gradients.npy`. From the step itself: `_loss.npy`. After it: `_weights.npy` and
     `_statistics.npy`. Gradients, weights and statistics are sketches, one after the other.
     """
-    batches, whole = Batches(trial, layout), Batches(replace(trial, world_size=1), layout)
+    batches = Batches(trial, layout)
+    whole = Batches(replace(trial, world_size=1), layout) if trial.world_size > 1 else batches
     results = Path(trial.paths["results"])
     for step in range(trial.steps):
         inputs, labels = batches.at(step)

@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 from suite.datasets.formats.prepared import DESCRIPTION
 from suite.engines import sessions
-from suite.engines.base import Network, OnLine, Outcome, Place, Prepared
+from suite.engines.base import LOOPBACK, Network, OnLine, Outcome, Place, Prepared
 from suite.engines.docker import spec
 from suite.engines.docker.client import Container, Daemon, Image
 from suite.engines.docker.images import Images, Kind, Recipe
@@ -32,7 +32,7 @@ from suite.messages import Notify
 from suite.paths import LOCKS, WORKER, sha256, tree_sha256
 from suite.protocol import trial_file
 
-LOOPBACK, OWN_NAME = "127.0.0.1", "worker"  # of a container without a network
+OWN_NAME = "worker"  # of a container without a network
 COPIED_BYTES = 8 * 2**30  # the largest dataset that is copied into a volume
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from suite.engines.base import EngineName, Network, OnLine, Outcome, Place, Prepared
+from suite.engines.base import LOOPBACK, EngineName, Network, OnLine, Outcome, Place, Prepared
 from suite.engines.gpus import Gpus, visible
 from suite.engines.venv import environments
 from suite.manifests.frameworks import FrameworkManifest
@@ -24,7 +24,6 @@ from suite.protocol import trial_file
 from suite.worker import host
 
 TERM_GRACE_S = 3.0
-LOOPBACK = "127.0.0.1"
 # Environment variables that a worker inherits: for compilers, the home folder and the language.
 INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CC", "CXX")
 

@@ -33,7 +33,7 @@ class Ranks:
 
     def __init__(self) -> None:
         self._mesh = Mesh(jax.devices(), (AXIS,))
-        self.everywhere = NamedSharding(self._mesh, PartitionSpec())
+        self.everywhere = NamedSharding(self._mesh, ALL)
 
     def update(self, step: Callable[..., Any], *, stacked: bool) -> Callable[..., Any]:
         """A step, of parameters, statistics, optimizer, inputs and labels, on each rank's shard."""
