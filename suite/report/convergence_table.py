@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from suite.report.convergence import MARGIN, Row, in_float32
-from suite.report.table import UNKNOWN, of_rows
+from suite.report.table import UNKNOWN, markdown_of, of_rows
 
 LEFT = ("framework", "precision", "against", "equivalent")
 NOTE = (
@@ -34,8 +34,7 @@ def render(rows: Iterable[Row]) -> RenderableType:
 def markdown(rows: Sequence[Row]) -> str:
     """One table of all models, with the reasons of missing values below it."""
     cells = [{"model": row.record.workload.model, **_cells(row)} for row in rows]
-    lines = [list(cells[0]), ["---"] * len(cells[0]), *(list(each.values()) for each in cells)]
-    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    table = markdown_of(cells)
     titles = "\n".join(f"- {title}" for title in dict.fromkeys(map(title_of, rows)))
     notes = "\n".join(f"- {line}" for line in _notes(rows))
     return "\n\n".join(part for part in (titles, NOTE, table, notes) if part)

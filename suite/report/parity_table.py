@@ -9,7 +9,7 @@ from rich.table import Table
 
 from suite.parity.certificates import Certificate
 from suite.protocol.plan import Trial
-from suite.report.table import JUSTIFY, UNKNOWN, yes_no
+from suite.report.table import JUSTIFY, UNKNOWN, markdown_of, yes_no
 
 QUANTITIES = {
     "logits": "logits",
@@ -45,8 +45,7 @@ def markdown(rows: Iterable[Row]) -> str:
     """The same table as Markdown, with the reason for each row that is not proven."""
     rows = list(rows)
     cells = [_cells(trial, certificate) for trial, certificate, _ in rows]
-    lines = [list(cells[0]), ["---"] * len(cells[0]), *(list(row.values()) for row in cells)]
-    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    table = markdown_of(cells)
     reasons = [
         f"- {trial.configuration} on {trial.workload.model}: {reason}"
         for trial, certificate, other in rows

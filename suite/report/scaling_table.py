@@ -11,7 +11,7 @@ from rich.text import Text
 
 from suite.report.scaling import Row
 from suite.report.summary import TrialSummary
-from suite.report.table import UNKNOWN, number, of_rows, rate_of, yes_no
+from suite.report.table import UNKNOWN, markdown_of, number, of_rows, rate_of, yes_no
 
 LEFT = ("configuration", "scaling", "devices", "model")
 ENERGY = "J/sample"
@@ -37,10 +37,7 @@ def render(rows: Sequence[Row]) -> RenderableType:
 
 def markdown(rows: Sequence[Row]) -> str:
     """The same rows as one table in Markdown."""
-    cells = [{"model": row.trial.record.workload.model, **_cells(row)} for row in rows]
-    names = list(cells[0])
-    lines = [names, ["---"] * len(names), *([*row.values()] for row in cells)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return markdown_of([{"model": row.trial.record.workload.model, **_cells(row)} for row in rows])
 
 
 def _cells(row: Row) -> dict[str, str]:

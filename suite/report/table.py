@@ -160,6 +160,13 @@ def of_rows(title: str, rows: Sequence[Mapping[str, str]], *, left: Collection[s
     return table
 
 
+def markdown_of(rows: Sequence[Mapping[str, str]]) -> str:
+    """Rows with equal columns as a table in Markdown. There must be at least one row."""
+    names = [*rows[0]]
+    lines = [names, ["---"] * len(names), *([*row.values()] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 def _cells(trial: TrialSummary, fastest: float | None, peak: HardwarePeak | None) -> dict[str, str]:
     reached = share(trial.record, trial.samples_per_s.median, peak)
     rate, memory = trial.samples_per_s, trial.host_rss_peak_bytes
