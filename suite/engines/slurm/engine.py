@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from suite.engines.base import EngineName, Network, OnLine, Outcome, Place, Prepared
+from suite.engines.base import EngineName, Network, Outcome, Prepared
 from suite.engines.errors import EngineLost
 from suite.engines.slurm import cluster
 from suite.engines.slurm.cluster import Allocation
@@ -121,35 +121,21 @@ class SlurmEngine(VenvEngine):
             )
         yield Network(name=None, hosts=self._addresses[:nodes], starts_all=True)
 
-    def run(
-        self,
-        prepared: Prepared,
-        folder: Path,
-        *,
-        name: str,
-        log: Path,
-        deadline_s: float,
-        on_line: OnLine,
-        place: Place | None = None,
-    ) -> Outcome:
+    @contextmanager
+    def _process(
+        self, command: list[str], folder: Path, stderr: int, name: str
+    ) -> Iterator[subprocess.Popen[str]]:
         try:
-            outcome = super().run(
-                prepared,
-                folder,
-                name=name,
-                log=log,
-                deadline_s=deadline_s,
-                on_line=on_line,
-                place=place,
-            )
+            with super()._process(command, folder, stderr, name) as process:
+                yield process
         finally:
             self._cancel(name)
-        code = outcome.exit_code
-        if code and cluster.find(self._job_name) is None:
+
+    def _outcome(self, exit_code: int, *, expired: bool) -> Outcome:
+        if exit_code and cluster.find(self._job_name) is None:
             raise EngineLost(f"job {self.job} has ended", hint="dlsuite resume starts another one")
-        if code > 128:
-            outcome = replace(outcome, exit_code=128 - code)
-        return outcome
+        # srun exits with 128 + N where signal N killed a process of the step.
+        return super()._outcome(128 - exit_code if exit_code > 128 else exit_code, expired=expired)
 
     def _cancel(self, name: str) -> None:
         """End the steps of a worker that are left after srun has ended."""

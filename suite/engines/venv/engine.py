@@ -90,7 +90,10 @@ class VenvEngine:
         place: Place | None = None,
     ) -> Outcome:
         command = self._command(prepared, folder, name)
-        with log.open("wb") as stderr, self._process(command, folder, stderr.fileno()) as process:
+        with (
+            log.open("wb") as stderr,
+            self._process(command, folder, stderr.fileno(), name) as process,
+        ):
             expired = threading.Event()
 
             def expire() -> None:
@@ -108,7 +111,11 @@ class VenvEngine:
                 exit_code = process.wait()
             finally:
                 deadline.cancel()
-        return Outcome(exit_code=exit_code, end="timeout" if expired.is_set() else "exited")
+        return self._outcome(exit_code, expired=expired.is_set())
+
+    def _outcome(self, exit_code: int, *, expired: bool) -> Outcome:
+        """How a worker ended, by the exit code of its command."""
+        return Outcome(exit_code=exit_code, end="timeout" if expired else "exited")
 
     def _command(self, prepared: Prepared, folder: Path, name: str) -> list[str]:
         """The command that runs the worker."""
@@ -120,9 +127,9 @@ class VenvEngine:
 
     @contextmanager
     def _process(
-        self, command: list[str], folder: Path, stderr: int
+        self, command: list[str], folder: Path, stderr: int, name: str
     ) -> Iterator[subprocess.Popen[str]]:
-        """A process in its own group, which is killed at the end of the block."""
+        """The process of the worker `name`, in a group that is killed at the end of the block."""
         # A new TMPDIR for each process: a compiler's cache of another run would hide the cost of
         # the first step. It is not in the trial's folder: that path is too long for a socket.
         temporary = tempfile.TemporaryDirectory(prefix="dlsuite-", ignore_cleanup_errors=True)
