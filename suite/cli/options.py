@@ -70,6 +70,10 @@ PrecisionChoice = Annotated[
     Precision | None,
     typer.Option("--precision", help="Of the operands of products, instead of the suite's."),
 ]
+SyncBatchNorm = Annotated[
+    bool,
+    typer.Option("--sync-batch-norm", help="On several ranks: statistics of the whole batch."),
+]
 Results = Annotated[Path, typer.Option("--results", help="The folder of all runs.")]
 RunName = Annotated[
     Path, typer.Argument(metavar="RUN", help="A run's folder, or its id in --results.")
@@ -119,7 +123,20 @@ Sbatch = Annotated[
         help="Engine slurm: an option of sbatch (--sbatch=--partition=gpu); repeatable.",
     ),
 ]
+Hosts = Annotated[
+    str | None,
+    typer.Option(
+        "--hosts",
+        metavar="ADDRESSES",
+        help="Docker engines, one for each node: ssh://user@a,ssh://user@b.",
+    ),
+]
 Device = Annotated[str, typer.Option("--device", help="cpu or cuda.")]
+
+
+def node_count(nodes: int | None, hosts: str | None) -> int | None:
+    """The number of nodes: --nodes, else one on each of the hosts."""
+    return len(hosts.split(",")) if hosts and nodes is None else nodes
 
 
 def engine_options(
@@ -131,6 +148,7 @@ def engine_options(
     keep: bool = False,
     nodes: int | None = None,
     sbatch: list[str] | None = None,
+    hosts: str | None = None,
 ) -> EngineOptions:
     """The options about the engine as one value."""
     return EngineOptions(
@@ -141,4 +159,5 @@ def engine_options(
         pythons=tuple(python or ()),
         nodes=nodes or 1,
         sbatch=tuple(sbatch or ()),
+        hosts=tuple(hosts.split(",")) if hosts else (),
     )

@@ -15,6 +15,7 @@ from suite.cli.options import (
     EngineName,
     Frameworks,
     GpuChoice,
+    Hosts,
     IfBusy,
     MemoryLimit,
     Models,
@@ -23,8 +24,10 @@ from suite.cli.options import (
     PrecisionChoice,
     Pythons,
     Sbatch,
+    SyncBatchNorm,
     Tracks,
     engine_options,
+    node_count,
 )
 from suite.cli.session import engine_on, progress
 from suite.datasets import obtain
@@ -59,7 +62,9 @@ def parity(
     ] = None,
     devices: DeviceSets = None,
     nodes: Nodes = None,
+    sync_batch_norm: SyncBatchNorm = False,
     sbatch: Sbatch = None,
+    hosts: Hosts = None,
     format: Annotated[ParityFormat, typer.Option(help="table or markdown.")] = ParityFormat.table,
     fresh: Annotated[bool, typer.Option("--fresh", help="Ignore cached certificates.")] = False,
     engine: EngineName = Engine.auto,
@@ -72,7 +77,9 @@ def parity(
 
     Example: dlsuite parity --model resnet50 --framework mxnet
     """
-    engine_choice = engine_options(engine, gpus, python, memory, nodes=nodes, sbatch=sbatch)
+    engine_choice = engine_options(
+        engine, gpus, python, memory, nodes=nodes, sbatch=sbatch, hosts=hosts
+    )
     options = RunOptions(
         frameworks=tuple(framework or ()),
         models=tuple(model or ()),
@@ -80,7 +87,8 @@ def parity(
         precision=precision,
         proof_steps=steps,
         devices=tuple(devices or ()),
-        nodes=nodes,
+        nodes=node_count(nodes, hosts),
+        batch_norm="synchronized" if sync_batch_norm else None,
     )
     plan = plan_of(suite or ("zoo" if model else "quick"), options, device=engine_choice.device)
     # Of the batch sizes of a series, the smallest is proven.

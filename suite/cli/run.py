@@ -15,6 +15,7 @@ from suite.cli.options import (
     EngineName,
     Frameworks,
     GpuChoice,
+    Hosts,
     IfBusy,
     Keep,
     MemoryLimit,
@@ -25,8 +26,10 @@ from suite.cli.options import (
     Results,
     RunName,
     Sbatch,
+    SyncBatchNorm,
     Tracks,
     engine_options,
+    node_count,
 )
 from suite.cli.session import engine_on, progress, run_folder_of, show
 from suite.datasets.inputs import Inputs
@@ -74,7 +77,9 @@ def run(
     ] = False,
     devices: DeviceSets = None,
     nodes: Nodes = None,
+    sync_batch_norm: SyncBatchNorm = False,
     sbatch: Sbatch = None,
+    hosts: Hosts = None,
     fresh_peak: Annotated[
         bool,
         typer.Option("--fresh-peak", help="Measure the hardware peak again; it is kept for a day."),
@@ -107,9 +112,12 @@ def run(
         interleave=interleave,
         verify_runs=verify_runs,
         devices=tuple(devices or ()),
-        nodes=nodes,
+        nodes=node_count(nodes, hosts),
+        batch_norm="synchronized" if sync_batch_norm else None,
     )
-    resources = engine_options(engine, gpus, python, memory, keep=keep, nodes=nodes, sbatch=sbatch)
+    resources = engine_options(
+        engine, gpus, python, memory, keep=keep, nodes=nodes, sbatch=sbatch, hosts=hosts
+    )
     plan = plan_of(suite, options, device=resources.device)
     limit = TimeLimit.of(max_time or plan.max_time)
     start(plan, resources, limit, results=results, if_busy=if_busy, fresh_peak=fresh_peak)

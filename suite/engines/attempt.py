@@ -86,7 +86,7 @@ def run_task(
         starts = 1 if network.starts_all else devices.nodes
         folders = [folder, *(folder / f"node{number}" for number in range(1, starts))]
         for number, of_node in enumerate(folders):
-            node = Node(number=number, rendezvous=address, shared=not network.starts_all)
+            node = Node(number=number, rendezvous=address, shared=not network.separate)
             own = trial_file.cpus_of(task.trial, node, cpus)
             trial_file.write(of_node, task, cpus=own, node=node)
         options: dict[str, Any] = {"name": name, "log": log, "deadline_s": deadline_s}

@@ -72,8 +72,8 @@ class Network:
 
     name: str | None  # the engine's; None: the nodes are processes of one machine
     hosts: tuple[str, ...]  # of each node
-    # Whether one call of `run` starts the workers of all nodes, on other machines.
-    starts_all: bool = False
+    separate: bool = False  # whether each node is another machine
+    starts_all: bool = False  # whether one call of `run` starts the workers of all nodes
 
 
 @dataclass(frozen=True, kw_only=True)

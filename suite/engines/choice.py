@@ -23,6 +23,7 @@ from suite.messages import Notify
 
 if TYPE_CHECKING:
     from suite.engines.docker.engine import DockerEngine
+    from suite.engines.docker.hosts import HostsEngine
     from suite.engines.slurm.engine import SlurmEngine
 
 EngineChoice = Literal["auto", "docker", "venv", "slurm"]
@@ -40,6 +41,7 @@ class EngineOptions:
     pythons: tuple[str, ...] = ()  # each FRAMEWORK=PATH
     nodes: int = 1  # engine slurm: of the job
     sbatch: tuple[str, ...] = ()  # engine slurm: further options of sbatch
+    hosts: tuple[str, ...] = ()  # engine docker: the addresses of several engines, by node
 
     @property
     def device(self) -> str:
@@ -84,7 +86,9 @@ def engine(
     Raise EngineError if the engine is unavailable, BusyError if another session uses it.
     """
     with ExitStack() as stack:
-        if options.engine == "slurm":
+        if options.hosts:
+            yield stack.enter_context(_hosts(options, session_id, notify, if_busy))
+        elif options.engine == "slurm":
             yield stack.enter_context(_slurm(options, session_id, notify))
         elif options.engine == "venv" or options.pythons:
             yield _venv(options, notify)
@@ -119,6 +123,21 @@ def _slurm(options: EngineOptions, session_id: str, notify: Notify) -> SlurmEngi
     )
     notify("engine: slurm")
     return SlurmEngine(session_id, allocation, notify, pythons=options.interpreters())
+
+
+@contextmanager
+def _hosts(
+    options: EngineOptions, session_id: str, notify: Notify, if_busy: IfBusy
+) -> Iterator[HostsEngine]:
+    from suite.engines.docker.hosts import HostsEngine
+
+    if options.engine not in ("auto", "docker") or options.pythons:
+        raise UsageError("--hosts works only with the engine docker", hint="--engine docker")
+    with HostsEngine(session_id, options.hosts, options.settings()) as engine:
+        for each in engine.engines:
+            notify(f"engine: docker {each.daemon.info.get('ServerVersion')} at {each.address}")
+            each.wait_for_others(if_busy, notify)
+        yield engine
 
 
 def _docker_or_venv(

@@ -12,7 +12,7 @@ from suite.errors import nearest
 from suite.manifests.devices import DeviceKind, Devices
 from suite.manifests.strict import Name, Strict
 from suite.manifests.tracks import FrameworkTrack, TrackName
-from suite.manifests.workloads import Input, Precision
+from suite.manifests.workloads import BatchNorm, Input, Precision
 
 
 def _python_range(text: str) -> str:
@@ -35,6 +35,7 @@ class Unsupported(Strict):
     input: Input | None = None
     precision: Precision | None = None
     ranks: Literal["several"] | None = None
+    batch_norm: BatchNorm | None = None
     reason: str
 
 
@@ -90,6 +91,7 @@ class FrameworkManifest(Strict):
         layers: set[str],
         input: Input,
         precision: Precision,
+        batch_norm: BatchNorm,
     ) -> str | None:
         """Why this variant cannot run a model with these kinds of layers; None where it can."""
         for entry in self.unsupported:
@@ -100,6 +102,7 @@ class FrameworkManifest(Strict):
                 entry.input in (None, input),
                 entry.precision in (None, precision),
                 entry.ranks is None or devices.ranks > 1,
+                entry.batch_norm in (None, batch_norm),
             )
             if all(matches):
                 return entry.reason

@@ -23,6 +23,8 @@ from suite.models import MODELS
 Input = Literal["host", "disk", "device", "loader"]
 # Of the operands of products (docs/method.md). bf16_mixed: bfloat16, all else in float32.
 Precision = Literal["float32", "bf16_mixed"]
+# Of the statistics of batch norm on several ranks: of each rank's slice, or of the whole batch.
+BatchNorm = Literal["per_rank", "synchronized"]
 PROOF_STEPS = 10  # training steps that a certificate compares
 Share = Annotated[float, Field(ge=0, lt=1)]
 
@@ -89,6 +91,7 @@ class WorkloadDefaults(Strict):
     batch_size: PositiveInt
     precision: Precision = "float32"
     input: Input = "host"
+    batch_norm: BatchNorm = "per_rank"
     optimizer: Optimizer
     # For the certificate's steps, where rounding errors explode at the optimizer's own rate.
     proof_learning_rate: PositiveFloat | None = None

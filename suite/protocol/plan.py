@@ -47,8 +47,9 @@ class Trial:
 
     @property
     def slices(self) -> int:
-        """The slices of a batch, each with its own statistics of batch norm: one for each rank."""
-        return self.batch_slices or self.devices.ranks
+        """The slices of a batch, each with its own statistics of batch norm."""
+        of_ranks = 1 if self.workload.batch_norm == "synchronized" else self.devices.ranks
+        return self.batch_slices or of_ranks
 
     @property
     def proof_trial(self) -> Trial:
@@ -79,10 +80,11 @@ class Trial:
         workload = self.workload
         name, *numbers = workload.optimizer.model_dump().values()
         optimizer = name + "-".join(f"{number:g}" for number in numbers)
+        batch_norm = "" if workload.batch_norm == "per_rank" else f"-{workload.batch_norm}"
         return (
             f"{self.framework}-{self.variant}-{self.track}-{workload.model}-{workload.dataset}"
             f"-{workload.mode}-b{workload.batch_size}-{workload.precision}-{optimizer}"
-            f"-{workload.input}-{self.device.replace(':', '')}-s{self.seed}"
+            f"-{workload.input}{batch_norm}-{self.device.replace(':', '')}-s{self.seed}"
         )
 
 

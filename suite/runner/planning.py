@@ -11,7 +11,7 @@ from suite.errors import ManifestError, UsageError, nearest
 from suite.manifests import catalog
 from suite.manifests.devices import Devices
 from suite.manifests.suites import SuiteManifest
-from suite.manifests.workloads import Precision, SuiteWorkload, Workload
+from suite.manifests.workloads import BatchNorm, Precision, SuiteWorkload, Workload
 from suite.models import MODELS
 from suite.protocol.expansion import expand
 from suite.protocol.plan import Plan, Trial
@@ -27,6 +27,7 @@ class RunOptions:
     tracks: tuple[str, ...] = ()
     batch_size: int | None = None
     precision: Precision | None = None
+    batch_norm: BatchNorm | None = None
     epochs: int | None = None
     repeats: int | None = None
     seeds: int | None = None
@@ -170,6 +171,7 @@ def _workloads(suite: SuiteManifest, options: RunOptions) -> tuple[SuiteWorkload
         for name, value in (
             ("batch_size", options.batch_size),
             ("precision", options.precision),
+            ("batch_norm", options.batch_norm),
             ("epochs", options.epochs),
             ("proof_steps", options.proof_steps),
         )

@@ -18,6 +18,7 @@ def unsupported_reason(trial: Trial) -> str | None:
         layers=_kinds(workload.model),
         input=workload.input,
         precision=workload.precision,
+        batch_norm=workload.batch_norm,
     )
 
 

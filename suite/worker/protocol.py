@@ -94,6 +94,11 @@ class Trial:
         return self.batch_size // self.slices
 
     @property
+    def own_slices(self) -> int:
+        """The slices that this rank computes; 0: a slice is the whole batch of several ranks."""
+        return self.slices // self.world_size
+
+    @property
     def dtype(self) -> str:
         """The type of weights, losses and optimizer: float32, or float64 in a reference."""
         return "float64" if self.precision in ("float64", "bf16_simulated") else "float32"

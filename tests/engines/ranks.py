@@ -15,6 +15,8 @@ from suite.protocol.events import Event
 from suite.protocol.plan import Trial
 from suite.protocol.trial_file import Task
 
+RANKS = ["pytorch", "tensorflow", "jax", "mxnet"]  # the frameworks with several ranks
+
 
 def train(
     engine: Engine,

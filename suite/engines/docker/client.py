@@ -1,36 +1,33 @@
 """A client of the Docker engine with the calls that the suite needs.
 
-Only this module imports the SDK, and it does not know frameworks or trials. Every call raises
-EngineLost if the engine does not answer, EngineError if it refuses.
+Only this module and `connection` import the SDK. It does not know frameworks or trials. Every
+call raises EngineLost if the engine does not answer, EngineError if it refuses.
 """
 
 from __future__ import annotations
 
-import os
 import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import requests
-from docker.context import ContextAPI
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 from docker.models.containers import Container as SdkContainer
 from docker.types import Mount
 
-import docker
+from suite.engines.docker.connection import connect, sdk_errors
 from suite.engines.errors import EngineLost
 from suite.errors import EngineError
 
-NO_ENGINE = "start Docker or set DOCKER_HOST, or use --engine venv"
 POLL_S = 0.02
 CONFLICT = 409
-TIMEOUT_S = 60  # of one request; streams have none
+COPY_TIMEOUT_S = 3600  # of sending an image: the engine answers when it has unpacked it
 REMOVAL_S = 20.0  # how long the removal of a container may take; then its volumes are free
 Labels = dict[str, str]
 Chunk = tuple[bytes | None, bytes | None]  # standard output, standard error
@@ -74,34 +71,6 @@ class State:
         return max(0.0, self.finished_at - self.started_at) if self.finished_at > 0 else None
 
 
-@contextmanager
-def _sdk_errors() -> Iterator[None]:
-    """Convert the SDK's exceptions to EngineError and EngineLost."""
-    try:
-        yield
-    except APIError as error:
-        reason = str(error.explanation or error).strip()
-        raise EngineError(f"the engine refused: {reason}", hint="dlsuite doctor") from None
-    except (requests.RequestException, DockerException, OSError) as error:
-        reason, hint = _cause(error)
-        raise EngineLost(f"no Docker engine answers: {reason}", hint=hint) from None
-
-
-def _cause(error: BaseException) -> tuple[str, str]:
-    """The system's reason for a failed connection, from the SDK's nested exceptions; and a hint."""
-    address = os.environ.get("DOCKER_HOST")
-    inner: BaseException | None = error
-    while inner is not None:
-        if isinstance(inner, PermissionError):
-            reason = f"no permission for {address or 'its socket'}"
-            return reason, "join the group docker and log in again, or sudo"
-        if isinstance(inner, FileNotFoundError):
-            return f"there is no socket at {address or 'its default path'}", NO_ENGINE
-        wrapped = next((arg for arg in inner.args if isinstance(arg, BaseException)), None)
-        inner = wrapped or inner.__cause__ or inner.__context__
-    return str(error), NO_ENGINE
-
-
 class Container:
     """One container. Another client may remove it at any time: then `state` is None."""
 
@@ -115,7 +84,7 @@ class Container:
         """Its state; None if it was removed. A removal in progress is awaited."""
         end = time.monotonic() + REMOVAL_S
         while True:
-            with _sdk_errors():
+            with sdk_errors():
                 try:
                     self._sdk.reload()
                 except NotFound:
@@ -143,14 +112,14 @@ class Container:
 
     def inspect(self) -> dict[str, Any]:
         """All attributes that the engine reports of it."""
-        with _sdk_errors():
+        with sdk_errors():
             self._sdk.reload()
         attrs: dict[str, Any] = self._sdk.attrs
         return attrs
 
     def start(self) -> None:
         """Start it."""
-        with _sdk_errors():
+        with sdk_errors():
             self._sdk.start()
 
     def attach(self) -> Iterator[Chunk]:
@@ -158,7 +127,7 @@ class Container:
 
         While it runs, output that is written during this call can be lost.
         """
-        with _sdk_errors():
+        with sdk_errors():
             chunks: Iterator[Chunk] = self._sdk.attach(
                 stdout=True, stderr=True, stream=True, demux=True, logs=True
             )
@@ -166,20 +135,20 @@ class Container:
 
     def output(self) -> tuple[bytes, bytes]:
         """Its complete standard output and standard error."""
-        with _sdk_errors():
+        with sdk_errors():
             out: bytes = self._sdk.logs(stdout=True, stderr=False)
             err: bytes = self._sdk.logs(stdout=False, stderr=True)
         return out, err
 
     def put(self, folder: str, archive: IO[bytes]) -> None:
         """Unpack a tar archive into a folder on a volume; the container need not be running."""
-        with _sdk_errors():
+        with sdk_errors():
             self._sdk.put_archive(folder, archive)
 
     def fetch(self, path: str, into: IO[bytes]) -> bool:
         """Write a tar archive of a file or folder to `into`; False if there is none."""
         try:
-            with _sdk_errors():
+            with sdk_errors():
                 try:
                     chunks, _ = self._sdk.get_archive(path)
                 except NotFound:
@@ -195,7 +164,7 @@ class Container:
 
     def kill(self) -> None:
         """Kill it; no error if it has ended or was removed."""
-        with _sdk_errors():
+        with sdk_errors():
             try:
                 self._sdk.kill()
             except APIError as error:
@@ -204,7 +173,7 @@ class Container:
 
     def remove(self) -> None:
         """Kill and remove it; no error if it was removed already."""
-        with _sdk_errors():
+        with sdk_errors():
             try:
                 self._sdk.remove(force=True)
             except NotFound:
@@ -215,20 +184,13 @@ class Container:
 
 
 class Daemon:
-    """A connection to the engine that DOCKER_HOST or the current Docker context names."""
+    """A connection to an engine."""
 
-    def __init__(self) -> None:
-        with _sdk_errors():
-            context = None if os.environ.get("DOCKER_HOST") else ContextAPI.get_current_context()
-            if context is None or context.name == "default":
-                self._client = docker.from_env(timeout=TIMEOUT_S, use_ssh_client=True)
-            else:
-                self._client = docker.DockerClient(
-                    base_url=context.Host,
-                    tls=context.TLSConfig,
-                    timeout=TIMEOUT_S,
-                    use_ssh_client=True,
-                )
+    def __init__(self, address: str | None = None) -> None:
+        """Without `address`: the engine that DOCKER_HOST or the current Docker context names."""
+        self.address = address
+        with sdk_errors(address):
+            self._client = connect(address)
             self.info: dict[str, Any] = self._client.info()
 
     def close(self) -> None:
@@ -237,7 +199,7 @@ class Daemon:
 
     def answers(self) -> bool:
         """Whether the engine answers now."""
-        with _sdk_errors():
+        with sdk_errors():
             try:
                 return bool(self._client.ping())
             except (requests.RequestException, DockerException):
@@ -266,7 +228,7 @@ class Daemon:
             Mount(target, str(source), type="bind", read_only=True)
             for target, source in (folders or {}).items()
         ]
-        with _sdk_errors():
+        with sdk_errors():
             return Container(
                 self._client.containers.create(
                     image, name=name, labels=labels, mounts=mounts, **options
@@ -275,7 +237,7 @@ class Daemon:
 
     def containers(self, labels: Mapping[str, str]) -> list[Container]:
         """All containers with these labels, running or not; an empty value matches any."""
-        with _sdk_errors():
+        with sdk_errors():
             found = self._client.containers.list(
                 all=True, filters={"label": _filter(labels)}, ignore_removed=True
             )
@@ -283,28 +245,28 @@ class Daemon:
 
     def make_network(self, name: str, labels: Labels) -> None:
         """Create a network without access to any other."""
-        with _sdk_errors():
+        with sdk_errors():
             self._client.networks.create(name, driver="bridge", internal=True, labels=labels)
 
     def networks(self, labels: Mapping[str, str]) -> list[str]:
         """The names of all networks with these labels."""
-        with _sdk_errors():
+        with sdk_errors():
             found = self._client.networks.list(filters={"label": _filter(labels)})
         return [str(network.name) for network in found]
 
     def remove_network(self, name: str) -> None:
         """Remove the network, if it exists."""
-        with _sdk_errors(), suppress(NotFound):
+        with sdk_errors(), suppress(NotFound):
             self._client.networks.get(name).remove()
 
     def make_volume(self, name: str, labels: Labels) -> None:
         """Create the volume, unless it exists."""
-        with _sdk_errors():
+        with sdk_errors():
             self._client.volumes.create(name, labels=labels)
 
     def volumes(self, labels: Mapping[str, str]) -> dict[str, Labels]:
         """The names and labels of all volumes with these labels."""
-        with _sdk_errors():
+        with sdk_errors():
             found = self._client.volumes.list(filters={"label": _filter(labels)})
         return {volume.name: volume.attrs.get("Labels") or {} for volume in found}
 
@@ -312,7 +274,7 @@ class Daemon:
         """Remove it once the engine has released it; no error if it does not exist."""
         end = time.monotonic() + REMOVAL_S
         while True:
-            with _sdk_errors():
+            with sdk_errors():
                 try:
                     self._client.api.remove_volume(name, force=True)
                 except NotFound:
@@ -326,7 +288,7 @@ class Daemon:
 
     def image(self, reference: str) -> Image | None:
         """The image with this tag, digest or id; None if the engine has none."""
-        with _sdk_errors():
+        with sdk_errors():
             try:
                 return _image(self._client.images.get(reference).attrs)
             except ImageNotFound:
@@ -334,18 +296,18 @@ class Daemon:
 
     def images(self, labels: Mapping[str, str]) -> list[Image]:
         """All images with these labels, newest first."""
-        with _sdk_errors():
+        with sdk_errors():
             found = self._client.images.list(filters={"label": _filter(labels)})
         return [_image(image.attrs) for image in sorted(found, key=_created, reverse=True)]
 
     def pull(self, reference: str) -> None:
         """Download an image from its registry."""
-        with _sdk_errors():
+        with sdk_errors():
             self._client.images.pull(reference)
 
     def pullable(self, reference: str) -> bool:
         """Whether the registry has the image; nothing is downloaded."""
-        with _sdk_errors():
+        with sdk_errors():
             try:
                 self._client.images.get_registry_data(reference)
             except APIError:
@@ -367,7 +329,7 @@ class Daemon:
 
         Return at once when `stopped` is set; the engine cancels the build when this process ends.
         """
-        with _sdk_errors():
+        with sdk_errors():
             steps = self._client.api.build(
                 fileobj=context,
                 custom_context=True,
@@ -397,20 +359,29 @@ class Daemon:
 
     def tag(self, image_id: str, reference: str) -> None:
         """Give an image a tag, which is taken from any other image."""
-        with _sdk_errors():
+        with sdk_errors():
             self._client.api.tag(image_id, *reference.split(":"), force=True)
 
     def remove_image(self, image_id: str) -> None:
         """Remove it with all tags; no error if it is missing, EngineError if it is in use."""
-        with _sdk_errors():
+        with sdk_errors():
             try:
                 self._client.images.remove(image_id, force=True)
             except ImageNotFound:
                 return
 
+    def copy_image(self, reference: str, target: Daemon) -> None:
+        """Send an image to another engine, where it has the same id and the same tag."""
+        with sdk_errors(target.address):
+            client = connect(target.address, timeout_s=COPY_TIMEOUT_S)
+            try:
+                client.images.load(self._client.images.get(reference).save(named=reference))
+            finally:
+                client.close()
+
     def prune_dangling(self, label: str) -> int:
         """Remove untagged images with `label`; return the number of bytes freed."""
-        with _sdk_errors():
+        with sdk_errors():
             reply = self._client.images.prune(filters={"dangling": True, "label": label})
         return int(reply.get("SpaceReclaimed") or 0)
 

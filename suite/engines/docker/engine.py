@@ -46,13 +46,15 @@ class DockerEngine:
         session_id: str,
         settings: Settings | None = None,
         *,
+        address: str | None = None,
         worker: Path = WORKER,
         locks: Path = LOCKS,
         tagged: bool = True,
     ) -> None:
-        """`tagged`: whether new images get the tag for users."""
+        """`address`: of the engine, else the usual one; `tagged`: new images get the users' tag."""
         self.settings = settings or Settings()
         self.worker_sha256 = tree_sha256(worker)
+        self.address = address
         self._session_id = session_id
         self._worker = worker
         self._locks = locks
@@ -64,7 +66,7 @@ class DockerEngine:
 
     def __enter__(self) -> Self:
         """Raise EngineError if no engine answers, or it does not have the requested GPUs."""
-        self.daemon = Daemon()
+        self.daemon = Daemon(self.address)
         labels = {SESSION: self._session_id}
         self._volumes = Volumes(self.daemon, self._session_id, labels)
         self._probe = Probe(self.daemon, self._session_id, labels)
@@ -139,12 +141,14 @@ class DockerEngine:
 
     def prepare(self, manifest: FrameworkManifest, notify: Notify) -> Prepared:
         recipe = self.images.recipe(manifest, self.kind)
-        image = self.images.ready(recipe, notify)
-        self._image_id = image.image_id
-        self.prepared_images.add(image.image_id)
-        return Prepared(
-            framework=manifest.name, lock_sha256=sha256(recipe.lock), image_id=image.image_id
-        )
+        image_id = self.images.ready(recipe, notify).image_id
+        self.has_prepared(image_id)
+        return Prepared(framework=manifest.name, lock_sha256=sha256(recipe.lock), image_id=image_id)
+
+    def has_prepared(self, image_id: str) -> None:
+        """Note that workers run in this image, which the engine has."""
+        self._image_id = image_id
+        self.prepared_images.add(image_id)
 
     def is_prepared(self, manifest: FrameworkManifest) -> bool:
         try:
@@ -350,6 +354,8 @@ def _network_options(place: Place | None) -> dict[str, Any]:
     """The options of a container in the network of its trial."""
     if place is None:  # gloo looks for the address of its own host name
         return {"hostname": OWN_NAME, "extra_hosts": {OWN_NAME: LOOPBACK}}
+    if place.network.separate:  # a private network does not reach other machines
+        return {"network_mode": "host"}
     return {"network_mode": place.network.name, "alias": place.network.hosts[place.node]}
 
 

@@ -119,7 +119,8 @@ class SlurmEngine(VenvEngine):
                 f"{nodes} nodes are needed, job {self.job} has {len(self._addresses)}",
                 hint=f"--nodes {nodes}",
             )
-        yield Network(name=None, hosts=self._addresses[:nodes], starts_all=True)
+        hosts = self._addresses[:nodes]
+        yield Network(name=None, hosts=hosts, separate=True, starts_all=True)
 
     @contextmanager
     def _process(

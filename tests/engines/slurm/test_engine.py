@@ -17,8 +17,8 @@ from suite.engines.slurm.engine import SlurmEngine
 from suite.errors import EngineError
 from suite.protocol.plan import Plan
 from suite.results import store
-from tests.conftest import made_up
-from tests.engines.ranks import none_left, train
+from tests.conftest import each_framework, made_up
+from tests.engines.ranks import RANKS, losses, none_left, train
 
 pytestmark = [pytest.mark.slurm, pytest.mark.usefixtures("cluster")]
 TWO_NODES = "cpu:1x2"
@@ -49,13 +49,16 @@ def engine() -> Iterator[SlurmEngine]:
         yield engine
 
 
+@pytest.mark.parametrize("framework", each_framework(RANKS))
 def test_two_nodes_train_one_model(
-    engine: SlurmEngine, quick: Callable[..., Plan], tmp_path: Path
+    framework: str, engine: SlurmEngine, quick: Callable[..., Plan], tmp_path: Path
 ) -> None:
-    trial = quick("pytorch").trials[0]
+    trial = quick(framework).trials[0]
     inputs = made_up(trial.workload, tmp_path)
     done = train(engine, trial, inputs, tmp_path / "two-nodes", device=TWO_NODES)
     assert (done.status, len(done.ranks)) == ("ok", 2), done.error
+    first, second = losses(done)
+    assert [each for each in first if each] == [each for each in second if each]
     assert (tmp_path / "two-nodes" / "results" / "rank1" / "closing").is_dir()
 
 

@@ -8,13 +8,13 @@ import pytest
 from suite.engines.venv.engine import VenvEngine
 from suite.protocol.plan import Plan
 from tests.conftest import each_framework, made_up
-from tests.engines.ranks import losses, none_left, train
+from tests.engines.ranks import RANKS, losses, none_left, train
 
 VERIFY = pytest.mark.verify
 OTHERS = (("cpu:2", 0), ("cpu:1x2", 0), ("cpu:1x2", 1))
 
 
-@pytest.mark.parametrize("framework", each_framework(["pytorch", "tensorflow", "jax", "mxnet"]))
+@pytest.mark.parametrize("framework", each_framework(RANKS))
 @pytest.mark.parametrize("device", ["cpu:2", pytest.param("cpu:1x2", marks=VERIFY)])
 def test_two_ranks_train_one_model(
     framework: str, device: str, quick: Callable[..., Plan], tmp_path: Path

@@ -15,6 +15,7 @@ from jax import numpy as jnp
 from ...layouts import paddings
 from ...protocol import Trial
 from . import bfloat16, matmul
+from .distributed import AXIS
 
 
 class Model(nnx.Module):
@@ -68,7 +69,10 @@ class BatchNorm(nnx.BatchNorm):
             batch = tuple(range(1 if sliced else 0, values.ndim - 1))
             kept, now = self.momentum, 1 - self.momentum
             mean = values.mean(batch, keepdims=sliced)
-            variance = (values * values).mean(batch, keepdims=sliced) - mean * mean
+            square = (values * values).mean(batch, keepdims=sliced)
+            if self.slices == 0:
+                mean, square = lax.pmean((mean, square), AXIS)
+            variance = square - mean * mean
             variance = jnp.maximum(0, variance)
             first = (0,) * (mean.ndim - 1)
             self.mean[...] = kept * self.mean[...] + now * mean[first]
@@ -194,7 +198,7 @@ def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any
     if kind == "batch_norm":
         numbers = {"epsilon": layer["epsilon"], "momentum": 1 - layer["momentum"]}
         norm = BatchNorm(layer["channels"], **numbers, **dtypes)
-        norm.slices = trial.slices // trial.world_size
+        norm.slices = trial.own_slices
         return norm
     if kind == "layer_norm":
         return nnx.LayerNorm(layer["features"], epsilon=layer["epsilon"], **dtypes)

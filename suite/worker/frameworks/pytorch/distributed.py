@@ -42,6 +42,13 @@ def data_parallel(model: nn.Module, device: torch.device) -> nn.Module:
     )
 
 
+def mean_over_ranks(values: torch.Tensor) -> torch.Tensor:
+    """The means of values over the ranks; the gradients are exchanged too."""
+    from torch.distributed.nn.functional import all_reduce  # a slow import that few trials need
+
+    return all_reduce(values) / distributed.get_world_size()
+
+
 def exchange(values: torch.Tensor, synchronize: Callable[[], None]) -> Callable[[], None]:
     """A function that adds the values of all ranks."""
 

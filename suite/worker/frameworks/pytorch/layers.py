@@ -9,6 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from .distributed import mean_over_ranks
+
 
 class BatchNorm(nn.BatchNorm2d):
     """Batch norm whose running variance is the mean of the batches' biased variances.
@@ -18,7 +20,8 @@ class BatchNorm(nn.BatchNorm2d):
     and it is divided by the factor where it is used.
 
     A batch may have several slices, each with its own mean and variance, as on several ranks. The
-    running statistics are those of the first.
+    running statistics are those of the first. With 0 slices, the statistics are those of the whole
+    batch of several ranks.
     """
 
     def __init__(self, layer: dict[str, Any], slice_size: int) -> None:
@@ -40,11 +43,27 @@ class BatchNorm(nn.BatchNorm2d):
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         if self.training and self.slices == 1:
             return super().forward(images)
+        if self.training and self.slices == 0:
+            return self._of_all_ranks(images)
         if self.training:
             first, *others = images.chunk(self.slices)
             return torch.cat([super().forward(first), *map(self._of_slice, others)])
         moments = self.running_mean, self.biased_variance()
         return functional.batch_norm(images, *moments, self.weight, self.bias, eps=self.eps)
+
+    def _of_all_ranks(self, images: torch.Tensor) -> torch.Tensor:
+        """As torch.nn.SyncBatchNorm, which needs a GPU."""
+        wide = images.to(self.weight.dtype)
+        moments = torch.stack([wide.mean((0, 2, 3)), wide.square().mean((0, 2, 3))])
+        mean, square = mean_over_ranks(moments)
+        variance = (square - mean.square()).clamp_min(0)
+        with torch.no_grad():
+            self.running_mean.lerp_(mean, self.momentum)
+            self.running_var.lerp_(variance * self._excess, self.momentum)
+        factor = self.weight * torch.rsqrt(variance + self.eps)
+        offset = self.bias - mean * factor
+        normed = wide * factor[:, None, None] + offset[:, None, None]
+        return normed.to(images.dtype)
 
     def _of_slice(self, images: torch.Tensor) -> torch.Tensor:
         """The result for a slice, without running statistics."""

@@ -60,7 +60,7 @@ class Session:
         self._model.to(self._device, memory_format=self._memory)
         self._norms = {name: m for name, m in modules.items() if isinstance(m, BatchNorm)}
         for norm in self._norms.values():
-            norm.slices = trial.slices // trial.world_size
+            norm.slices = trial.own_slices
         self._parameters = {name: parameter_of(modules, name) for name in weights}
         with torch.no_grad():
             for name, values in weights.items():

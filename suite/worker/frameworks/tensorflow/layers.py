@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from ...layouts import paddings, same_paddings
+from . import distributed
 
 
 @dataclass
@@ -57,10 +58,16 @@ def rounded(values: Any) -> Any:
 
 
 def series(
-    layers: list[dict[str, Any]], variables: Variables, batch_size: int, cast: Cast | None = None
+    layers: list[dict[str, Any]],
+    variables: Variables,
+    slice_size: int | None,
+    cast: Cast | None = None,
 ) -> Layer:
-    """The layers as one function; `cast` converts their results, and parameters of products."""
-    lowered = [_lower(layer, variables, batch_size, cast) for layer in layers]
+    """The layers as one function; `cast` converts their results, and parameters of products.
+
+    `slice_size` samples share the statistics of batch norm; None: the whole batch of several ranks.
+    """
+    lowered = [_lower(layer, variables, slice_size, cast) for layer in layers]
 
     def run(values: Any, through: Pass) -> Any:
         for layer in lowered:
@@ -72,18 +79,20 @@ def series(
 
 
 def _lower(
-    layer: dict[str, Any], variables: Variables, batch_size: int, cast: Cast | None
+    layer: dict[str, Any], variables: Variables, slice_size: int | None, cast: Cast | None
 ) -> Layer:
     kind, name = layer["kind"], layer["name"]
     own = {key.split(".")[1]: v for key, v in variables.items() if key.split(".")[0] == name}
     if kind == "tied_head":
         own = {"weight": variables[f"{layer['embedding']}.weight"]}
     if "branches" in layer:
-        branches = [series(branch, variables, batch_size, cast) for branch in layer["branches"]]
+        branches = [series(branch, variables, slice_size, cast) for branch in layer["branches"]]
         join = tf.add_n if kind == "add" else lambda results: tf.concat(results, -1)
         return lambda x, through: join([branch(x, through) for branch in branches])
     if kind == "batch_norm":
-        return _batch_norm(layer, own, batch_size)
+        if slice_size is None:
+            return _batch_norm_of_all_ranks(layer, own)
+        return _batch_norm(layer, own, slice_size)
     if kind == "dropout":
         rate = layer["rate"]
         return lambda x, through: tf.nn.dropout(x, rate) if through.training else x
@@ -177,8 +186,8 @@ def _add_bias(values: Any, bias: Any) -> Any:
     return values if bias is None else values + bias
 
 
-def _batch_norm(layer: dict[str, Any], own: Variables, batch_size: int) -> Layer:
-    values = batch_size * math.prod(layer["input_shape"][1:])
+def _batch_norm(layer: dict[str, Any], own: Variables, slice_size: int) -> Layer:
+    values = slice_size * math.prod(layer["input_shape"][1:])
     biased = (values - 1) / values  # the fused operation returns the unbiased variance
 
     def run(images: Any, through: Pass) -> Any:
@@ -194,6 +203,26 @@ def _batch_norm(layer: dict[str, Any], own: Variables, batch_size: int) -> Layer
         for running, batch in ((own["mean"], mean), (own["variance"], biased * variance)):
             through.updates.append((running, layer["momentum"] * (batch - running)))
         return normed
+
+    return run
+
+
+def _batch_norm_of_all_ranks(layer: dict[str, Any], own: Variables) -> Layer:
+    """Batch norm with the statistics of the whole batch of several ranks."""
+
+    def run(images: Any, through: Pass) -> Any:
+        wide = tf.cast(images, own["weight"].dtype)
+        mean, variance = own["mean"], own["variance"]
+        if through.training:
+            axes = [0, 1, 2]
+            moments = [tf.reduce_mean(wide, axes), tf.reduce_mean(tf.square(wide), axes)]
+            mean, square = distributed.mean(moments)
+            variance = tf.maximum(square - tf.square(mean), 0)
+            for running, batch in ((own["mean"], mean), (own["variance"], variance)):
+                through.updates.append((running, layer["momentum"] * (batch - running)))
+        weights = own["bias"], own["weight"]
+        normed = tf.nn.batch_normalization(wide, mean, variance, *weights, layer["epsilon"])
+        return tf.cast(normed, images.dtype)
 
     return run
 

@@ -37,7 +37,7 @@ class Session:
         known = {**self._variables, **self._statistics}
         # On a CPU, TensorFlow's products and sums of bfloat16 accumulate in bfloat16.
         cast = (rounded if trial.device == "cpu" else to_bfloat16) if trial.mixed else None
-        model = series(trial.layers, known, trial.slice_size, cast)
+        model = series(trial.layers, known, trial.slice_size if trial.own_slices else None, cast)
         self._model = _mixed(model, cast) if cast else model
         self._smallest = min(self._variables.values(), key=lambda each: each.shape.num_elements())
         self._optimizer = Optimizer(trial, list(self._variables.values()))

@@ -1,0 +1,65 @@
+"""Connects to a Docker engine, and converts the SDK's exceptions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import requests
+from docker.context import ContextAPI
+from docker.errors import APIError, DockerException
+
+import docker
+from suite.engines.errors import EngineLost
+from suite.errors import EngineError
+
+NO_ENGINE = "start Docker or set DOCKER_HOST, or use --engine venv"
+TIMEOUT_S = 60  # of one request; streams have none
+
+
+def connect(address: str | None = None, *, timeout_s: int = TIMEOUT_S) -> Any:
+    """The SDK's client of the engine at `address`, for example ssh://user@host.
+
+    Without `address`: the engine that DOCKER_HOST or the current Docker context names.
+    """
+    options: dict[str, Any] = {"timeout": timeout_s, "use_ssh_client": True}
+    if address:
+        return docker.DockerClient(base_url=address, **options)
+    context = None if os.environ.get("DOCKER_HOST") else ContextAPI.get_current_context()
+    if context is None or context.name == "default":
+        return docker.from_env(**options)
+    return docker.DockerClient(base_url=context.Host, tls=context.TLSConfig, **options)
+
+
+@contextmanager
+def sdk_errors(address: str | None = None) -> Iterator[None]:
+    """Convert the SDK's exceptions to EngineError and EngineLost."""
+    try:
+        yield
+    except APIError as error:
+        reason = str(error.explanation or error).strip()
+        raise EngineError(f"the engine refused: {reason}", hint="dlsuite doctor") from None
+    except (requests.RequestException, DockerException, OSError) as error:
+        reason, hint = _cause(error, address or os.environ.get("DOCKER_HOST"))
+        if address:
+            message = f"no Docker engine answers at {address}: {reason}"
+            hint = f"docker --host {address} info"
+        else:
+            message = f"no Docker engine answers: {reason}"
+        raise EngineLost(message, hint=hint) from None
+
+
+def _cause(error: BaseException, address: str | None) -> tuple[str, str]:
+    """The system's reason for a failed connection, from the SDK's nested exceptions; and a hint."""
+    inner: BaseException | None = error
+    while inner is not None:
+        if isinstance(inner, PermissionError):
+            reason = f"no permission for {address or 'its socket'}"
+            return reason, "join the group docker and log in again, or sudo"
+        if isinstance(inner, FileNotFoundError):
+            return f"there is no socket at {address or 'its default path'}", NO_ENGINE
+        wrapped = next((arg for arg in inner.args if isinstance(arg, BaseException)), None)
+        inner = wrapped or inner.__cause__ or inner.__context__
+    return str(error), NO_ENGINE
