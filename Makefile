@@ -48,6 +48,8 @@ parity-bfloat16: $(READY) ## prove every small model in bf16_mixed: ten minutes 
 parity-ranks: $(READY) ## prove two models on two ranks, as processes of this machine
 	$(BIN)/dlsuite parity --suite zoo --model lenet --model every_layer --devices cpu:2 \
 	  --framework pytorch --framework tensorflow --framework jax --framework mxnet
+	$(BIN)/dlsuite parity --suite zoo --model every_layer --devices cpu:2 --sync-batch-norm \
+	  --framework pytorch --framework tensorflow --framework jax
 
 large-models:
 	@echo $(LARGE)
@@ -57,7 +59,7 @@ parity-large: $(LARGE:%=parity-large-%) ## prove one step of every large model: 
 parity-large-%: $(READY) ## prove one step of one large model
 	$(BIN)/dlsuite parity --model $* --steps 1 $(FRAMEWORKS:%=--framework %) --gpus $(GPUS)
 
-selftest: $(READY) ## plant thirty-four faults in copies of the worker; each must be found
+selftest: $(READY) ## plant thirty-six faults in copies of the worker; each must be found
 	$(BIN)/dlsuite selftest
 
 report: $(READY) ## show the newest run

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from suite.errors import DlsuiteError
-from suite.manifests.workloads import Precision
+from suite.manifests.workloads import BatchNorm, Precision
 from suite.paths import WORKER
 
 
@@ -27,6 +27,7 @@ class Fault:
     wrong: str
     precision: Precision = "float32"  # of the products, in which it is tested
     device: str = "cpu"  # the device set on which it is tested
+    batch_norm: BatchNorm = "per_rank"  # of several ranks
 
     def plant(self, folder: Path) -> Path:
         """Make the new `folder`, a copy of the worker with this fault; return it."""
@@ -349,5 +350,23 @@ RANK_FAULTS = (
                 mean = lax.pmean(mean, "ranks")
 """,
         device=TWO_RANKS,
+    ),
+    Fault(
+        name="batch norm of each rank alone under the name synchronized",
+        framework="pytorch",
+        file="frameworks/pytorch/layers.py",
+        right="mean, square = mean_over_ranks(moments)",
+        wrong="mean, square = moments",
+        device=TWO_RANKS,
+        batch_norm="synchronized",
+    ),
+    Fault(
+        name="no gradient through the synchronized statistics",
+        framework="jax",
+        file="frameworks/jax/layers.py",
+        right="lax.pmean((mean, square), AXIS)",
+        wrong="lax.stop_gradient(lax.pmean((mean, square), AXIS))",
+        device=TWO_RANKS,
+        batch_norm="synchronized",
     ),
 )

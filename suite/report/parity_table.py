@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rich import box
+from rich.console import Group
 from rich.table import Table
+from rich.text import Text
 
 from suite.parity.certificates import Certificate
 from suite.protocol.plan import Trial
@@ -29,8 +31,9 @@ NOTE = (
 Row = tuple[Trial, Certificate | None, str | None]  # last: the reason where it is not proven
 
 
-def render(rows: Iterable[Row]) -> Table:
-    """A row for each trial; one without a certificate could not be compared."""
+def render(rows: Iterable[Row]) -> Group:
+    """A row for each trial, and the reason for each that is not proven."""
+    rows = list(rows)
     table = Table(caption=NOTE, box=box.SIMPLE_HEAD, caption_justify="left", padding=(0, 1, 0, 0))
     cells = [_cells(trial, certificate) for trial, certificate, _ in rows]
     for name in cells[0]:
@@ -38,7 +41,7 @@ def render(rows: Iterable[Row]) -> Table:
         table.add_column(name, justify=left, no_wrap=True)
     for row in cells:
         table.add_row(*row.values())
-    return table
+    return Group(table, *(Text(reason) for reason in _reasons(rows)))
 
 
 def markdown(rows: Iterable[Row]) -> str:
@@ -46,12 +49,17 @@ def markdown(rows: Iterable[Row]) -> str:
     rows = list(rows)
     cells = [_cells(trial, certificate) for trial, certificate, _ in rows]
     table = markdown_of(cells)
-    reasons = [
+    reasons = "\n".join(_reasons(rows))
+    return "\n\n".join([NOTE, table, *([reasons] if reasons else [])])
+
+
+def _reasons(rows: Iterable[Row]) -> list[str]:
+    """A line for each row that is not proven."""
+    return [
         f"- {trial.configuration} on {trial.workload.model}: {reason}"
         for trial, certificate, other in rows
         if (reason := certificate.reason if certificate else other)
     ]
-    return "\n\n".join([NOTE, table, *(["\n".join(reasons)] if reasons else [])])
 
 
 def _cells(trial: Trial, certificate: Certificate | None) -> dict[str, str]:

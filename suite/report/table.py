@@ -81,6 +81,7 @@ def title_of(summary: TrialSummary) -> str:
     return (
         f"{workload.model} on {workload.dataset}, {workload.mode}, batch {workload.batch_size}, "
         f"{workload.precision}, {optimizer}, input from {workload.input}, {_device(record)}"
+        + (", synchronized batch norm" if workload.batch_norm == "synchronized" else "")
         + (f", {record.interleaved} interleaved" if record.interleaved > 1 else "")
     )
 

@@ -9,12 +9,22 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import get_args
 
 from suite.datasets.inputs import Inputs
 from suite.engines.base import Engine, Prepared
 from suite.manifests import catalog
 from suite.manifests.devices import Devices
-from suite.manifests.workloads import PROOF_STEPS, Adam, AdamW, Measure, Precision, Sgd, Workload
+from suite.manifests.workloads import (
+    PROOF_STEPS,
+    Adam,
+    AdamW,
+    BatchNorm,
+    Measure,
+    Precision,
+    Sgd,
+    Workload,
+)
 from suite.messages import Notify
 from suite.parity.certificates import judged, reference_of
 from suite.parity.faults import (
@@ -59,6 +69,8 @@ RUN_WORKLOAD = Workload(
     optimizer=Sgd(name="sgd", learning_rate=0.01),
     epochs=8,  # of eight steps: even a busy machine does the sixty that the faults need
 )
+# Workloads that differ only in these have the same inputs.
+SAME_INPUTS = {"precision": "float32", "batch_norm": "per_rank"}
 WORKLOADS = (WORKLOAD, TEXT_WORKLOAD, RUN_WORKLOAD)
 RUN_MEASURE = Measure(block_s=0.1, min_measure_s=0.5, max_measure_s=1, sample_s=0)
 
@@ -101,21 +113,22 @@ class SelfTest:
         no trusted reference, or a worker fails in a proof.
         """
         trials = [*dict.fromkeys(replace(trial, workload=WORKLOAD) for trial in plan.trials)]
-        references: dict[tuple[Workload, str], Reference] = {}
+        references: dict[tuple[Workload, int], Reference] = {}
         for workload, device in ((WORKLOAD, "cpu"), (TEXT_WORKLOAD, "cpu"), (WORKLOAD, TWO_RANKS)):
-            references[workload, device] = reference_of(
-                self._prover(self.engine, self.prepared, workload, f"clean-{device}"),
-                replace(trials[0], workload=workload, device=device),
+            of_work = replace(trials[0], workload=workload, device=device)
+            references[workload, of_work.slices] = reference_of(
+                self._prover(self.engine, self.prepared, workload, f"clean-{device}"), of_work
             )
-        reference = references[WORKLOAD, "cpu"]
+        reference = references[WORKLOAD, 1]
         for number, fault in enumerate(self._faults()):
             trial = next((each for each in trials if _fits(fault, each)), None)
             if trial is None:
                 continue
             if fault in TEXT_FAULTS:
                 trial = replace(trial, workload=TEXT_WORKLOAD)
-            own = references[trial.workload, fault.device]
-            trial = _on(_in(trial, fault.precision), fault.device)
+            work = trial.workload
+            trial = _on(_in(trial, fault.precision), fault.device, fault.batch_norm)
+            own = references[work, trial.slices]
             self.notify(f"fault in {trial.framework}: {fault.name}")
             worker = fault.plant(self.work_dir / f"fault-{number}" / "worker")
             with self.make_engine(worker) as engine:
@@ -134,14 +147,17 @@ class SelfTest:
             yield from self._without_fault(_in(trial, "bf16_mixed"), reference)
         first = {trial.framework: trial for trial in reversed(trials)}
         for trial in first.values() if self._has_cores(TWO_RANKS) else ():
-            yield from self._without_fault(_on(trial, TWO_RANKS), references[WORKLOAD, TWO_RANKS])
+            for batch_norm in get_args(BatchNorm):
+                on_ranks = _on(trial, TWO_RANKS, batch_norm)
+                yield from self._without_fault(on_ranks, references[WORKLOAD, on_ranks.slices])
 
     def _without_fault(self, trial: Trial, reference: Reference) -> Iterator[Finding]:
         """What the certificate of a trial finds; nothing where the framework cannot run it."""
         if unsupported_reason(trial) is None:
-            precision, device = trial.workload.precision, trial.device
-            self.notify(f"without a fault: {trial.configuration} in {precision} on {device}")
-            name = f"clean-{device}"
+            workload, device = trial.workload, trial.device
+            work = f"{workload.precision} on {device}, batch norm {workload.batch_norm}"
+            self.notify(f"without a fault: {trial.configuration} in {work}")
+            name = f"clean-{device}-{workload.batch_norm}"
             found = self._proof(self.engine, self.prepared, trial, reference, name)
             yield _finding(None, trial, found)
 
@@ -162,7 +178,7 @@ class SelfTest:
         return Prover(
             engine=engine,
             prepared=prepared,
-            inputs=self.inputs[workload.model_copy(update={"precision": "float32"})],
+            inputs=self.inputs[workload.model_copy(update=SAME_INPUTS)],
             steps=PROOF_STEPS,
             work_dir=work_dir,
             notify=self.notify,
@@ -220,9 +236,11 @@ def _error_in(record: Record) -> str | None:
     return record.error.message if record.error else record.parity.reason
 
 
-def _on(trial: Trial, device: str) -> Trial:
+def _on(trial: Trial, device: str, batch_norm: BatchNorm) -> Trial:
     """The trial on another device set of this machine's cores."""
-    return replace(trial, device=device, cpu_parts=Devices.parse(device).ranks)
+    workload = trial.workload.model_copy(update={"batch_norm": batch_norm})
+    ranks = Devices.parse(device).ranks
+    return replace(trial, workload=workload, device=device, cpu_parts=ranks)
 
 
 def _in(trial: Trial, precision: Precision) -> Trial:

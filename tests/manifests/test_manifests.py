@@ -111,7 +111,13 @@ def test_an_unsupported_combination_matches_its_fields_and_anything_else() -> No
     keras = catalog.framework("keras")
 
     def reason(manifest: FrameworkManifest = keras, **changes: Any) -> str | None:
-        usual = {"variant": "jax", "layers": {"dense"}, "input": "host", "precision": "float32"}
+        usual = {
+            "variant": "jax",
+            "layers": {"dense"},
+            "input": "host",
+            "precision": "float32",
+            "batch_norm": "per_rank",
+        }
         devices = Devices.parse(changes.pop("device", "cpu"))
         return manifest.unsupported_reason(**{**usual, "devices": devices, **changes})
 

@@ -13,7 +13,8 @@ KEYS = """schema_version run_id suite trial_id framework framework_version varia
 runtime workload parameters flops_per_sample bytes_per_sample data_origin device cpu_parts
 repeat seed measure repeats interleaved steady status error engine image_id environment times
 blocks samples_per_s steps optimizer_steps epochs memory telemetry ranks parity log"""
-WORKLOAD_KEYS = """dataset mode batch_size precision input optimizer proof_learning_rate epochs
+WORKLOAD_KEYS = """dataset mode batch_size precision input batch_norm optimizer
+proof_learning_rate epochs
 model"""
 
 

@@ -20,6 +20,7 @@ from tests.conftest import made_up
 from tests.engines.ranks import none_left, train
 
 START_S = 30
+BRIDGE = "dlsuite0"  # the network of the second engine
 SSHD = Path("/usr/sbin/sshd")
 SSHD_CONFIG = """\
 ListenAddress 127.0.0.1
@@ -63,13 +64,17 @@ def test_an_address_of_another_form_is_refused(address: str) -> None:
 @pytest.fixture(scope="module")
 def hosts() -> Iterator[tuple[str, str]]:
     """The addresses of this machine's engine and of a second one, both by ssh."""
-    if os.geteuid() or not (SSHD.exists() and shutil.which("dockerd")):
-        pytest.skip("sshd or dockerd is not installed, or this user is not root")
+    programs = (str(SSHD), "dockerd", "ip")
+    missing = [name for name in programs if shutil.which(name) is None]
+    if os.geteuid() or missing:
+        pytest.skip(f"not installed: {', '.join(missing)}" if missing else "needs root")
     folder = Path("/run") / f"dlsuite-hosts-{os.getpid()}"  # a socket's path must be short
     folder.mkdir()
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         socket = folder / "docker.sock"
+        subprocess.run(["ip", "link", "add", "name", BRIDGE, "type", "bridge"], check=True)
+        stack.callback(subprocess.run, ["ip", "link", "delete", BRIDGE], check=True)
         stack.enter_context(_daemon(*_second_engine(folder), log=folder / "dockerd.log"))
         first, second = free_port(), free_port()
         command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "key")]
@@ -98,14 +103,14 @@ def answers(address: str) -> bool:
 
 
 def _second_engine(folder: Path) -> list[str]:
-    """The command of an engine of its own, without networks."""
+    """The command of an engine of its own."""
     return [
         "dockerd",
         f"--host=unix://{folder}/docker.sock",
         f"--data-root={folder}/data",
         f"--exec-root={folder}/exec",
         f"--pidfile={folder}/docker.pid",
-        "--bridge=none",
+        f"--bridge={BRIDGE}",  # with `none`, it would remove that of the other engine
         "--iptables=false",
     ]
 
@@ -138,7 +143,7 @@ def _wait(condition: Callable[[], bool], log: Path) -> None:
 def test_two_hosts_train_one_model(
     hosts: tuple[str, str], quick: Callable[..., Plan], tmp_path: Path
 ) -> None:
-    trial = quick("pytorch").trials[0]
+    trial = quick("mxnet").trials[0]  # its image is the smallest
     inputs = made_up(trial.workload, tmp_path)
     session = sessions.new_id()
     with sessions.session(session), HostsEngine(session, hosts) as engine:
