@@ -76,6 +76,12 @@ class Slower(DlsuiteError):
     exit_code = 11
 
 
+class NotVerified(DlsuiteError):
+    """A run that does not fit its own checksums, plan, proofs or events."""
+
+    exit_code = 12
+
+
 class Interrupted(DlsuiteError):
     """The user pressed Ctrl-C, or the orchestrator received a signal to stop."""
 

@@ -41,7 +41,7 @@ from suite.protocol.plan import Plan, Work
 from suite.report import convergence_table
 from suite.report.convergence import MARGIN, rows
 from suite.report.live import Live
-from suite.results import store
+from suite.results import checksums, store
 from suite.results.record import Record
 from suite.results.store import RunFolder
 from suite.runner import planfile
@@ -136,6 +136,7 @@ def resume(
     planned = planfile.read(folder.path)
     done = store.read_all(folder.path)
     if not planfile.missing(folder.path, done):
+        checksums.complete(folder.path)
         conclude(done, folder)
         return
     plan, session_id = planned.plan, planned.session_id

@@ -129,7 +129,7 @@ def attempt(
         status=status,
         error=error_of_worker,
         events=output.events,
-        samples=_samples(folder / "results" / FILE),
+        samples=samples_of(folder / "results" / FILE),
         total_s=time.monotonic() - started_s,
         engine_s=outcome.engine_s,
         others=_other_ranks(folder / "results"),
@@ -152,7 +152,7 @@ def _other_ranks(results: Path) -> list[RankOutput]:
             reported = events.read(folder / "events.jsonl")
         except ProtocolError:
             reported = []
-        found.append(RankOutput(events=reported, samples=_samples(folder / FILE)))
+        found.append(RankOutput(events=reported, samples=samples_of(folder / FILE)))
     return found
 
 
@@ -240,7 +240,7 @@ def _exit_message(exit_code: int) -> str:
     return f"the worker was killed by {name}{cause}"
 
 
-def _samples(path: Path) -> list[Sample]:
+def samples_of(path: Path) -> list[Sample]:
     """The samples in a worker's file; none if there is no file. Invalid lines are omitted."""
     if not path.exists():
         return []

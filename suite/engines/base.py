@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
@@ -27,6 +27,7 @@ class Prepared:
 
     framework: str
     lock_sha256: str  # with --python: the digest of the interpreter's package list
+    lock: str | None = field(default=None, repr=False)  # the text that has this digest
     python: Path | None = None  # venv engine: the interpreter that runs the worker
     own_python: bool = False  # whether that interpreter is the user's (--python)
     image_id: str | None = None  # docker engine: the image
@@ -137,6 +138,10 @@ class Engine(Protocol):
 
     def network(self, name: str, nodes: int) -> AbstractContextManager[Network]:
         """A network for the nodes of one trial, which exists during the block."""
+
+    @property
+    def worker(self) -> Path:
+        """The folder of the worker's source."""
 
     @property
     def worker_sha256(self) -> str:

@@ -10,10 +10,14 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from suite.datasets.inputs import Inputs
 from suite.engines.base import Engine, Prepared
 from suite.engines.parallel import in_parallel
+from suite.errors import ResultsError
 from suite.messages import Notify
+from suite.models.architecture import Architecture
 from suite.parity.prover import Prover
 from suite.parity.reference import Reference, compare_ranks
 from suite.parity.tensors import ProofFailed, Tensors
@@ -29,10 +33,12 @@ from suite.parity.tolerances import (
 )
 from suite.parity.workers import LOWERINGS
 from suite.paths import digest, home, write_atomically
+from suite.protocol.events import first_problem
 from suite.protocol.plan import Trial
 from suite.results.record import Parity
 
 CERTIFICATE_VERSION = 11  # changes when the rules of judging change
+FOLDER = "certificates"  # in the cache, and in the folder of a run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,8 +91,8 @@ def certify(
     certificates = {}
     open_trials = []
     for trial in trials:
-        described = _described(engine, trial, prepared[trial.framework], inputs, steps)
-        path = _path(digest(f"{key}={value}" for key, value in described.items()))
+        described = described_of(engine, trial, prepared[trial.framework], inputs, steps)
+        path = _path(key_of(described))
         cached = None if fresh else _cached(path)
         if cached:
             certificates[trial.trial_id] = cached
@@ -119,8 +125,33 @@ def certify(
 
 def cached(engine: Engine, trial: Trial, prepared: Prepared, inputs: Inputs) -> Certificate | None:
     """The trial's certificate in the cache; None where there is none."""
-    described = _described(engine, trial, prepared, inputs, trial.proof_steps)
-    return _cached(_path(digest(f"{key}={value}" for key, value in described.items())))
+    described = described_of(engine, trial, prepared, inputs, trial.proof_steps)
+    return _cached(_path(key_of(described)))
+
+
+def key_of(described: dict[str, str]) -> str:
+    """The key of the certificate that depends on these parts."""
+    return digest(f"{name}={value}" for name, value in described.items())[:16]
+
+
+def keep(folder: Path, found: Iterable[Certificate]) -> None:
+    """Write copies of certificates into a run's folder; raise OSError where that fails."""
+    place = folder / FOLDER
+    place.mkdir(exist_ok=True)
+    for certificate in found:
+        text = json.dumps(asdict(certificate), indent=1)
+        write_atomically(place / f"{certificate.key}.json", text + "\n")
+
+
+def read(path: Path) -> Certificate:
+    """The certificate in a file; ResultsError where it is not one."""
+    try:
+        return TypeAdapter(Certificate).validate_json(path.read_bytes())
+    except (OSError, ValueError) as error:
+        reason = first_problem(error) if isinstance(error, ValidationError) else str(error)
+        raise ResultsError(
+            f"{path}: not a certificate: {reason}", hint="ask for the run again"
+        ) from None
 
 
 def _tensors(
@@ -205,26 +236,14 @@ def reference_of(prover: Prover, trial: Trial, *, fresh: bool = False) -> Refere
     return Reference(prover=prover, trial=trial, key=key, fresh=fresh)
 
 
-def _workload(trial: Trial, inputs: Inputs, steps: int) -> dict[str, Any]:
-    """The values that define the computation."""
+def of_trial(trial: Trial, architecture: Architecture, steps: int) -> dict[str, Any]:
+    """The parts of a certificate's key that follow from its trial alone."""
     return {
-        "model": json.dumps(inputs.architecture.to_json()),
-        "inputs": inputs.sha256,
-        "normalize": inputs.dataset.normalize.model_dump_json(),
+        "model": json.dumps(architecture.to_json()),
         "batch_size": trial.workload.batch_size,
         "optimizer": trial.workload.proof_optimizer.model_dump_json(),
         "steps": steps,
-        "slices": trial.slices if inputs.architecture.batch_norm_positions else 1,
-    }
-
-
-def _described(
-    engine: Engine, trial: Trial, prepared: Prepared, inputs: Inputs, steps: int
-) -> dict[str, str]:
-    """Everything that a certificate depends on; a change of any part invalidates it."""
-    described: dict[str, Any] = {
-        "certificate": CERTIFICATE_VERSION,
-        **_workload(trial, inputs, steps),
+        "slices": trial.slices if architecture.batch_norm_positions else 1,
         "framework": trial.framework,
         "variant": trial.variant,
         "runtime": trial.runtime.model_dump_json(),
@@ -232,6 +251,28 @@ def _described(
         "cpu_parts": trial.cpu_parts,
         "precision": trial.workload.precision,
         "tolerance": rules_of(trial).tolerance,
+    }
+
+
+def _workload(trial: Trial, inputs: Inputs, steps: int) -> dict[str, Any]:
+    """The values that define the computation."""
+    parts = of_trial(trial, inputs.architecture, steps)
+    return {
+        "model": parts["model"],
+        "inputs": inputs.sha256,
+        "normalize": inputs.dataset.normalize.model_dump_json(),
+        **{name: parts[name] for name in ("batch_size", "optimizer", "steps", "slices")},
+    }
+
+
+def described_of(
+    engine: Engine, trial: Trial, prepared: Prepared, inputs: Inputs, steps: int
+) -> dict[str, str]:
+    """Everything that a certificate depends on; a change of any part invalidates it."""
+    described: dict[str, Any] = {
+        "certificate": CERTIFICATE_VERSION,
+        **_workload(trial, inputs, steps),
+        **of_trial(trial, inputs.architecture, steps),
         "lock": prepared.lock_sha256,
         "image": prepared.image_id,
         "worker": engine.worker_sha256,
@@ -251,4 +292,4 @@ def _cached(path: Path) -> Certificate | None:
 
 
 def _path(key: str) -> Path:
-    return home() / "certificates" / f"{key[:16]}.json"
+    return home() / FOLDER / f"{key}.json"

@@ -68,7 +68,7 @@ def expand(
     )
     if len({trial.trial_id for trial in trials}) < len(trials):
         raise UsageError(f"suite {suite.name!r} has the same workload twice", hint="dlsuite list")
-    runs = _runs(suite, trials, seeds)
+    runs = runs_of(trials, suite.repeats.at_most)
     return Plan(
         suite=suite.name,
         measure=suite.measure,
@@ -94,12 +94,16 @@ def _cpu_parts(suite: SuiteManifest, devices: Sequence[str]) -> int:
     return max(each.ranks if each.kind == "cpu" else 1 for each in sets)
 
 
-def _runs(suite: SuiteManifest, trials: Sequence[Trial], seeds: Iterable[int]) -> tuple[Run, ...]:
-    """The runs of all rounds; with several seeds, each seed has rounds of its own."""
-    rounds = random.Random(suite.seed)
+def runs_of(trials: Sequence[Trial], repeats: int) -> tuple[Run, ...]:
+    """The runs of all rounds; with several seeds, each seed has rounds of its own.
+
+    The order is drawn from the first seed, which is the suite's.
+    """
+    seeds = sorted({trial.seed for trial in trials})
+    rounds = random.Random(seeds[0] if seeds else 0)
     return tuple(
         Run(trial=trial, repeat=repeat)
-        for repeat in range(suite.repeats.at_most)
+        for repeat in range(repeats)
         for seed in seeds
         for trial in _round([trial for trial in trials if trial.seed == seed], rounds)
     )

@@ -21,6 +21,8 @@ from suite.protocol.events import first_problem
 from suite.results.record import SCHEMA_VERSION, Record
 from suite.results.upgrade import UPGRADABLE, upgraded
 
+RECORDS = "*-r*.json"  # the files of the records in the folder of a run
+
 
 class RunFolder:
     """results/<run-id>/: the records, and in logs/ the workers' logs and events."""
@@ -102,16 +104,22 @@ def read_all(path: Path) -> list[Record]:
     # records it takes more than half of the time.
     gc.disable()
     try:
-        return [_read(file) for file in sorted(path.glob("*-r*.json"), key=str)]
+        return [read_record(file) for file in record_files(path)]
     finally:
         gc.freeze()
         gc.enable()
 
 
-def _read(file: Path) -> Record:
+def record_files(path: Path) -> list[Path]:
+    """The files of a run's records, by name."""
+    return sorted(path.glob(RECORDS), key=str)
+
+
+def read_record(file: Path) -> Record:
+    """The record in a file; ResultsError where it is not one."""
     try:
         text = file.read_bytes()
-        if _version(text) == SCHEMA_VERSION:
+        if version_of(text) == SCHEMA_VERSION:
             return Record.model_validate_json(text)
         return _older(file, json.loads(text))
     except OSError as error:
@@ -122,7 +130,7 @@ def _read(file: Path) -> Record:
         raise _unreadable(file, str(error)) from None
 
 
-def _version(text: bytes) -> int | None:
+def version_of(text: bytes) -> int | None:
     """The schema version of a record, which is its first value; None where it is elsewhere."""
     found = re.match(rb'\s*\{\s*"schema_version":\s*(\d+)', text)
     return int(found[1]) if found else None

@@ -10,6 +10,8 @@ import suite
 from suite.datasets.inputs import Inputs
 from suite.engines.attempt import Attempt
 from suite.engines.base import Engine, Prepared
+from suite.manifests.workloads import Workload
+from suite.models.architecture import Architecture
 from suite.protocol import events
 from suite.protocol.events import Event
 from suite.protocol.plan import Plan, Run
@@ -54,9 +56,7 @@ def record(
         workload=workload,
         parameters=built.get("parameters"),
         flops_per_sample=inputs.architecture.flops_per_sample(workload.mode),
-        bytes_per_sample=inputs.architecture.bytes_per_sample(
-            workload.mode, workload.batch_size, 2 if workload.precision == "bf16_mixed" else 4
-        ),
+        bytes_per_sample=bytes_per_sample(inputs.architecture, workload),
         data_origin=inputs.origin,
         device=trial.device,
         cpu_parts=trial.cpu_parts,
@@ -74,6 +74,12 @@ def record(
         log=f"logs/{run.name}.log" if prepared else None,
         **measured(attempt, workload.batch_size, run.name),
     )
+
+
+def bytes_per_sample(model: Architecture, workload: Workload) -> float:
+    """The minimum traffic between the device and its memory."""
+    value_bytes = 2 if workload.precision == "bf16_mixed" else 4
+    return model.bytes_per_sample(workload.mode, workload.batch_size, value_bytes)
 
 
 def _environment(

@@ -13,11 +13,11 @@ from suite.parity.certificates import Certificate
 from suite.parity.tensors import ProofFailed
 from suite.protocol import trial_file
 from suite.protocol.plan import Plan, Trial, Work
-from suite.results import roofline
+from suite.results import checksums, roofline
 from suite.results.record import Parity, Record
 from suite.results.roofline import HardwarePeak
 from suite.results.store import RunFolder
-from suite.runner import peak, stopping
+from suite.runner import peak, sources, stopping
 from suite.runner.execution import Execution, ReadyTrial
 from suite.runner.frameworks import Frameworks, Unavailable
 from suite.runner.progress import STAGES, Progress, Stage
@@ -73,12 +73,15 @@ class Runner:
     ) -> list[Record]:
         """Do the runs of the plan that are not `done`; return the records of all.
 
-        `by_work` is the result of `prepare`. Each run ends as a record, written at once. Raise
-        EngineLost where the engine stops answering: the remaining runs can be resumed.
+        `by_work` is the result of `prepare`. Each run ends as a record, written at once; SHA256SUMS
+        follows at the end. Raise EngineLost where the engine stops answering: the remaining runs
+        can be resumed.
         """
         records = list(done)
         self._progress.stage("parity")
-        ready = self._ready(plan, by_work)
+        ready = self._ready(plan, by_work, folder)
+        with folder.writing(sources.WORKER_FOLDER):
+            sources.write(folder.path, self.engine.worker, self.frameworks.prepared.values())
         if plan.peak:
             self._progress.stage("peak")
             self._write_peak(plan, by_work, folder, fresh=fresh_peak)
@@ -99,6 +102,8 @@ class Runner:
             new = execution.do(stopping.needed(plan, group, finished))
             finished.add(new)
             records += new
+        with folder.writing(checksums.NAME):
+            checksums.write(folder.path)
         return records
 
     def proven(self, plan: Plan, by_work: dict[Work, Inputs]) -> frozenset[str]:
@@ -192,7 +197,9 @@ class Runner:
             with folder.writing(roofline.NAME):
                 roofline.write(folder.path, found)
 
-    def _ready(self, plan: Plan, by_work: dict[Work, Inputs]) -> dict[str, ReadyTrial]:
+    def _ready(
+        self, plan: Plan, by_work: dict[Work, Inputs], folder: RunFolder
+    ) -> dict[str, ReadyTrial]:
         """Each trial, by its id, with its framework, its inputs and its parity status."""
         proofs: dict[Work, dict[str, Trial]] = {}
         for trial in plan.trials:
@@ -200,7 +207,7 @@ class Runner:
             proofs.setdefault(proof.work, {})[proof.trial_id] = proof
         status: dict[str, Parity] = {}
         for work, trials in proofs.items():
-            status |= self._parity([*trials.values()], by_work[work])
+            status |= self._parity([*trials.values()], by_work[work], folder)
         return {
             trial.trial_id: ReadyTrial(
                 trial=trial,
@@ -211,14 +218,21 @@ class Runner:
             for trial in plan.trials
         }
 
-    def _parity(self, trials: list[Trial], workload_inputs: Inputs) -> dict[str, Parity]:
-        """The parity status of each trial of a workload and seed, by its id."""
+    def _parity(
+        self, trials: list[Trial], workload_inputs: Inputs, folder: RunFolder
+    ) -> dict[str, Parity]:
+        """The parity status of each trial of a workload and seed, by its id.
+
+        The certificates are copied into the folder of the run.
+        """
         reason = "not compared"
         found: dict[str, Certificate] = {}
         try:
             found = self.certify(trials, workload_inputs, fresh=False)
         except ProofFailed as error:
             reason = str(error)
+        with folder.writing(certificates.FOLDER):
+            certificates.keep(folder.path, found.values())
         unproven = Parity(proven=False, reason=reason)
         return {
             trial.trial_id: found[trial.trial_id].status() if trial.trial_id in found else unproven

@@ -56,7 +56,7 @@ class DockerEngine:
         self.worker_sha256 = tree_sha256(worker)
         self.address = address
         self._session_id = session_id
-        self._worker = worker
+        self.worker = worker
         self._locks = locks
         self._tagged = tagged
         self._running: set[Container] = set()
@@ -71,7 +71,7 @@ class DockerEngine:
         self._volumes = Volumes(self.daemon, self._session_id, labels)
         self._probe = Probe(self.daemon, self._session_id, labels)
         self.images = Images(
-            self.daemon, locks=self._locks, worker=self._worker, tagged=self._tagged
+            self.daemon, locks=self._locks, worker=self.worker, tagged=self._tagged
         )
         remove_all(self.daemon, labels)  # left by a killed process of this session
         if self.settings.gpus:
@@ -143,7 +143,12 @@ class DockerEngine:
         recipe = self.images.recipe(manifest, self.kind)
         image_id = self.images.ready(recipe, notify).image_id
         self.has_prepared(image_id)
-        return Prepared(framework=manifest.name, lock_sha256=sha256(recipe.lock), image_id=image_id)
+        return Prepared(
+            framework=manifest.name,
+            lock_sha256=sha256(recipe.lock),
+            lock=recipe.lock.read_text(encoding="utf-8"),
+            image_id=image_id,
+        )
 
     def has_prepared(self, image_id: str) -> None:
         """Note that workers run in this image, which the engine has."""

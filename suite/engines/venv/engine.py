@@ -44,7 +44,7 @@ class VenvEngine:
 
         Raise EngineError if the machine does not have the requested GPUs.
         """
-        self._worker = worker
+        self.worker = worker
         self._pythons = pythons or {}
         self.worker_sha256 = tree_sha256(worker)
         self.host = host.describe()
@@ -174,7 +174,7 @@ class VenvEngine:
             (part / "suite").mkdir()
             (part / "suite" / "__init__.py").touch()
             ignored = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(self._worker, part / "suite" / "worker", ignore=ignored)
+            shutil.copytree(self.worker, part / "suite" / "worker", ignore=ignored)
             try:
                 part.rename(folder)
             except OSError:  # another process or thread made it first

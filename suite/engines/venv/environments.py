@@ -77,7 +77,11 @@ def of_user(manifest: FrameworkManifest, python: Path) -> Prepared:
     """The user's interpreter, which has the framework; EngineError if it does not start."""
     packages = interpreters.packages(python)
     return Prepared(
-        framework=manifest.name, python=python, lock_sha256=digest(packages), own_python=True
+        framework=manifest.name,
+        python=python,
+        lock_sha256=digest(packages),
+        lock="\n".join(packages),
+        own_python=True,
     )
 
 
@@ -127,7 +131,12 @@ def _folders(manifest: FrameworkManifest, version: Version, *, gpus: bool) -> di
 
 def _prepared(manifest: FrameworkManifest, folder: Path, lock: Path) -> Prepared:
     python = folder / "bin" / "python"
-    return Prepared(framework=manifest.name, python=python, lock_sha256=sha256(lock))
+    return Prepared(
+        framework=manifest.name,
+        python=python,
+        lock_sha256=sha256(lock),
+        lock=lock.read_text(encoding="utf-8"),
+    )
 
 
 def _build(

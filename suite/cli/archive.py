@@ -1,0 +1,75 @@
+"""The commands `export`, `import` and `verify`: runs that are sent, and checked."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from suite.cli.options import Format, Results, RunName
+from suite.cli.session import run_folder_of
+from suite.errors import NotVerified
+from suite.report import table
+from suite.results import archive
+
+
+def export(
+    run: RunName,
+    file: Annotated[Path, typer.Argument(help="The new file, such as run.tar.gz.")],
+    results: Results = Path("results"),
+) -> None:
+    """Write a run into one file, with the checksum of everything in it.
+
+    Example: dlsuite export latest run.tar.gz
+    """
+    folder = run_folder_of(run, results)
+    manifest = archive.write(folder, file)
+    print(f"{file}: {manifest.run_id}, {len(manifest.files)} files")
+
+
+def import_run(
+    file: Annotated[Path, typer.Argument(help="A file that dlsuite export wrote.")],
+    results: Results = Path("results"),
+) -> None:
+    """Write an exported run into --results, after the check of its checksums.
+
+    Example: dlsuite import run.tar.gz
+    """
+    folder = archive.read(file, results)
+    print(f"{folder}: imported; dlsuite verify {folder} checks what it says")
+
+
+def verify(
+    run: RunName = Path("latest"),
+    format: Annotated[Format, typer.Option(help="table or json.")] = Format.table,
+    results: Results = Path("results"),
+) -> None:
+    """Check a run of somebody else: its checksums, and all values that can be computed again.
+
+    Each line names a file, what does not fit, the expected value and the found one. Exit code 12
+    where there is such a line.
+
+    Example: dlsuite verify results/20261121-120000-quick
+    """
+    from suite.runner.verification.verify import verify as verified
+
+    folder = run_folder_of(run, results)
+    found = verified(folder)
+    if format is Format.json:
+        print(json.dumps(asdict(found), indent=1))
+    else:
+        console = table.console()
+        for kind, lines in (("note", found.notes), ("finding", found.findings)):
+            for line in lines:
+                console.print(f"{kind}: {line}", markup=False, soft_wrap=True)
+        checked = f"{found.records} records and {found.certificates} certificates checked"
+        console.print(f"{folder.name}: {checked}, {len(found.findings)} findings", soft_wrap=True)
+    if found.findings:
+        raise NotVerified(
+            f"{folder} does not fit its checksums, plan, proofs or events:"
+            f" {len(found.findings)} findings",
+            hint="ask for the run again (dlsuite export), and do not use its figures",
+        )

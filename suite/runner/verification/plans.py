@@ -1,0 +1,79 @@
+"""Checks a run's plan: its expansion, and the worker and the locks that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from suite.paths import LOCKS, WORKER, sha256, tree_sha256
+from suite.protocol import expansion
+from suite.protocol.plan import Plan
+from suite.results import roofline
+from suite.results.roofline import peak_of
+from suite.runner import planfile, sources
+from suite.runner.planfile import Planned
+from suite.runner.verification.findings import Note, Outcome, compared, finding
+
+
+def check(folder: Path, planned: Planned) -> Iterator[Outcome]:
+    """What does not fit the plan of the run in `folder`."""
+    yield from _expansion(planned.plan)
+    yield from _worker(folder, planned)
+    for framework, digest in planned.locks.items():
+        yield from _lock(folder, framework, digest)
+
+
+def _expansion(plan: Plan) -> Iterator[Outcome]:
+    """Compare the runs with those that the trials expand to, in their order.
+
+    With trials left out, the order of all of them is unknown, and only the set is compared.
+    """
+    ids = [trial.trial_id for trial in plan.trials]
+    if len(set(ids)) < len(ids):
+        yield finding(planfile.NAME, "trials", "different ones", "one of them twice")
+        return
+    expected = [run.name for run in expansion.runs_of(plan.trials, plan.repeats.at_most)]
+    found = [run.name for run in plan.runs]
+    if plan.notes or sorted(expected) != sorted(found):
+        expected, found = sorted(expected), sorted(found)
+    yield from compared(planfile.NAME, "runs", expected, found)
+
+
+def _worker(folder: Path, planned: Planned) -> Iterator[Outcome]:
+    """Compare the worker's source in the folder, and that of this version, with the plan."""
+    where, expected = sources.WORKER_FOLDER, planned.worker_sha256
+    if not (folder / where).is_dir():
+        yield Note(where=where, text="not in the run, so it is not checked")
+    elif (actual := tree_sha256(folder / where)) != expected:
+        yield finding(where, "SHA-256 of the source", expected, actual)
+    if tree_sha256(WORKER) != expected:
+        yield Note(where=where, text="not the worker of this version of dlsuite")
+
+
+def _lock(folder: Path, framework: str, expected: str) -> Iterator[Outcome]:
+    """Compare a lock in the folder, and those of this version, with the plan."""
+    path = sources.lock_path(folder, framework)
+    where = path.relative_to(folder).as_posix()
+    if not path.is_file():
+        yield Note(where=where, text="not in the run, so it is not checked")
+    elif (actual := sha256(path)) != expected:
+        yield finding(where, "SHA-256", expected, actual)
+    if expected not in {sha256(lock) for lock in (LOCKS / framework).glob("c*.txt")}:
+        yield Note(where=where, text="not a lock of this version of dlsuite")
+
+
+def check_peak(folder: Path) -> Iterator[Outcome]:
+    """Compare the hardware peak with the largest rate of each operation in it."""
+    if not (folder / roofline.NAME).exists():
+        return
+    peak = roofline.read(folder)
+    if peak is None:
+        yield finding(roofline.NAME, "content", "a hardware peak", "none that can be read")
+        return
+    best = peak_of(peak.device, peak.by_framework).best
+    yield from compared(
+        roofline.NAME,
+        "best",
+        {name: each.work_per_s for name, each in best.items()},
+        {name: each.work_per_s for name, each in peak.best.items()},
+    )

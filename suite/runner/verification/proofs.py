@@ -1,0 +1,105 @@
+"""Judges certificates and closing proofs again, and compares records with the verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from suite.models import MODELS
+from suite.parity import certificates
+from suite.parity.certificates import CERTIFICATE_VERSION, Certificate
+from suite.parity.tolerances import Judged, rules_of, worst
+from suite.protocol.plan import Trial
+from suite.results.record import Closing, Record
+from suite.runner.verification import records
+from suite.runner.verification.context import Context
+from suite.runner.verification.findings import Finding, Note, Outcome, compared, finding
+
+ROUNDING = 1 + 1e-9
+
+
+def check_certificate(where: str, certificate: Certificate) -> Iterator[Outcome]:
+    """Judge the errors of a certificate again, and compute its key."""
+    name = Path(where).stem
+    yield from compared(where, "key", certificates.key_of(certificate.of), certificate.key)
+    yield from compared(where, "name of the file", certificate.key, name)
+    if certificate.version != CERTIFICATE_VERSION:
+        text = f"version {certificate.version} of the rules, so it is not judged again"
+        yield Note(where=where, text=text)
+        return
+    judged = Judged(
+        errors=certificate.errors, raised=certificate.raised, tolerance=certificate.tolerance
+    )
+    if certificate.proven and (verdict := judged.verdict):
+        yield finding(where, "verdict", verdict, "proven")
+    if certificate.proven != (certificate.reason is None):
+        yield finding(where, "reason", "one where it is not proven", certificate.reason)
+    yield from compared(where, "worst", worst(certificate.errors), certificate.worst)
+    yield from compared(where, "share", judged.share, certificate.share)
+    for part in ("framework", "variant", "tolerance", "steps"):
+        yield from compared(where, part, certificate.of.get(part), str(getattr(certificate, part)))
+
+
+def check_record(where: str, record: Record, context: Context) -> Iterator[Outcome]:
+    """Compare the parity of a record with its certificate and its closing proof."""
+    parity = record.parity
+    certificate = context.certificates.get(parity.certificate or "")
+    if certificate is not None:
+        proven = certificate.proven and (parity.closing is None or parity.closing.proven)
+        yield from compared(where, "parity.proven", proven, parity.proven)
+        yield from compared(where, "parity.steps", len(certificate.errors), parity.steps)
+        if run := context.runs.get(record.name):
+            yield from _of_trial(where, run.trial.proof_trial, context, certificate, record)
+    elif parity.certificate is None and parity.proven:
+        yield finding(where, "parity.proven", "False, it names no certificate", True)
+    elif parity.certificate is not None:
+        text = f"certificate {parity.certificate} is not in the run, so it is not checked"
+        yield Note(where=where, text=text)
+    if parity.closing:
+        tolerance = rules_of(records.trial_of(record)).tolerance
+        yield from _closing(where, parity.closing, tolerance)
+
+
+def _of_trial(
+    where: str, trial: Trial, context: Context, certificate: Certificate, record: Record
+) -> Iterator[Finding]:
+    """Compare the parts on which a certificate depends with the trial, the plan and the machine."""
+    machine = record.environment
+    gpus = [gpu["name"] for gpu in machine.get("gpus") or []]
+    parts = {
+        **certificates.of_trial(trial, MODELS[trial.workload.model](), trial.proof_steps),
+        "worker": context.planned.worker_sha256,
+        "lock": machine.get("lock_sha256"),
+        "image": record.image_id,
+        "cpu": machine.get("cpu"),
+        "cpus": len(machine.get("cpus") or []),
+        "gpus": gpus if trial.devices.kind != "cpu" else [],
+    }
+    expected = {name: str(value) for name, value in parts.items()}
+    found = {name: certificate.of.get(name) for name in expected}
+    yield from compared(where, f"certificate {certificate.key}", expected, found)
+    # A step in which rounding errors explode is never part of a certificate.
+    exploded = rules_of(trial).exploded
+    for step, raised in enumerate(certificate.raised):
+        if (logits := raised.get("logits", 0.0)) > exploded:
+            what = f"certificate {certificate.key}: tolerance of the logits in step {step}"
+            yield finding(where, what, f"at most {exploded:g}", f"{logits:g}")
+
+
+def _closing(where: str, closing: Closing, tolerance: float) -> Iterator[Finding]:
+    """Whether a closing proof agrees with its own share of the tolerance.
+
+    No tolerance is less than the common one, so the share is at most the largest error over that.
+    """
+    what = "parity.closing"
+    if closing.proven and closing.reason is not None:
+        yield finding(where, f"{what}.proven", f"False ({closing.reason})", True)
+    if closing.proven and closing.share is None:
+        yield finding(where, f"{what}.share", "a share of the tolerance", None)
+    if closing.share is None:
+        return
+    if closing.proven and closing.share > 1:
+        yield finding(where, f"{what}.proven", f"False, the share is {closing.share:.2g}", True)
+    largest = max(closing.worst.values(), default=0.0) / tolerance
+    if closing.share > largest * ROUNDING:
+        yield finding(where, f"{what}.share", f"at most {largest:.3g}", f"{closing.share:.3g}")

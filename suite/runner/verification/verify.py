@@ -1,0 +1,149 @@
+"""Verifies the folder of a run that somebody else made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from suite.errors import ResultsError
+from suite.parity import certificates
+from suite.parity.certificates import Certificate
+from suite.results import checksums, roofline, store
+from suite.results.record import SCHEMA_VERSION, Record
+from suite.runner import planfile
+from suite.runner.planfile import OtherVersion, Planned
+from suite.runner.verification import events, files, plans, proofs, records
+from suite.runner.verification.context import Context
+from suite.runner.verification.findings import Finding, Note, Outcome, finding
+
+
+@dataclass(kw_only=True)
+class Verification:
+    """The outcome for one run."""
+
+    records: int
+    certificates: int
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+
+    def add(self, outcomes: Iterable[Outcome], where: str = "run") -> None:
+        """Sort outcomes about the file `where` into findings and notes."""
+        for outcome in _safely(outcomes, where):
+            if isinstance(outcome, Finding):
+                self.findings.append(outcome)
+            else:
+                self.notes.append(outcome)
+
+
+def _safely(outcomes: Iterable[Outcome], where: str) -> Iterator[Outcome]:
+    """The outcomes; values that no run can have, such as a block of no duration, end them."""
+    try:
+        yield from outcomes
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        yield finding(where, "values", "possible ones", f"{type(error).__name__}: {error}")
+
+
+def verify(folder: Path) -> Verification:
+    """Check the checksums of a run, and compute again what can be computed.
+
+    Raise ResultsError where `folder` has no records.
+    """
+    if not store.record_files(folder):
+        raise ResultsError(f"{folder} has no records", hint="dlsuite verify RUN")
+    outcomes: list[Outcome] = [*files.check(folder)]
+    proven = _certificates(folder, outcomes)
+    found = _records(folder, outcomes)
+    planned = _planned(folder, outcomes)
+    verification = Verification(records=len(found), certificates=len(proven))
+    verification.add(outcomes)
+    verification.add(plans.check_peak(folder))
+    if planned is not None:
+        verification.add(plans.check(folder, planned))
+        verification.add(_missing(folder, [*found.values()]))
+    for where, record in found.items():
+        verification.add(_alone(where, record, folder), where)
+    if planned is not None:
+        context = Context(
+            folder=folder,
+            planned=planned,
+            runs={run.name: run for run in planned.plan.runs},
+            certificates=proven,
+            peak=roofline.read(folder),
+        )
+        for where, record in found.items():
+            verification.add(_in_plan(where, record, context), where)
+    return verification
+
+
+def _alone(where: str, record: Record, folder: Path) -> Iterator[Outcome]:
+    """What can be said about a record without the plan."""
+    if record.run_id != folder.name:
+        yield Note(where=where, text=f"its run_id is {record.run_id}, the folder's another one")
+    yield from records.check_figures(where, record)
+    yield from events.check(where, record, folder)
+
+
+def _in_plan(where: str, record: Record, context: Context) -> Iterator[Outcome]:
+    """Compare a record with the plan, the peak and the certificates."""
+    yield from records.check(where, record, context)
+    yield from records.check_plausible(where, record, context)
+    yield from proofs.check_record(where, record, context)
+
+
+def _certificates(folder: Path, outcomes: list[Outcome]) -> dict[str, Certificate]:
+    """The certificates in a run's folder by their key; unreadable ones are findings."""
+    found = {}
+    place = folder / certificates.FOLDER
+    if not place.is_dir():
+        outcomes.append(Note(where=certificates.FOLDER, text="not in the run, so not checked"))
+    for path in sorted(place.glob("*.json")):
+        where = path.relative_to(folder).as_posix()
+        try:
+            certificate = certificates.read(path)
+        except ResultsError as error:
+            outcomes.append(finding(where, "content", "a certificate", error))
+            continue
+        found[certificate.key] = certificate
+        outcomes += proofs.check_certificate(where, certificate)
+    return found
+
+
+def _records(folder: Path, outcomes: list[Outcome]) -> dict[str, Record]:
+    """The records of this schema version by the name of their file."""
+    found = {}
+    for path in store.record_files(folder):
+        try:
+            record = store.read_record(path)
+        except ResultsError as error:
+            outcomes.append(finding(path.name, "content", "a record", error))
+            continue
+        version = store.version_of(path.read_bytes())
+        if version == SCHEMA_VERSION:
+            found[path.name] = record
+        else:
+            text = f"schema version {version}, so only its checksum is checked"
+            outcomes.append(Note(where=path.name, text=text))
+    return found
+
+
+def _planned(folder: Path, outcomes: list[Outcome]) -> Planned | None:
+    """The plan of a run; None where it cannot be read."""
+    try:
+        return planfile.read(folder)
+    except OtherVersion as error:
+        outcomes.append(Note(where=planfile.NAME, text=f"not checked: {error}"))
+    except ResultsError as error:
+        outcomes.append(finding(planfile.NAME, "content", "a plan", error))
+    return None
+
+
+def _missing(folder: Path, found: list[Record]) -> Iterator[Outcome]:
+    """Planned runs without a record: a finding where the run was finished."""
+    finished = (folder / checksums.NAME).exists()
+    for name in planfile.missing(folder, found):
+        where = f"{name}.json"
+        if finished:
+            yield finding(where, "record", "one, the plan needs it", "none")
+        else:
+            yield Note(where=where, text="no record yet: the run is not finished")
