@@ -27,7 +27,7 @@ REPEATS = 10
 
 def write_copies(source: Path, count: int, folder: Path) -> None:
     """Write `count` records to `folder`, their rates within 3 % of those in `source`; the plan."""
-    generator = random.Random(0)
+    generator = random.Random(folder.name)
     templates: dict[str, list[Record]] = {}
     for record in store.read(source):
         templates.setdefault(record.trial_id, []).append(record)

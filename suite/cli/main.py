@@ -16,6 +16,7 @@ from suite.cli import (
     conformance,
     containers,
     data,
+    history,
     images,
     info,
     parity,
@@ -50,6 +51,8 @@ cli.command(rich_help_panel=MEASURE)(run.convergence)
 cli.command(rich_help_panel=MEASURE)(peak.peak)
 cli.command(rich_help_panel=RESULTS)(report.report)
 cli.command(rich_help_panel=RESULTS)(compare.compare)
+cli.command(rich_help_panel=RESULTS)(history.history)
+cli.command(rich_help_panel=RESULTS)(history.query)
 cli.command(rich_help_panel=RESULTS)(archive.export)
 cli.command("import", rich_help_panel=RESULTS)(archive.import_run)
 cli.command(rich_help_panel=RESULTS)(archive.verify)

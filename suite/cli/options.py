@@ -27,6 +27,14 @@ class ReportFormat(StrEnum):
     markdown = "markdown"
 
 
+class RowFormat(StrEnum):
+    """Forms of rows of values."""
+
+    table = "table"
+    csv = "csv"
+    json = "json"
+
+
 class ParityFormat(StrEnum):
     """Forms of a parity table."""
 

@@ -1,0 +1,113 @@
+"""The commands `history` and `query`, over all runs in the folder of results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from suite.cli.options import Models, Results, RowFormat
+from suite.report import history as histories
+from suite.report import history_table, table
+from suite.report.history import Filter
+from suite.results import index, queries
+from suite.results.columns import TABLES
+
+
+def history(
+    framework: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--framework",
+            "-f",
+            help="Only this framework, or FRAMEWORK:VARIANT/TRACK; repeatable.",
+        ),
+    ] = None,
+    model: Models = None,
+    variant: Annotated[
+        list[str] | None, typer.Option("--variant", help="Only this variant; repeatable.")
+    ] = None,
+    device: Annotated[
+        list[str] | None, typer.Option("--device", help="Only this device set; repeatable.")
+    ] = None,
+    host: Annotated[
+        str | None, typer.Option("--host", help="Only machines whose description has this part.")
+    ] = None,
+    last: Annotated[
+        int, typer.Option("--last", min=0, help="The newest runs of each row; 0: all.")
+    ] = 10,
+    format: Annotated[RowFormat, typer.Option(help="table, csv or json.")] = RowFormat.table,
+    results: Results = Path("results"),
+) -> None:
+    """Show each row over time, with changes of versions, lock and image, and change points.
+
+    Example: dlsuite history --model lenet --framework pytorch
+    """
+    chosen = Filter(
+        frameworks=tuple(framework or ()),
+        models=tuple(model or ()),
+        variants=tuple(variant or ()),
+        devices=tuple(device or ()),
+        host=host,
+    )
+    with index.opened(results) as connection:
+        problems = index.problems(connection)
+        found = histories.history(connection, chosen)
+    if format is RowFormat.table:
+        table.console().print(history_table.render(found, last))
+    elif format is RowFormat.csv:
+        print(history_table.csv_of(histories.as_values(found)))
+    else:
+        print(history_table.json_of(histories.as_values(found)))
+    _warn(problems)
+
+
+def query(
+    sql: Annotated[
+        str | None, typer.Argument(help="A SELECT; without it, the tables and columns are shown.")
+    ] = None,
+    format: Annotated[RowFormat, typer.Option(help="table, csv or json.")] = RowFormat.table,
+    results: Results = Path("results"),
+) -> None:
+    """Answer a question about all records, in SQL (DuckDB), read-only.
+
+    Example: dlsuite query "select framework, max(samples_per_s) from trials group by framework"
+    """
+    if sql is None:
+        rows = [
+            {"table": name, "column": each.name, "type": each.type, "meaning": each.meaning}
+            for name, columns in TABLES.items()
+            for each in columns
+        ]
+        _print("tables and columns", rows, [*rows[0]], format)
+        return
+    with index.opened(results) as connection:
+        problems = index.problems(connection)
+        answer = queries.answer(connection, sql)
+    _print("", answer.rows, answer.text_columns, format)
+    _warn(problems)
+
+
+def _print(
+    title: str, rows: Sequence[Mapping[str, object]], left: list[str], format: RowFormat
+) -> None:
+    if format is RowFormat.json:
+        print(history_table.json_of(rows))
+    elif not rows:
+        table.console(stderr=True).print("no row")
+    elif format is RowFormat.csv:
+        print(history_table.csv_of(rows))
+    else:
+        texts = [
+            {name: history_table.text_of(value) for name, value in row.items()} for row in rows
+        ]
+        table.console().print(table.of_rows(title, texts, left=left))
+
+
+def _warn(problems: list[str]) -> None:
+    """Name the runs that are not in the index."""
+    for problem in problems:
+        console = table.console(stderr=True)
+        console.print(f"left out: {problem}", markup=False, soft_wrap=True)

@@ -1,0 +1,90 @@
+"""The history of rows as tables, and rows of values as a table, CSV or JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic_core import to_json
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from suite.report.history import Point, Series
+from suite.report.table import INTERVAL, UNKNOWN, number, of_rows, rate_of
+from suite.results.changepoints import LEVEL, MIN_VALUES
+
+LEFT = ("run", "version", "changed", "change point")
+NOTE = (
+    f"change point: Pettitt's test (1979) of the medians, p at most {LEVEL:g}; it needs "
+    f"{MIN_VALUES} runs. The percentage is the median after it over that before it."
+)
+
+
+def render(series: Sequence[Series], last: int) -> RenderableType:
+    """A table for each series with its `last` points, and notes below; 0: all points."""
+    parts: list[RenderableType] = []
+    for each in series:
+        shown = each.points[-last:]
+        parts.append(of_rows(_title(each), [_cells(point) for point in shown], left=LEFT))
+        if len(shown) < len(each.points):
+            parts.append(Text(f"{len(each.points) - len(shown)} older runs; --last 0 shows them"))
+    return Group(*parts, *map(Text, _notes(series)))
+
+
+def _title(series: Series) -> str:
+    row = series.row
+    return (
+        f"{series.configuration}: {row.model} on {row.dataset}, {row.mode}, batch "
+        f"{row.batch_size}, {row.precision}, {row.optimizer}, input from {row.input}, "
+        f"{row.device}, seed {row.seed}, {row.engine}, {row.host}"
+        + (f", {row.interleaved} interleaved" if row.interleaved > 1 else "")
+    )
+
+
+def _cells(point: Point) -> dict[str, str]:
+    rate, low, high = point.samples_per_s, point.ci_low, point.ci_high
+    spread = None if None in (rate, low, high) else (high - low) / 2 / rate
+    change = point.change_point
+    failed = f" ({point.failed} failed)" if point.failed else ""
+    return {
+        "date": f"{point.date:%Y-%m-%d %H:%M}",
+        "run": point.run_id,
+        "version": point.framework_version or UNKNOWN,
+        "samples/s": rate_of(rate) + ("" if point.proven else " *"),
+        INTERVAL: number(spread, "±{:.1%}"),
+        "runs": f"{point.runs}{failed}",
+        "changed": ", ".join(point.changed),
+        "change point": f"{change.ratio - 1:+.1%} (p {change.p_value:.2g})" if change else "",
+    }
+
+
+def _notes(series: Sequence[Series]) -> Iterator[str]:
+    if any(not point.proven for each in series for point in each.points):
+        yield "*: not proven to be the same work"
+    tested = sum(len(each.rates) >= MIN_VALUES for each in series)
+    if tested:
+        yield NOTE
+        yield f"of {tested} series without a change, {LEVEL * tested:.2g} would show one by chance"
+
+
+def text_of(value: object) -> str:
+    """A value in the cell of a table."""
+    if value is None:
+        return UNKNOWN
+    return f"{value:,.6g}" if isinstance(value, float) else str(value)
+
+
+def csv_of(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows with equal columns as CSV, without a newline at the end. At least one row."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=[*rows[0]], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().rstrip("\n")
+
+
+def json_of(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as a list of objects in JSON."""
+    return to_json(list(rows), indent=1, fallback=str).decode()
