@@ -82,7 +82,7 @@ format: $(READY) ## format the source
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: $(READY) ## write the generated pages: docs/*.schema.json and docs/frameworks.md
+docs: $(READY) ## write the generated pages: docs/*.schema.json, docs/frameworks.md, docs/columns.md
 	$(BIN)/python -m suite.protocol.schema
 	$(BIN)/python scripts/docs_tables.py
 

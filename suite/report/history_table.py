@@ -27,7 +27,7 @@ def render(series: Sequence[Series], last: int) -> RenderableType:
     parts: list[RenderableType] = []
     for each in series:
         shown = each.points[-last:]
-        parts.append(of_rows(_title(each), [_cells(point) for point in shown], left=LEFT))
+        parts.append(of_rows(_title(each), _filled([*map(_cells, shown)]), left=LEFT))
         if len(shown) < len(each.points):
             parts.append(Text(f"{len(each.points) - len(shown)} older runs; --last 0 shows them"))
     return Group(*parts, *map(Text, _notes(series)))
@@ -41,6 +41,12 @@ def _title(series: Series) -> str:
         f"{row.device}, seed {row.seed}, {row.engine}, {row.host}"
         + (f", {row.interleaved} interleaved" if row.interleaved > 1 else "")
     )
+
+
+def _filled(rows: Sequence[dict[str, str]]) -> list[dict[str, str]]:
+    """The rows without the columns that are empty in all of them."""
+    names = [name for name in rows[0] if any(row[name] for row in rows)]
+    return [{name: row[name] for name in names} for row in rows]
 
 
 def _cells(point: Point) -> dict[str, str]:

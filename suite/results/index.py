@@ -87,7 +87,7 @@ def fingerprints(results: Path) -> dict[str, str]:
         ]
         if files:
             found[folder.name] = digest(sorted(files))
-    return found
+    return dict(sorted(found.items()))
 
 
 def _scan(folder: Path) -> list[os.DirEntry[str]]:
