@@ -21,6 +21,7 @@ from suite.protocol.events import first_problem
 from suite.results.record import SCHEMA_VERSION, Record
 from suite.results.upgrade import UPGRADABLE, upgraded
 
+PLAN = "plan.json"
 RECORDS = "*-r*.json"  # the files of the records in the folder of a run
 
 

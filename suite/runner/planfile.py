@@ -13,10 +13,11 @@ from suite.engines.choice import EngineOptions
 from suite.errors import ResultsError
 from suite.paths import write_atomically
 from suite.protocol.plan import Plan, Run
+from suite.results import store
 from suite.results.record import Record
 from suite.runner.stopping import Finished, needed
 
-NAME = "plan.json"
+NAME = store.PLAN
 OLD_NAME = "plan.yaml"  # of version 6 and older
 # 9: device sets; 8: proof and budget of each trial, notes; 7: JSON; 6: new names of the fields;
 # 5: verify_runs

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from suite.parity.certificates import Certificate
 from suite.paths import sha256
-from suite.protocol.plan import Run
-from suite.results.roofline import HardwarePeak
 from suite.runner import sources
-from suite.runner.planfile import Planned
+
+if TYPE_CHECKING:
+    from suite.parity.certificates import Certificate
+    from suite.protocol.plan import Run
+    from suite.results.roofline import HardwarePeak
+    from suite.runner.planfile import Planned
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,12 +10,12 @@ from suite.errors import ResultsError
 from suite.parity import certificates
 from suite.paths import sha256
 from suite.results import checksums, roofline, store
-from suite.runner import planfile, sources
+from suite.runner import sources
 from suite.runner.verification.findings import Note, Outcome, finding
 
 # Every other file, such as the user's notes, may be added later.
 FOLDERS = ("logs", certificates.FOLDER, sources.WORKER_FOLDER, sources.LOCKS_FOLDER)
-FILES = (planfile.NAME, roofline.NAME, store.RECORDS)
+FILES = (store.PLAN, roofline.NAME, store.RECORDS)
 
 
 def check(folder: Path) -> Iterator[Outcome]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from suite.paths import LOCKS, WORKER, sha256, tree_sha256
 from suite.protocol import expansion
 from suite.protocol.plan import Plan
-from suite.results import roofline
+from suite.results import roofline, store
 from suite.results.roofline import peak_of
-from suite.runner import planfile, sources
-from suite.runner.planfile import Planned
+from suite.runner import sources
 from suite.runner.verification.findings import Note, Outcome, compared, finding
+
+if TYPE_CHECKING:
+    from suite.runner.planfile import Planned
 
 
 def check(folder: Path, planned: Planned) -> Iterator[Outcome]:
@@ -30,13 +33,13 @@ def _expansion(plan: Plan) -> Iterator[Outcome]:
     """
     ids = [trial.trial_id for trial in plan.trials]
     if len(set(ids)) < len(ids):
-        yield finding(planfile.NAME, "trials", "different ones", "one of them twice")
+        yield finding(store.PLAN, "trials", "different ones", "one of them twice")
         return
     expected = [run.name for run in expansion.runs_of(plan.trials, plan.repeats.at_most)]
     found = [run.name for run in plan.runs]
     if plan.notes or sorted(expected) != sorted(found):
         expected, found = sorted(expected), sorted(found)
-    yield from compared(planfile.NAME, "runs", expected, found)
+    yield from compared(store.PLAN, "runs", expected, found)
 
 
 def _worker(folder: Path, planned: Planned) -> Iterator[Outcome]:
