@@ -76,10 +76,10 @@ def _notes(series: Sequence[Series]) -> Iterator[str]:
 
 
 def text_of(value: object) -> str:
-    """A value in the cell of a table."""
+    """A value in the cell of a table, on one line."""
     if value is None:
         return UNKNOWN
-    return f"{value:,.6g}" if isinstance(value, float) else str(value)
+    return f"{value:,.6g}" if isinstance(value, float) else " ".join(str(value).split())
 
 
 def csv_of(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -52,7 +52,7 @@ def check_record(where: str, record: Record, context: Context) -> Iterator[Outco
             yield from _of_trial(where, run.trial.proof_trial, context, certificate, record)
     elif parity.certificate is None and parity.proven:
         yield finding(where, "parity.proven", "False, it names no certificate", True)
-    elif parity.certificate is not None:
+    elif parity.certificate is not None and context.certificates:
         text = f"certificate {parity.certificate} is not in the run, so it is not checked"
         yield Note(where=where, text=text)
     if parity.closing:
