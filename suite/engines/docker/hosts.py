@@ -61,6 +61,10 @@ class HostsEngine:
         return self._first.host
 
     @property
+    def worker(self) -> Path:
+        return self._first.worker
+
+    @property
     def worker_sha256(self) -> str:
         return self._first.worker_sha256
 
