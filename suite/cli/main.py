@@ -16,6 +16,7 @@ from suite.cli import (
     conformance,
     containers,
     data,
+    explain,
     history,
     images,
     info,
@@ -51,6 +52,7 @@ cli.command(rich_help_panel=MEASURE)(run.convergence)
 cli.command(rich_help_panel=MEASURE)(peak.peak)
 cli.command(rich_help_panel=RESULTS)(report.report)
 cli.command(rich_help_panel=RESULTS)(compare.compare)
+cli.command(rich_help_panel=RESULTS)(explain.explain)
 cli.command(rich_help_panel=RESULTS)(history.history)
 cli.command(rich_help_panel=RESULTS)(history.query)
 cli.command(rich_help_panel=RESULTS)(archive.export)

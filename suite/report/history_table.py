@@ -27,7 +27,7 @@ def render(series: Sequence[Series], last: int) -> RenderableType:
     parts: list[RenderableType] = []
     for each in series:
         shown = each.points[-last:]
-        parts.append(of_rows(_title(each), _filled([*map(_cells, shown)]), left=LEFT))
+        parts.append(of_rows(_title(each), _filled([*map(cells, shown)]), left=LEFT))
         if len(shown) < len(each.points):
             parts.append(Text(f"{len(each.points) - len(shown)} older runs; --last 0 shows them"))
     return Group(*parts, *map(Text, _notes(series)))
@@ -49,7 +49,8 @@ def _filled(rows: Sequence[dict[str, str]]) -> list[dict[str, str]]:
     return [{name: row[name] for name in names} for row in rows]
 
 
-def _cells(point: Point) -> dict[str, str]:
+def cells(point: Point) -> dict[str, str]:
+    """The texts of a point by their heading."""
     rate, low, high = point.samples_per_s, point.ci_low, point.ci_high
     spread = None if None in (rate, low, high) else (high - low) / 2 / rate
     change = point.change_point

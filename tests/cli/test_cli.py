@@ -42,7 +42,7 @@ DLSUITE = Path(sys.executable).with_name("dlsuite")
 COMMANDS = (
     *("run", "resume", "parity", "selftest", "report", "data", "images", "shell", "clean"),
     *("list", "doctor", "conformance", "compare", "peak", "convergence"),
-    *("history", "query", "export", "import", "verify"),
+    *("history", "query", "export", "import", "verify", "explain"),
 )
 COMMANDS_PAGE = REPOSITORY / "docs" / "commands.md"
 

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from suite.errors import UsageError
 from suite.report import history_table
+from suite.report.explanations import EXPLANATIONS
 from suite.report.history import Filter, Series, as_values, history
 from suite.results import index
 from tests.results.test_index import write_run
@@ -112,6 +113,8 @@ def test_the_table_has_the_newest_runs_and_says_what_it_leaves_out(results: Path
     assert "2026-01-04" not in text and "4 older runs; --last 0 shows them" in text
     assert "of 1 series without a change, 0.05 would show one by chance" in text
     assert "Pettitt's test (1979)" in text
+    shown = {name for point in series(results)[1].points for name in history_table.cells(point)}
+    assert shown <= EXPLANATIONS.keys()
 
 
 def test_json_and_csv_have_every_point(results: Path) -> None:

@@ -1,0 +1,116 @@
+"""What the columns of the tables mean, with the page that has the method."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from suite.errors import UsageError, nearest
+from suite.report.table import ENERGY, INTERVAL, MFU, SAME_WORK, TOKENS
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The meaning of a heading, and a page of the documentation."""
+
+    text: str
+    page: str = "docs/method.md"
+
+
+EXPLANATIONS = {
+    "framework": Explanation("The framework and its version.", "docs/frameworks.md"),
+    "variant": Explanation(
+        "One way to use the framework, such as eager or compiled.", "docs/configurations.md"
+    ),
+    "track": Explanation(
+        "The rules for the runtime settings: equal is each framework in its usual form, tuned the "
+        "best known one.",
+        "docs/configurations.md",
+    ),
+    "configuration": Explanation(
+        "Framework, variant and, where it is not equal, track.", "docs/configurations.md"
+    ),
+    "samples/s": Explanation(
+        "Samples of all timed blocks over their duration; the median over runs. Warm-up does not "
+        "count. A star in the history: not proven to be the same work."
+    ),
+    TOKENS: Explanation("Samples per second times the length of a sequence, for models of text."),
+    INTERVAL: Explanation(
+        "Half the width of the 95 % bootstrap interval of the median, as a share of the median. "
+        "The unit is the run, so one run has none; with three or four it reaches from the lowest "
+        "to the highest."
+    ),
+    "95 % CI": Explanation("The 95 % bootstrap interval of the ratio."),
+    "runs": Explanation("Runs with a rate. Each is a fresh process or container."),
+    "vs best": Explanation("The rate over that of the fastest proven row of the workload."),
+    MFU: Explanation(
+        "Model FLOPs utilization: the operations of the model per second over the measured peak "
+        "rate of this device. Operations that the definition of the model does not need are not "
+        "counted."
+    ),
+    "first step": Explanation("The duration of the first step, with compilation."),
+    "epoch": Explanation("The duration of the last whole epoch, with its evaluation."),
+    "accuracy": Explanation("On the test split, after the last whole epoch."),
+    "memory": Explanation("The highest resident memory of the worker, or of the device on a GPU."),
+    ENERGY: Explanation(
+        "Joules over samples in the timed blocks; in brackets without the power of the idle "
+        "machine."
+    ),
+    SAME_WORK: Explanation(
+        "Yes where the certificate, made before the run, and the closing proof, made at its end, "
+        "agree with the float64 reference.",
+        "docs/proofs.md",
+    ),
+    "status": Explanation(
+        "ok, or failed, timeout, oom (memory ran out) or skipped; the reason is below the table."
+    ),
+    "model": Explanation("The architecture.", "docs/frameworks.md"),
+    "arithmetic": Explanation(
+        "The type of the operands of products: float32, tf32 or bfloat16.",
+        "docs/configurations.md",
+    ),
+    "devices": Explanation("How many devices train together.", "docs/scaling.md"),
+    "batch": Explanation("Samples in a step, of all devices together."),
+    "input": Explanation("Where each batch comes from before its step.", "docs/protocol.md"),
+    "scaling": Explanation(
+        "Strong: the same batch on more devices. Weak: a batch that grows with them.",
+        "docs/scaling.md",
+    ),
+    "speed-up": Explanation("The rate over that on one device.", "docs/scaling.md"),
+    "efficiency": Explanation("The speed-up over the number of devices.", "docs/scaling.md"),
+    "step": Explanation("The duration of a step.", "docs/scaling.md"),
+    "all-reduce": Explanation(
+        "The duration of adding the gradients of all devices, without other work.",
+        "docs/scaling.md",
+    ),
+    "a | b": Explanation("The rows that are compared."),
+    "ratio": Explanation("The median rate of b over that of a."),
+    "p": Explanation(
+        "The probability of a difference at least as large where there is none: Mann-Whitney test "
+        "of the runs, Wilcoxon signed-rank test of interleaved rounds."
+    ),
+    "b is": Explanation("Faster or slower where p is at most 0.05 and the interval excludes 1."),
+    "date": Explanation("When the run started, by its name.", "docs/history.md"),
+    "run": Explanation("The name of the run's folder.", "docs/history.md"),
+    "version": Explanation("The version of the framework.", "docs/history.md"),
+    "changed": Explanation(
+        "What differs from the run before it: version (the framework's), lock, image, dlsuite, "
+        "kernel.",
+        "docs/history.md",
+    ),
+    "change point": Explanation(
+        "From this run on the level is another one, by Pettitt's test: the median after it over "
+        "that before it, and p.",
+        "docs/history.md",
+    ),
+}
+
+
+def explanation(heading: str) -> Explanation:
+    """The explanation of a heading, in any case; UsageError for an unknown one."""
+    known = {name.casefold(): each for name, each in EXPLANATIONS.items()}
+    found = known.get(heading.casefold())
+    if found is None:
+        raise UsageError(
+            f"unknown column {heading!r}; {nearest(heading, EXPLANATIONS)}", hint="dlsuite explain"
+        )
+    return found
