@@ -137,7 +137,8 @@ def _nothing(connection: DuckDBPyConnection, chosen: Filter) -> UsageError:
         rows = connection.execute(f"select distinct {column} from trials").fetchall()
         known = [str(value) for (value,) in rows]
         for name in names:
-            if not any(name == each or (column == "host" and name in each) for each in known):
+            part = column == "host" and any(name.lower() in each.lower() for each in known)
+            if name not in known and not part:
                 return UsageError(
                     f"no record has {column} {name!r}; {nearest(name, known)}",
                     hint="dlsuite history",

@@ -84,6 +84,7 @@ def test_a_filter_chooses_rows(results: Path, chosen: dict[str, object], count: 
         ({"models": ("lenet5",)}, "no record has model 'lenet5'; nearest: 'lenet'"),
         ({"host": "M1"}, "no record has host 'M1'"),
         ({"variants": ("jit",), "frameworks": ("pytorch",)}, "no record fits all"),
+        ({"variants": ("jit",), "host": "xeon"}, "no record fits all"),
     ],
 )
 def test_a_filter_without_a_row_names_what_is_unknown(

@@ -11,7 +11,7 @@ import yaml
 
 from suite.manifests.datasets import DatasetManifest
 from suite.protocol.plan import Plan
-from suite.results import archive
+from suite.results import archive, checksums
 from suite.runner.verification.verify import verify
 from tests.runner.verification.made_run import edit, finished, reseal
 
@@ -62,6 +62,14 @@ def test_a_run_that_was_sent_as_one_file_verifies_in_an_empty_folder(
     assert [str(each) for each in found.notes] == [
         "worker: not the worker of this version of dlsuite"  # it is a script of the test
     ]
+
+
+def test_a_finished_run_holds_what_others_need_and_the_checksums_of_all_files(run: Path) -> None:
+    sums = checksums.read(run)
+    assert sums is not None and [*sums] == checksums.files(run)
+    names = ("plan.json", "peak.yaml", "locks/jax.txt", "locks/mxnet.txt", "worker/__main__.py")
+    assert set(names) < sums.keys()
+    assert len([name for name in sums if name.startswith("certificates/")]) == 2
 
 
 @pytest.mark.parametrize(
