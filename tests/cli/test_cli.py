@@ -406,6 +406,16 @@ def test_the_quick_suite_proves_and_measures_every_framework(quick_run: Path) ->
     assert rates == sorted(rates, reverse=True)
 
 
+def test_a_real_run_verifies_where_it_is_imported(quick_run: Path, tmp_path: Path) -> None:
+    reply = dlsuite("export", "latest", str(tmp_path / "run.tar.gz"), folder=quick_run)
+    assert reply.returncode == 0, reply.stderr
+    assert dlsuite("import", "run.tar.gz", folder=tmp_path).returncode == 0
+    (run,) = (tmp_path / "results").iterdir()
+    reply = dlsuite("verify", run.name, folder=tmp_path)
+    assert reply.returncode == 0, reply.stdout
+    assert reply.stdout == f"{run.name}: 4 records and 4 certificates checked, 0 findings\n"
+
+
 @pytest.mark.verify
 def test_accuracy_after_one_epoch_is_in_one_narrow_band(epoch_run: Path) -> None:
     reply = dlsuite("report", "--format", "json", folder=epoch_run)
