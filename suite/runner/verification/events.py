@@ -63,8 +63,18 @@ def _compared(where: str, record: Record, attempt: Attempt) -> Iterator[Outcome]
         {"versions": started.get("versions"), "device": built.get("device")},
         record.environment.get("worker"),
     )
-    if record.status == "ok" and not events.one(attempt.events, "finished"):
+    if record.status == "ok":
+        yield from _ending(where, record, attempt)
+
+
+def _ending(where: str, record: Record, attempt: Attempt) -> Iterator[Outcome]:
+    """Whether a worker finished and, where it wrote a closing proof, the record has its result."""
+    if not events.one(attempt.events, "finished"):
         yield finding(where, "status", "a failure, the worker did not finish", "ok")
+    if written := events.one(attempt.events, "closing"):
+        closing = record.parity.closing
+        found = closing.step if closing else None
+        yield from compared(where, "parity.closing.step", written["step"], found)
 
 
 def _rank(logs: Path, name: str, rank: int) -> RankOutput:

@@ -27,6 +27,7 @@ def check(where: str, record: Record, context: Context) -> Iterator[Finding]:
     expected = {name: _plain(getattr(trial, name)) for name in OF_TRIAL}
     expected |= {
         "suite": plan.suite,
+        "engine": context.planned.engine_options.engine,
         "measure": plan.measure.model_dump(),
         "repeats": stopping.repeats_of(plan, trial).model_dump(),
         "interleaved": record.interleaved if plan.interleave else 1,

@@ -1,5 +1,6 @@
 """A run that was sent: verified as it is, and with one change of each kind, each found."""
 
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -157,6 +158,10 @@ def not_proven(values: dict[str, Any]) -> None:
     values["parity"]["proven"] = False
 
 
+def other_engine(values: dict[str, Any]) -> None:
+    values["engine"] = "docker"
+
+
 def fewer_steps(values: dict[str, Any]) -> None:
     values["parity"]["steps"] = 99
 
@@ -172,6 +177,7 @@ def fewer_steps(values: dict[str, Any]) -> None:
         (other_precision, "workload.precision: expected float32, found bf16_mixed"),
         (less_arithmetic, "flops_per_sample: expected "),
         (other_memory, "memory.host_rss_peak_bytes: expected 1000, found 1"),
+        (other_engine, "engine: expected venv, found docker"),
         (not_proven, "parity.proven: expected True, found False"),
         (fewer_steps, "parity.steps: expected 10, found 99"),
     ],
@@ -194,6 +200,14 @@ def test_a_closing_proof_above_its_tolerance_is_not_proven(run: Path) -> None:
     assert f"{name}: parity.closing.proven: expected False, the share is 1.5, found True" in lines(
         run
     )
+
+
+def test_a_closing_proof_that_was_removed_is_found(run: Path) -> None:
+    name = name_of(run, RECORD)
+    path = run / "logs" / name.replace(".json", ".events.jsonl")
+    event = {"event": "closing", "monotonic_ns": 1, "step": 22, "steps": 2, "optimizer_steps": 24}
+    path.write_text(path.read_text() + json.dumps(event) + "\n")
+    assert f"{name}: parity.closing.step: expected 22, found None" in lines(run)
 
 
 def too_large(values: dict[str, Any]) -> None:
