@@ -205,7 +205,8 @@ def test_a_closing_proof_above_its_tolerance_is_not_proven(run: Path) -> None:
 def test_a_closing_proof_that_was_removed_is_found(run: Path) -> None:
     name = name_of(run, RECORD)
     path = run / "logs" / name.replace(".json", ".events.jsonl")
-    event = {"event": "closing", "monotonic_ns": 1, "step": 22, "steps": 2, "optimizer_steps": 24}
+    event = {"event": "closing", "monotonic_ns": 1, "step": 22, "steps": 2, "loss": 2.0}
+    event["optimizer_steps"] = 24
     path.write_text(path.read_text() + json.dumps(event) + "\n")
     assert f"{name}: parity.closing.step: expected 22, found None" in lines(run)
 
