@@ -76,6 +76,6 @@ def test_without_samples_or_blocks_there_is_no_summary() -> None:
 
 def test_an_incomplete_line_is_omitted(tmp_path: Path) -> None:
     path = tmp_path / "telemetry.jsonl"
-    assert attempt._samples(path) == []
+    assert attempt.samples_of(path) == []
     path.write_text('{"monotonic_ns": 1}\n{"monoto')
-    assert attempt._samples(path) == [{"monotonic_ns": 1}]
+    assert attempt.samples_of(path) == [{"monotonic_ns": 1}]
