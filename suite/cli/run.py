@@ -245,7 +245,8 @@ def _prepared(
     chosen = limit.fitting(estimate(chosen, engine, proven, peak_known=peak_known))
     chosen = limit.noted(chosen, plan)
     final = estimate(chosen, engine, proven, peak_known=peak_known)
-    live.announce(f"with the proofs in the cache: {final}")
+    if str(final) != str(first):
+        live.announce(f"with the proofs in the cache: {final}")
     for note in chosen.notes:
         live.announce(f"note: {note}")
     live.estimated(final)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from rich.console import RenderableType
 from rich.progress import Progress as Bars
-from rich.progress import SpinnerColumn, TaskID, TextColumn
+from rich.progress import TaskID
 from rich.text import Text
 
 from suite.protocol.events import Event
 from suite.protocol.plan import Plan, Run, Trial
 from suite.report.table import console, rate_of
+from suite.report.trial_line import TrialLine, columns
 from suite.results.record import Record
 from suite.runner.costs import Costs
 from suite.runner.durations import shown
@@ -26,27 +28,19 @@ from suite.worker import host
 if TYPE_CHECKING:
     from suite.runner.estimate import Estimate
 
-PHASES = {
-    "started": "building",
-    "built": "first step",
-    "compiled": "warming up",
-    "warmup": "warming up",
-    "block": "measuring",
-    "epoch": "epoch done",
-    "finished": "done",
-}
 MANY = 20  # trials: with more, only those whose run is in progress have a line
 
 
 class _Lines(Bars):
-    """Lines in columns, below an overview that takes the whole width."""
+    """Lines in columns, between other lines that take the whole width."""
 
-    overview: Callable[[], str] = staticmethod(lambda: "")
+    above: Callable[[], Iterable[str]] = staticmethod(lambda: ())
+    below: Callable[[], Iterable[str]] = staticmethod(lambda: ())
 
     def get_renderables(self) -> Iterator[RenderableType]:
-        if shown := self.overview():
-            yield Text(shown, no_wrap=True, overflow="ellipsis")
+        yield from (Text(line, no_wrap=True, overflow="ellipsis") for line in self.above())
         yield self.make_tasks_table(self.tasks)
+        yield from (Text(line, no_wrap=True, overflow="ellipsis") for line in self.below())
 
 
 class Live:
@@ -55,17 +49,12 @@ class Live:
     def __init__(self) -> None:
         self._console = console(stderr=True)
         self._bars = _Lines(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            TextColumn("{task.fields[run]}"),
-            TextColumn("{task.fields[phase]}"),
-            TextColumn("{task.fields[rate]}"),
-            TextColumn("{task.fields[left]}"),
+            *columns(self._console.width, 0),
             console=self._console,
             transient=True,
             disable=not self._console.is_terminal,
         )
-        self._bars.overview = self._overview
+        self._bars.above, self._bars.below = self._overview, self._shown_messages
         self._plan: Plan | None = None
         self._planned_stages: tuple[Stage, ...] = ()
         self._stage: Stage | None = None
@@ -74,9 +63,10 @@ class Live:
         self._estimate: Estimate | None = None
         self._remaining: Remaining | None = None
         self._runs_left_s = 0.0
-        self._lines: dict[str, TaskID] = {}  # by `_line` of the trial
-        self._counts: dict[str, str] = {}  # "run 2/5" by the name of the run
-        self._messages: dict[str, TaskID] = {}
+        self._trials: dict[str, TrialLine] = {}  # by `_line` of the trial
+        self._lines: dict[str, TaskID] = {}  # those that are shown
+        self._counts: dict[str, str] = {}  # "2/5" by the name of the run
+        self._messages: dict[str, str] = {}  # the newest one on each topic
 
     def __enter__(self) -> Self:
         self._bars.start()
@@ -88,6 +78,8 @@ class Live:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._messages.clear()
+        self._plan = None
         self._bars.stop()
 
     def notify(self, text: str) -> None:
@@ -97,14 +89,11 @@ class Live:
             if "downloading" not in text and "collecting" not in text:
                 self._console.print(text, soft_wrap=True)
             return
-        topic = text.partition(":")[0]
-        if topic not in self._messages:
-            self._messages[topic] = self._add(text)
-        self._bars.update(self._messages[topic], description=text)
+        self._messages[text.partition(":")[0]] = text
 
     def announce(self, text: str) -> None:
         """Show a line that stays."""
-        self._bars.console.print(text, soft_wrap=True, markup=False)
+        self._bars.console.print(text, soft_wrap=not self._console.is_terminal, markup=False)
 
     def planned(
         self, plan: Plan, stages: tuple[Stage, ...], finished: Sequence[Record] = ()
@@ -132,40 +121,57 @@ class Live:
         if self._stage:
             self._finished.append(self._stage)
         self._stage, self._stage_started_s = stage, time.monotonic()
-        self._clear_messages()
-        if stage == "runs" and self._plan and not self._many:
-            for line, name in {_line(each): _name(each) for each in self._plan.trials}.items():
-                self._lines[line] = self._add(name, phase="waiting")
+        self._messages.clear()
+        if stage == "runs" and self._plan:
+            self._start_table(self._plan)
+
+    def _start_table(self, plan: Plan) -> None:
+        """Begin the table of the runs, which stays on the terminal."""
+        names = {_line(each): self._name(each) for each in plan.trials}
+        runs = Counter(_line(run.trial) for run in plan.runs)
+        self._trials = {line: TrialLine(runs=runs[line]) for line in names}
+        self._bars.columns = columns(self._console.width, max(map(len, names.values())))
+        self._bars.live.transient = self._many
+        if not self._many:
+            for line, name in names.items():
+                self._lines[line] = self._add(name)
+                self._show(line)
 
     def event(self, run: Run, event: Event) -> None:
         """Show the phase of a run, with its rate and the remaining time where they are known."""
-        phase = PHASES.get(event["event"])
-        if phase is None:
-            return
-        rate = f"{rate_of(event['samples_per_s'])} samples/s" if "samples_per_s" in event else ""
-        left = f"{event['left_s']:.0f} s left" if "left_s" in event else ""
-        self._show(run, phase, rate, left)
+        line = _line(run.trial)
+        if line in self._trials and self._trials[line].event(event, self._counts[run.name]):
+            if self._many and line not in self._lines:
+                self._lines[line] = self._add(self._name(run.trial))
+            self._show(line)
 
     def done(self, run: Run, record: Record) -> None:
         """Show the result of a run."""
-        rate = f"{rate_of(record.samples_per_s)} samples/s" if record.samples_per_s else ""
-        error = record.error.message if record.error else ""
         if self._remaining:
             self._remaining.done(record)
             self._runs_left_s = self._remaining.runs_s()
-        self._show(run, record.status, rate, error)
-        if self._many and _line(run.trial) in self._lines:
-            self._bars.remove_task(self._lines.pop(_line(run.trial)))
+        line, count = _line(run.trial), self._counts.get(run.name, "")
+        if line in self._trials:
+            self._trials[line].done(record, count)
+        if line in self._lines:
+            self._show(line)
+            if self._many:
+                self._bars.remove_task(self._lines.pop(line))
         if not self._console.is_terminal:
-            parts = (_name(run.trial), self._counts.get(run.name, ""), record.status, rate, error)
+            rate = f"{rate_of(record.samples_per_s)} samples/s" if record.samples_per_s else ""
+            error = record.error.message if record.error else ""
+            parts = (self._name(run.trial), f"run {count}", record.status, rate, error)
             self._console.print(" ".join(part for part in parts if part), soft_wrap=True)
 
     @property
     def _many(self) -> bool:
         return self._plan is not None and len(set(map(_line, self._plan.trials))) > MANY
 
-    def _overview(self) -> str:
-        return f"{self._stages()}  {self._time_left()}" if self._plan else ""
+    def _overview(self) -> list[str]:
+        return [f"{self._stages()}  {self._time_left()}"] if self._plan else []
+
+    def _shown_messages(self) -> list[str]:
+        return [f"{text} ..." for text in self._messages.values()]
 
     def _stages(self) -> str:
         """All stages on one line: finished ones with a check mark, the current one in brackets."""
@@ -192,21 +198,35 @@ class Live:
             left_s[self._stage] = max(0.0, left_s[self._stage] - elapsed_s)
         return sum(left_s.values())
 
-    def _clear_messages(self) -> None:
-        for line in self._messages.values():
-            self._bars.remove_task(line)
-        self._messages.clear()
+    def _add(self, text: str) -> TaskID:
+        return self._bars.add_task(text, blocks="", rate="", state="")
 
-    def _add(self, text: str, phase: str = "") -> TaskID:
-        return self._bars.add_task(text, run="", phase=phase, rate="", left="")
+    def _show(self, line: str) -> None:
+        """Show the line of a trial as it is now."""
+        trial = self._trials[line]
+        self._bars.update(
+            self._lines[line],
+            total=trial.runs,
+            completed=trial.completed,
+            blocks=trial.sparkline,
+            rate=trial.rate,
+            state=trial.state,
+        )
 
-    def _show(self, run: Run, phase: str, rate: str, left: str) -> None:
-        name = _line(run.trial)
-        if self._many and name not in self._lines:
-            self._lines[name] = self._add(_name(run.trial))
-        if name in self._lines:
-            count = self._counts.get(run.name, "")
-            self._bars.update(self._lines[name], run=count, phase=phase, rate=rate, left=left)
+    def _name(self, trial: Trial) -> str:
+        """The configuration; the model and the devices where the plan has several."""
+        workload, plan = trial.workload, self._plan
+        assert plan is not None
+        several = len({each.workload.model for each in plan.trials}) > 1
+        devices = len({each.device for each in plan.trials}) > 1
+        return " ".join(
+            (
+                trial.configuration,
+                *((workload.model,) if several or not self._console.is_terminal else ()),
+                *((workload.precision,) if workload.precision != "float32" else ()),
+                *((trial.device,) if devices else ()),
+            )
+        )
 
 
 def _counts(plan: Plan) -> dict[str, str]:
@@ -215,7 +235,7 @@ def _counts(plan: Plan) -> dict[str, str]:
     for run in plan.runs:
         lines.setdefault(_line(run.trial), []).append(run.name)
     return {
-        name: f"run {number}/{len(names)}"
+        name: f"{number}/{len(names)}"
         for names in lines.values()
         for number, name in enumerate(names, start=1)
     }
@@ -224,9 +244,3 @@ def _counts(plan: Plan) -> dict[str, str]:
 def _line(trial: Trial) -> str:
     """A key that is equal for trials that differ only in their seed."""
     return replace(trial, seed=0).trial_id
-
-
-def _name(trial: Trial) -> str:
-    workload = trial.workload
-    precision = "" if workload.precision == "float32" else f" {workload.precision}"
-    return f"{trial.configuration} {workload.model}{precision}"

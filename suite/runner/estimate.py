@@ -18,6 +18,7 @@ from suite.runner.durations import shown
 
 RECORD_BYTES = 60 * 2**10  # of a run: record, events, telemetry, log
 VALUE_BYTES = 4
+MIN_SHOWN_GIB = 0.05
 # Of the largest model, while a run is proven: state, steps and reference.
 COPIES = 12
 Stages = dict[str, float]
@@ -46,12 +47,21 @@ class Estimate:
         plan = self.costs.plan
         parts = {**self.stages_s, "runs": self.runs_s}
         durations = ", ".join(f"{name} {shown(value)}" for name, value in parts.items() if value)
-        return (
-            f"{len(plan.workloads)} workloads, {len(plan.trials)} trials, at most {len(plan.runs)} "
-            f"runs: at most {shown(self.total_s)} ({durations}); needs "
-            f"{self.new_bytes / 2**30:.1f} GiB of disk and {self.results_bytes / 2**20:.0f} MiB "
-            "for results"
+        counts = ", ".join(
+            _count(number, name)
+            for number, name in (
+                (len(plan.workloads), "workload"),
+                (len(plan.trials), "trial"),
+                (len(plan.runs), "run"),
+            )
         )
+        space_gib = (self.new_bytes + self.results_bytes) / 2**30
+        space = f", {space_gib:.1f} GiB of disk" if space_gib >= MIN_SHOWN_GIB else ""
+        return f"{counts}: at most {shown(self.total_s)} ({durations}){space}"
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number} {name}{'' if number == 1 else 's'}"
 
 
 def estimate(

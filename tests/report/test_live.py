@@ -47,7 +47,8 @@ def test_a_terminal_shows_a_live_line_with_phase_rate_and_time_left(
 ) -> None:
     text = shown_of_one_run(quick("pytorch"), monkeypatch, terminal=True)
     words = " ".join(text.split())  # columns are padded
-    assert "pytorch:eager lenet run 1/1 measuring 640 samples/s 7 s left" in words
+    assert "pytorch:eager █ 640 1/1 measuring 7 s" in words
+    assert words.split("\x1b")[-2].endswith("pytorch:eager ━━━━━━━━ █ 650 1/1 ok ")
 
 
 def test_a_pipe_gets_one_plain_line_for_each_message_and_each_run(
@@ -140,8 +141,8 @@ def test_trials_that_differ_only_in_their_seed_share_a_line(
         display.event(third, {"event": "epoch"})
         overview(display, shown)
     lines = [" ".join(line.split()) for line in shown.getvalue().splitlines()]
-    trials = [line.partition("pytorch:eager ")[2] for line in lines if "pytorch:eager" in line]
-    assert {"lenet waiting", "lenet bf16_mixed run 3/3 epoch done"} == set(trials)
+    trials = {line.partition("pytorch:eager ")[2] for line in lines if "pytorch:eager" in line}
+    assert trials == {"waiting", "bf16_mixed 3/3 epoch done"}
 
 
 def test_with_many_trials_only_those_in_progress_have_a_line(
