@@ -129,11 +129,14 @@ def _slurm(options: EngineOptions, session_id: str, notify: Notify) -> SlurmEngi
 def _hosts(
     options: EngineOptions, session_id: str, notify: Notify, if_busy: IfBusy
 ) -> Iterator[HostsEngine]:
+    from suite.engines.docker.engine import DockerEngine
     from suite.engines.docker.hosts import HostsEngine
 
     if options.engine not in ("auto", "docker") or options.pythons:
         raise UsageError("--hosts works only with the engine docker", hint="--engine docker")
-    with HostsEngine(session_id, options.hosts, options.settings()) as engine:
+    settings = options.settings()
+    engines = [DockerEngine(session_id, settings, address=each) for each in options.hosts]
+    with HostsEngine(engines) as engine:
         for each in engine.engines:
             notify(f"engine: docker {each.daemon.info.get('ServerVersion')} at {each.address}")
             each.wait_for_others(if_busy, notify)

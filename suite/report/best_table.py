@@ -6,8 +6,9 @@ from rich.table import Table
 
 from suite.manifests import catalog
 from suite.report.best import best
+from suite.report.numbers import number, rate_of
 from suite.report.summary import TrialSummary
-from suite.report.table import number, of_rows, rate_of, title_of
+from suite.report.table import of_rows, title_of
 
 TITLE = "best proven row of each framework, for each model and arithmetic"
 LEFT = ("model", "arithmetic", "devices", "framework", "variant", "track", "input")

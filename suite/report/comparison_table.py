@@ -11,7 +11,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from suite.report.comparison import Comparison, Comparisons
-from suite.report.table import UNKNOWN, of_rows, rate_of, title_of
+from suite.report.numbers import UNKNOWN, rate_of
+from suite.report.table import of_rows, title_of
 from suite.results.stats import CONFIDENCE
 
 LEFT = ("a | b", "b is")

@@ -10,7 +10,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from suite.report.convergence import MARGIN, Row, in_float32
-from suite.report.table import UNKNOWN, markdown_of, of_rows
+from suite.report.numbers import UNKNOWN
+from suite.report.table import markdown_of, of_rows
 
 LEFT = ("framework", "precision", "against", "equivalent")
 NOTE = (

@@ -12,7 +12,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from suite.report.history import Point, Series
-from suite.report.table import INTERVAL, UNKNOWN, number, of_rows, rate_of
+from suite.report.numbers import UNKNOWN, number, rate_of
+from suite.report.table import INTERVAL, of_rows
 from suite.results.changepoints import LEVEL, MIN_VALUES
 
 LEFT = ("run", "version", "changed", "change point")

@@ -16,7 +16,8 @@ from rich.text import Text
 
 from suite.protocol.events import Event
 from suite.protocol.plan import Plan, Run, Trial
-from suite.report.table import console, rate_of
+from suite.report.numbers import rate_of
+from suite.report.table import console
 from suite.report.trial_line import TrialLine, columns
 from suite.results.record import Record
 from suite.runner.costs import Costs

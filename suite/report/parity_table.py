@@ -11,7 +11,8 @@ from rich.text import Text
 
 from suite.parity.certificates import Certificate
 from suite.protocol.plan import Trial
-from suite.report.table import JUSTIFY, UNKNOWN, markdown_of, yes_no
+from suite.report.numbers import UNKNOWN, yes_no
+from suite.report.table import JUSTIFY, markdown_of
 
 QUANTITIES = {
     "logits": "logits",

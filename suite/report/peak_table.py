@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from suite.report.table import UNKNOWN, titled
+from suite.report.numbers import UNKNOWN
+from suite.report.table import titled
 from suite.results.roofline import HardwarePeak
 
 

@@ -9,9 +9,10 @@ from statistics import median
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from suite.report.numbers import UNKNOWN, number, rate_of, yes_no
 from suite.report.scaling import Row
 from suite.report.summary import TrialSummary
-from suite.report.table import UNKNOWN, markdown_of, number, of_rows, rate_of, yes_no
+from suite.report.table import markdown_of, of_rows
 
 LEFT = ("configuration", "scaling", "devices", "model")
 ENERGY = "J/sample"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich import box
 from rich.table import Table
 
-from suite.report.table import UNKNOWN
+from suite.report.numbers import UNKNOWN
 
 if TYPE_CHECKING:
     from suite.runner.selftest import Finding

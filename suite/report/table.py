@@ -13,12 +13,12 @@ from rich.text import Text
 
 from suite.manifests import catalog
 from suite.report.best import ids
+from suite.report.numbers import UNKNOWN, number, rate_of, yes_no
 from suite.report.summary import TrialSummary
 from suite.results.record import Record
 from suite.results.roofline import HardwarePeak, share
 
 PIPED_WIDTH = 120
-UNKNOWN = "-"
 INTERVAL, ENERGY, MFU, SAME_WORK = "± 95 % CI", "J/sample (net)", "MFU", "same work"
 TOKENS = "tokens/s"
 OPTIONAL = (
@@ -36,11 +36,10 @@ JUSTIFY: dict[str, JustifyMethod] = {
     SAME_WORK: "center",
     "status": "left",
 }
-LEGEND = (
-    "Medians over runs, each a fresh process. same work: proven equal to the float64 reference, "
-    "before the run and at its end."
+LEGEND = (  # two lines of 80 characters
+    "Medians over runs, each a fresh process. same work: proven equal to a float64 "
+    "reference. `dlsuite explain COLUMN` describes each column."
 )
-MFU_LEGEND = " MFU: share of the measured peak arithmetic rate."
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -64,8 +63,7 @@ def render(
     for title, group in groupby(sorted(summaries, key=_order), key=lambda each: title_of(each)):
         trials = list(group)
         parts += [_table(title, trials, width, peak, best=best_ids), *_notes(trials)]
-    legend = LEGEND + (MFU_LEGEND if peak else "")
-    return Group(*parts, Text(legend))
+    return Group(*parts, Text(LEGEND))
 
 
 def _order(summary: TrialSummary) -> tuple[object, ...]:
@@ -193,27 +191,11 @@ def _cells(trial: TrialSummary, fastest: float | None, peak: HardwarePeak | None
     }
 
 
-def yes_no(value: bool) -> str:
-    """`yes` or `no`."""
-    return "yes" if value else "no"
-
-
 def _energy(trial: TrialSummary) -> str:
     energy = trial.energy
     if energy is None:
         return UNKNOWN
     return f"{energy.gross_j_per_sample:.3g} ({number(energy.net_j_per_sample, '{:.3g}')})"
-
-
-def rate_of(samples_per_s: float | None) -> str:
-    """Samples per second as a whole number, or with three digits below a hundred."""
-    slow = samples_per_s is not None and samples_per_s < 99.5
-    return number(samples_per_s, "{:.3g}" if slow else "{:,.0f}")
-
-
-def number(value: float | None, form: str) -> str:
-    """The value in this form; a dash where it is unknown."""
-    return UNKNOWN if value is None else form.format(value)
 
 
 def _notes(trials: list[TrialSummary]) -> Iterator[Text]:

@@ -11,7 +11,7 @@ from rich.table import Column
 from rich.text import Text
 
 from suite.protocol.events import Event
-from suite.report.table import rate_of
+from suite.report.numbers import rate_of
 from suite.results import stats
 from suite.results.record import Record
 

@@ -6,15 +6,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlsplit
 
 from suite.engines.base import LOOPBACK, Network, OnLine, Outcome, Place, Prepared
-from suite.engines.docker.engine import DockerEngine
-from suite.engines.settings import Settings
 from suite.errors import EngineError, UsageError
 from suite.manifests.frameworks import FrameworkManifest
 from suite.messages import Notify
+
+if TYPE_CHECKING:
+    from suite.engines.docker.engine import DockerEngine
 
 SCHEMES = ("ssh", "tcp", "unix")
 
@@ -28,15 +29,11 @@ class HostsEngine:
 
     name: Final = "docker"
 
-    def __init__(
-        self, session_id: str, addresses: Sequence[str], settings: Settings | None = None
-    ) -> None:
-        """Raise UsageError where an address is not one of an engine."""
-        self._hosts = tuple(host_of(address) for address in addresses)
-        self.engines = [
-            DockerEngine(session_id, settings, address=address) for address in addresses
-        ]
-        self._first = self.engines[0]
+    def __init__(self, engines: Sequence[DockerEngine]) -> None:
+        """Raise UsageError where the address of an engine has another form than DOCKER_HOST."""
+        self.engines = engines
+        self._hosts = tuple(host_of(str(engine.address)) for engine in engines)
+        self._first = engines[0]
         self._open = ExitStack()
 
     def __enter__(self) -> Self:

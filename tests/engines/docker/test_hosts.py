@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import pytest
 from suite.engines import sessions
 from suite.engines.attempt import free_port
 from suite.engines.docker.client import Daemon
+from suite.engines.docker.engine import DockerEngine
 from suite.engines.docker.hosts import HostsEngine, host_of
 from suite.errors import UsageError
 from suite.protocol.plan import Plan
@@ -138,6 +139,10 @@ def _wait(condition: Callable[[], bool], log: Path) -> None:
     pytest.fail(f"no answer: {last}; {log.read_text()[-1000:]}")
 
 
+def hosts_engine(session: str, addresses: Iterable[str]) -> HostsEngine:
+    return HostsEngine([DockerEngine(session, address=address) for address in addresses])
+
+
 @pytest.mark.docker
 @pytest.mark.verify
 def test_two_hosts_train_one_model(
@@ -146,7 +151,7 @@ def test_two_hosts_train_one_model(
     trial = quick("mxnet").trials[0]  # its image is the smallest
     inputs = made_up(trial.workload, tmp_path)
     session = sessions.new_id()
-    with sessions.session(session), HostsEngine(session, hosts) as engine:
+    with sessions.session(session), hosts_engine(session, hosts) as engine:
         done = train(engine, trial, inputs, tmp_path / "two-hosts", device="cpu:1x2")
         assert (done.status, len(done.ranks)) == ("ok", 2), done.error
         assert (tmp_path / "two-hosts" / "results" / "rank1" / "closing").is_dir()
@@ -167,6 +172,6 @@ def test_one_engine_with_two_addresses_is_refused(hosts: tuple[str, str]) -> Non
     with (
         pytest.raises(UsageError, match="are one engine"),
         sessions.session(session),
-        HostsEngine(session, (first, "unix:///var/run/docker.sock")),
+        hosts_engine(session, (first, "unix:///var/run/docker.sock")),
     ):
         pass
