@@ -105,7 +105,11 @@ def answers(address: str) -> bool:
 
 def _second_engine(folder: Path) -> list[str]:
     """The command of an engine of its own."""
+    every_cpu = f"0-{(os.cpu_count() or 1) - 1}"  # a process of the tests has only some
     return [
+        "taskset",
+        "--cpu-list",
+        every_cpu,
         "dockerd",
         f"--host=unix://{folder}/docker.sock",
         f"--data-root={folder}/data",
