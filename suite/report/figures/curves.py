@@ -1,0 +1,91 @@
+"""Training curves: loss and accuracy by epoch and by time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import Any
+
+from suite.report.figures.colors import framework_color, framework_shape
+from suite.report.figures.figure import MARKED, Figure, Spec, category, name_of, quantity, spec
+from suite.report.run_data import RunData
+from suite.report.summary import TrialSummary
+from suite.results.record import Record
+
+WIDTH, HEIGHT = 250, 180  # of each of the two plots side by side
+TITLES = {"loss": "loss", "accuracy": "accuracy"}
+
+
+def curves(run: RunData) -> Iterator[Figure]:
+    """Two figures, loss and accuracy, for each workload that trained whole epochs."""
+    for title, trials in run.by_workload.items():
+        points = [point for trial in trials for point in _points(run, trial)]
+        for value in TITLES if points else ():
+            last = {row["label"]: row for row in points if row["split"] == "test"}
+            yield Figure(
+                name=name_of(value, title),
+                caption=f"The {value} after each epoch, by epoch and by training time. "
+                "Solid: test split, dashed: training split.",
+                description=f"{value} on the test split after the last epoch: "
+                + "; ".join(f"{label}: {row[value]:.4g}" for label, row in last.items()),
+                spec=_spec(points, value),
+            )
+
+
+def _points(run: RunData, trial: TrialSummary) -> Iterator[dict[str, Any]]:
+    """The evaluations of the trial's runs that are ok."""
+    for record in trial.runs.values():
+        if record.status == "ok":
+            yield from _of_run(record, run.label(trial))
+
+
+def _of_run(run: Record, label: str) -> Iterator[dict[str, Any]]:
+    times = accumulate(epoch.duration_s for epoch in run.epochs)
+    for epoch, time_s in zip(run.epochs, times, strict=True):
+        shared: dict[str, Any] = {
+            "label": label,
+            "framework": run.framework,
+            "run": run.name,
+            "epoch": epoch.epoch,
+            "time_s": time_s,
+        }
+        splits = {
+            "test": (epoch.test_loss, epoch.test_accuracy),
+            "train": (epoch.train_loss, epoch.train_accuracy),
+        }
+        for split, (loss, accuracy) in splits.items():
+            yield {**shared, "split": split, "loss": loss, "accuracy": accuracy}
+
+
+def _spec(points: Sequence[dict[str, Any]], value: str) -> Spec:
+    frameworks = [row["framework"] for row in points]
+    own = {"zero": False}
+    axes = (
+        quantity("epoch", "epoch", axis={"tickMinStep": 1, "format": "d"}, scale=own),
+        quantity("time_s", "training time (s)", scale=own),
+    )
+    encoding: Spec = {
+        "y": quantity(value, TITLES[value], scale=own),
+        "color": framework_color(frameworks),
+        "detail": [category("run"), category("split")],
+        "description": {"field": "mark"},
+    }
+    scale = {"domain": ["test", "train"], "range": [[1, 0], [4, 3]]}
+    dash = category("split", legend=None, scale=scale)
+    plots: list[Spec] = [
+        {
+            "width": WIDTH,
+            "height": HEIGHT,
+            "encoding": {"x": x, **encoding},
+            "layer": [
+                {"mark": {"type": "line", "aria": True}, "encoding": {"strokeDash": dash}},
+                {
+                    "mark": {"type": "point", "filled": True, "size": 45, "aria": True},
+                    "encoding": {"shape": framework_shape(frameworks)},
+                },
+            ],
+        }
+        for x in axes
+    ]
+    marks = {"calculate": f"'{MARKED}' + datum.framework", "as": "mark"}
+    return spec(data={"values": list(points)}, transform=[marks], hconcat=plots)

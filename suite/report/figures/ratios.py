@@ -1,0 +1,100 @@
+"""Ratios of rates: to the fastest proven trial of a run, or to the same trials of another run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from suite.report.comparison import Comparison, compare
+from suite.report.figures.colors import framework_color, framework_shape
+from suite.report.figures.figure import (
+    MARKED,
+    WIDTH,
+    Figure,
+    Spec,
+    category,
+    name_of,
+    quantity,
+    spec,
+)
+from suite.report.run_data import RunData
+
+ROW = 28  # height of a row in pixels
+MOST = 40  # comparisons in a figure
+
+
+def within(run: RunData) -> dict[str, list[Comparison]]:
+    """Each other trial of a workload compared with its fastest proven one, by the title."""
+    found = {}
+    for title, trials in run.by_workload.items():
+        measured = [each for each in trials if each.rates and each.parity.proven]
+        if len(measured) > 1:
+            pairs = [compare(measured[:1], [each], across=True).pairs for each in measured[1:]]
+            found[title] = [pair for group in pairs for pair in group]
+    return found
+
+
+def ratios(run: RunData) -> Iterator[Figure]:
+    """One figure for each workload with several proven trials."""
+    for title, pairs in within(run).items():
+        if figure := figure_of(run, pairs, title, f"the rate of {run.label(pairs[0].a)}"):
+            yield figure
+
+
+def figure_of(run: RunData, pairs: Sequence[Comparison], title: str, base: str) -> Figure | None:
+    """The ratios of `pairs`, b of each being in `run`; None where no pair can be compared."""
+    rows = [_row(run, pair) for pair in pairs if pair.difference][:MOST]
+    if not rows:
+        return None
+    return Figure(
+        name=name_of("ratios", title),
+        caption=f"The ratio to {base}, with its 95 % interval; at 1 there is no difference.",
+        description="; ".join(f"{row['label']}: {row['text']}" for row in rows),
+        spec=_spec(rows),
+    )
+
+
+def _row(run: RunData, pair: Comparison) -> dict[str, Any]:
+    difference = pair.difference
+    assert difference
+    low, high = difference.ci_low, difference.ci_high
+    return {
+        "label": run.label(pair.b),
+        "framework": pair.b.record.framework,
+        "ratio": difference.ratio,
+        "low": difference.ratio if low is None else low,
+        "high": difference.ratio if high is None else high,
+        "text": f"{difference.ratio:.2f}, {difference.verdict}",
+    }
+
+
+def _spec(rows: list[dict[str, Any]]) -> Spec:
+    frameworks = [row["framework"] for row in rows]
+    color = framework_color(frameworks)
+    y = category("label", sort=[row["label"] for row in rows], axis={"ticks": False})
+    marked = {"description": {"field": "mark"}}
+    x = quantity("low", "ratio of rates", scale={"zero": False})
+    edges = [{"mark": {"type": "rule", "strokeDash": [4, 3]}, "encoding": {"x": {"datum": 1}}}]
+    layer = [
+        {
+            "mark": {"type": "rule", "strokeWidth": 3, "aria": True},
+            "encoding": {"x": x, "x2": {"field": "high"}, "y": y, "color": color, **marked},
+        },
+        {
+            "mark": {"type": "point", "filled": True, "size": 90, "opacity": 1, "aria": True},
+            "encoding": {
+                "x": quantity("ratio", None),
+                "y": y,
+                "color": color,
+                "shape": framework_shape(frameworks),
+                **marked,
+            },
+        },
+        {
+            "mark": {"type": "text", "align": "left", "aria": True},
+            "encoding": {"x": {"value": WIDTH + 10}, "y": y, "text": {"field": "text"}, **marked},
+        },
+    ]
+    marks = {"calculate": f"'{MARKED}' + datum.framework", "as": "mark"}
+    size = {"width": WIDTH, "height": {"step": ROW}}
+    return spec(data={"values": rows}, transform=[marks], layer=[*edges, *layer], **size)

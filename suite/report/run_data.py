@@ -1,0 +1,101 @@
+"""Everything that a report of one run shows, read once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from suite.parity.certificates import Certificate, find
+from suite.report import convergence, table
+from suite.report.summary import TrialSummary, summarise
+from suite.results import roofline, store
+from suite.results.record import Record
+from suite.results.roofline import HardwarePeak
+from suite.runner import planfile
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunData:
+    """A run's records and what belongs to them. Trials are by workload, then fastest first."""
+
+    folder: Path
+    records: tuple[Record, ...]
+    trials: tuple[TrialSummary, ...]
+    peak: HardwarePeak | None
+    notes: tuple[str, ...]  # what was left out of the plan
+    missing: tuple[str, ...]  # names of planned runs without a record
+
+    @cached_property
+    def by_workload(self) -> dict[str, list[TrialSummary]]:
+        """The trials of each workload, by its title."""
+        return {title: list(group) for title, group in groupby(self.trials, key=table.title_of)}
+
+    @cached_property
+    def _several_seeds(self) -> bool:
+        return convergence.several_seeds(self.records)
+
+    @cached_property
+    def certificates(self) -> dict[str, Certificate]:
+        """Of each trial, by its id; without trials whose certificate is no longer kept."""
+        found = {}
+        for trial in self.trials:
+            key = trial.parity.certificate
+            if key and (certificate := find(key, self.folder)):
+                found[trial.record.trial_id] = certificate
+        return found
+
+    def label(self, trial: TrialSummary) -> str:
+        """The trial's name in figures: with its seed where the run has several."""
+        seed = f", seed {trial.record.seed}" if self._several_seeds else ""
+        return table.name_of(trial) + seed
+
+    def only(self, trials: Collection[TrialSummary]) -> RunData:
+        """The same run with these of its trials alone."""
+        kept = {trial.record.trial_id for trial in trials}
+        return replace(
+            self,
+            trials=tuple(each for each in self.trials if each.record.trial_id in kept),
+            records=tuple(each for each in self.records if each.trial_id in kept),
+        )
+
+
+def read(folder: Path) -> RunData:
+    """The run in `folder`; ResultsError where it has no records."""
+    return of(folder, store.read(folder))
+
+
+def of(folder: Path, records: Sequence[Record]) -> RunData:
+    """The run in `folder`, whose records are known."""
+    return RunData(
+        folder=folder,
+        records=tuple(records),
+        trials=tuple(sorted(summarise(records), key=table.order)),
+        peak=roofline.read(folder),
+        notes=planfile.notes(folder),
+        missing=tuple(planfile.missing(folder, list(records))),
+    )
+
+
+def samples(folder: Path, run: Record) -> list[dict[str, Any]]:
+    """The telemetry samples of a run in order of time; none where they are not kept."""
+    try:
+        text = (folder / "logs" / f"{run.name}.telemetry.jsonl").read_text(encoding="utf-8")
+        return [json.loads(line) for line in text.splitlines()]
+    except (OSError, ValueError):
+        return []
+
+
+def end_of_log(folder: Path, run: Record, *, lines: int) -> str:
+    """The last lines of a run's log; empty where it has none."""
+    if run.log is None:
+        return ""
+    try:
+        text = (folder / run.log).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    return "\n".join(text.splitlines()[-lines:])
