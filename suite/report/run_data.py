@@ -12,6 +12,7 @@ from typing import Any
 
 from suite.parity.certificates import Certificate, find
 from suite.report import convergence, table
+from suite.report.comparison import Comparison, compare
 from suite.report.summary import TrialSummary, summarise
 from suite.results import roofline, store
 from suite.results.record import Record
@@ -38,6 +39,17 @@ class RunData:
     @cached_property
     def _several_seeds(self) -> bool:
         return convergence.several_seeds(self.records)
+
+    @cached_property
+    def ratios(self) -> dict[str, tuple[Comparison, ...]]:
+        """Each proven trial of a workload compared with its fastest one, by the title."""
+        found = {}
+        for title, trials in self.by_workload.items():
+            proven = [each for each in trials if each.rates and each.parity.proven]
+            if len(proven) > 1:
+                pairs = [compare(proven[:1], [each], across=True).pairs for each in proven[1:]]
+                found[title] = tuple(pair for group in pairs for pair in group)
+        return found
 
     @cached_property
     def certificates(self) -> dict[str, Certificate]:

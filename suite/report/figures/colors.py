@@ -30,17 +30,20 @@ OTHER, OTHER_SHAPE = "#7A7A7A", "stroke"  # of a framework that is added later
 TEXT, GRID, SURFACE = "#1b1f24", "#d5d9de", "#ffffff"  # the page replaces them by its own
 
 
-def framework_color(frameworks: Iterable[str]) -> dict[str, Any]:
-    """The encoding of color by the field `framework`, without a legend."""
-    return _by_framework(frameworks, COLORS, OTHER)
+def framework_color(frameworks: Iterable[str], *, legend: bool = False) -> dict[str, Any]:
+    """The encoding of color by the field `framework`."""
+    return _by_framework(frameworks, COLORS, OTHER, legend)
 
 
-def framework_shape(frameworks: Iterable[str]) -> dict[str, Any]:
-    """The encoding of shape by the field `framework`, without a legend."""
-    return _by_framework(frameworks, SHAPES, OTHER_SHAPE)
+def framework_shape(frameworks: Iterable[str], *, legend: bool = False) -> dict[str, Any]:
+    """The encoding of shape by the field `framework`."""
+    return _by_framework(frameworks, SHAPES, OTHER_SHAPE, legend)
 
 
-def _by_framework(frameworks: Iterable[str], known: dict[str, str], other: str) -> dict[str, Any]:
+def _by_framework(
+    frameworks: Iterable[str], known: dict[str, str], other: str, legend: bool
+) -> dict[str, Any]:
     names = sorted(set(frameworks))
     scale = {"domain": names, "range": [known.get(name, other) for name in names]}
-    return {"field": "framework", "type": "nominal", "legend": None, "scale": scale}
+    shown = {"orient": "top", "title": None} if legend else None
+    return {"field": "framework", "type": "nominal", "legend": shown, "scale": scale}

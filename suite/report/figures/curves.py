@@ -7,7 +7,17 @@ from itertools import accumulate
 from typing import Any
 
 from suite.report.figures.colors import framework_color, framework_shape
-from suite.report.figures.figure import MARKED, Figure, Spec, category, name_of, quantity, spec
+from suite.report.figures.figure import (
+    MARKED,
+    Figure,
+    Spec,
+    category,
+    name_of,
+    quantity,
+    spec,
+    whole_numbers,
+    work_tags,
+)
 from suite.report.run_data import RunData
 from suite.report.summary import TrialSummary
 from suite.results.record import Record
@@ -29,6 +39,8 @@ def curves(run: RunData) -> Iterator[Figure]:
                 description=f"{value} on the test split after the last epoch: "
                 + "; ".join(f"{label}: {row[value]:.4g}" for label, row in last.items()),
                 spec=_spec(points, value),
+                tags=work_tags(trials[0]),
+                about=title,
             )
 
 
@@ -59,14 +71,15 @@ def _of_run(run: Record, label: str) -> Iterator[dict[str, Any]]:
 
 def _spec(points: Sequence[dict[str, Any]], value: str) -> Spec:
     frameworks = [row["framework"] for row in points]
+    epochs = whole_numbers(row["epoch"] for row in points)
     own = {"zero": False}
     axes = (
-        quantity("epoch", "epoch", axis={"tickMinStep": 1, "format": "d"}, scale=own),
+        quantity("epoch", "epoch", axis={"values": epochs, "format": "d"}, scale=own),
         quantity("time_s", "training time (s)", scale=own),
     )
     encoding: Spec = {
         "y": quantity(value, TITLES[value], scale=own),
-        "color": framework_color(frameworks),
+        "color": framework_color(frameworks, legend=True),
         "detail": [category("run"), category("split")],
         "description": {"field": "mark"},
     }
@@ -81,7 +94,7 @@ def _spec(points: Sequence[dict[str, Any]], value: str) -> Spec:
                 {"mark": {"type": "line", "aria": True}, "encoding": {"strokeDash": dash}},
                 {
                     "mark": {"type": "point", "filled": True, "size": 45, "aria": True},
-                    "encoding": {"shape": framework_shape(frameworks)},
+                    "encoding": {"shape": framework_shape(frameworks, legend=True)},
                 },
             ],
         }

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from suite.report.summary import TrialSummary
+
 Spec = dict[str, Any]
+Tags = Mapping[str, str]  # framework, model and device: the filter of the page reads them
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
-WIDTH = 460  # of the plot area in pixels, without axes
+TICKS = 10
+WIDTH = 380  # of the plot area in pixels, without axes
 # A mark's description is its framework with this prefix: the filter of the page finds it by that.
 MARKED = "framework="
+
+
+def tags_of(trial: TrialSummary) -> Tags:
+    """The tags of what is about one trial."""
+    return {"framework": trial.record.framework, **work_tags(trial)}
+
+
+def work_tags(trial: TrialSummary) -> Tags:
+    """The tags of what is about all trials of a workload."""
+    return {"model": trial.record.workload.model, "device": trial.record.device}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +36,8 @@ class Figure:
     caption: str
     description: str  # what a reader sees in it, for those who do not see it
     spec: Spec = field(hash=False)
-    trial_id: str | None = None  # of a figure of one trial
+    tags: Tags = field(hash=False, default_factory=dict)
+    about: str = ""  # the title of its workload, or the id of its trial
 
 
 def name_of(kind: str, *parts: str) -> str:
@@ -34,6 +50,12 @@ def name_of(kind: str, *parts: str) -> str:
 def spec(**values: Any) -> Spec:
     """A Vega-Lite specification with these top-level values."""
     return {"$schema": SCHEMA, **values}
+
+
+def whole_numbers(values: Iterable[int]) -> list[int]:
+    """Where the axis of these whole numbers has ticks: at each, or at about TICKS of them."""
+    found = sorted(set(values))
+    return found[:: len(found) // TICKS + 1]
 
 
 def quantity(field: str, title: str | None, **values: Any) -> Spec:

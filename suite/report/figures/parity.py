@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import floor, log10
 from typing import Any
 
 from suite.parity.certificates import Certificate
@@ -16,6 +17,7 @@ from suite.report.figures.figure import (
     name_of,
     quantity,
     spec,
+    work_tags,
 )
 from suite.report.run_data import RunData
 
@@ -33,7 +35,7 @@ def parity(run: RunData) -> Iterator[Figure]:
             of_trial = {"label": run.label(trial), "framework": trial.record.framework}
             rows += [
                 {**of_trial, "share": max(share, LEAST)}
-                for _, _, share in tensors(certificate)[:MOST]
+                for _, _, _, share in tensors(certificate)[:MOST]
             ]
         if rows:
             yield Figure(
@@ -45,24 +47,26 @@ def parity(run: RunData) -> Iterator[Figure]:
                     f"{label}: at most {worst:.2g}" for label, worst in _worst(rows)
                 ),
                 spec=_spec(rows),
+                tags=work_tags(trials[0]),
+                about=title,
             )
 
 
-def tensors(certificate: Certificate | None) -> list[tuple[str, float, float]]:
-    """Each tensor's name, largest relative error and largest share of its tolerance.
+def tensors(certificate: Certificate | None) -> list[tuple[str, float, float, float]]:
+    """Each tensor's name, relative error, tolerance and share, in the step with the largest share.
 
     Those nearest to their tolerance are first.
     """
-    found: dict[str, tuple[float, float]] = {}
+    found: dict[str, tuple[float, float, float]] = {}
     for step, errors in enumerate(certificate.errors if certificate else ()):
         assert certificate
         raised = certificate.raised[step] if certificate.raised else {}
         for name, error in errors.items():
-            worst, share = found.get(name, (0.0, 0.0))
             tolerance = raised.get(name, certificate.tolerance)
-            found[name] = max(worst, error), max(share, error / tolerance)
-    rows = [(name, error, share) for name, (error, share) in found.items()]
-    return sorted(rows, key=lambda row: -row[2])
+            values = error, tolerance, error / tolerance
+            found[name] = max(values, found.get(name, values), key=lambda each: each[2])
+    rows = [(name, *values) for name, values in found.items()]
+    return sorted(rows, key=lambda row: -row[3])
 
 
 def _worst(rows: list[dict[str, Any]]) -> Iterator[tuple[str, float]]:
@@ -72,7 +76,8 @@ def _worst(rows: list[dict[str, Any]]) -> Iterator[tuple[str, float]]:
 
 def _spec(rows: list[dict[str, Any]]) -> Spec:
     x = quantity("share", "error as a share of the tolerance", scale={"type": "log"})
-    x["axis"] = {"format": "~e", "tickCount": 6}
+    smallest = floor(log10(min(row["share"] for row in rows)))
+    x["axis"] = {"format": "~e", "values": [10.0**power for power in range(smallest, 3)]}
     labels = [label for label, _ in _worst(rows)]
     y = category("label", sort=labels, axis={"ticks": False})
     limit = {"mark": {"type": "rule", "strokeDash": [4, 3]}, "encoding": {"x": {"datum": 1}}}

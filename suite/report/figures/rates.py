@@ -16,6 +16,7 @@ from suite.report.figures.figure import (
     name_of,
     quantity,
     spec,
+    work_tags,
 )
 from suite.report.run_data import RunData
 from suite.report.summary import TrialSummary
@@ -38,6 +39,8 @@ def rates(run: RunData) -> Iterator[Figure]:
             "proven to be the same work.",
             description="; ".join(f"{row['label']}: {row['text']} samples/s" for row in rows),
             spec=_spec(rows),
+            tags=work_tags(trials[0]),
+            about=title,
         )
 
 
@@ -75,7 +78,7 @@ def _spec(rows: list[dict[str, Any]]) -> Spec:
     median = {
         "mark": {"type": "point", "size": 90, "strokeWidth": 2, "opacity": 1, "aria": True},
         "encoding": {
-            "x": quantity("median", None),
+            "x": quantity("median", "samples per second"),
             "shape": shape,
             "fill": fill,
             "stroke": color,

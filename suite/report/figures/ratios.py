@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from suite.report.comparison import Comparison, compare
+from suite.report.comparison import Comparison
 from suite.report.figures.colors import framework_color, framework_shape
 from suite.report.figures.figure import (
     MARKED,
@@ -16,6 +16,7 @@ from suite.report.figures.figure import (
     name_of,
     quantity,
     spec,
+    work_tags,
 )
 from suite.report.run_data import RunData
 
@@ -23,20 +24,9 @@ ROW = 28  # height of a row in pixels
 MOST = 40  # comparisons in a figure
 
 
-def within(run: RunData) -> dict[str, list[Comparison]]:
-    """Each other trial of a workload compared with its fastest proven one, by the title."""
-    found = {}
-    for title, trials in run.by_workload.items():
-        measured = [each for each in trials if each.rates and each.parity.proven]
-        if len(measured) > 1:
-            pairs = [compare(measured[:1], [each], across=True).pairs for each in measured[1:]]
-            found[title] = [pair for group in pairs for pair in group]
-    return found
-
-
 def ratios(run: RunData) -> Iterator[Figure]:
     """One figure for each workload with several proven trials."""
-    for title, pairs in within(run).items():
+    for title, pairs in run.ratios.items():
         if figure := figure_of(run, pairs, title, f"the rate of {run.label(pairs[0].a)}"):
             yield figure
 
@@ -51,6 +41,8 @@ def figure_of(run: RunData, pairs: Sequence[Comparison], title: str, base: str) 
         caption=f"The ratio to {base}, with its 95 % interval; at 1 there is no difference.",
         description="; ".join(f"{row['label']}: {row['text']}" for row in rows),
         spec=_spec(rows),
+        tags=work_tags(pairs[0].b),
+        about=title,
     )
 
 
@@ -83,7 +75,7 @@ def _spec(rows: list[dict[str, Any]]) -> Spec:
         {
             "mark": {"type": "point", "filled": True, "size": 90, "opacity": 1, "aria": True},
             "encoding": {
-                "x": quantity("ratio", None),
+                "x": quantity("ratio", "ratio of rates"),
                 "y": y,
                 "color": color,
                 "shape": framework_shape(frameworks),

@@ -16,6 +16,8 @@ SCALE = 2  # of PNG: pixels for each unit
 CONFIG: dict[str, Any] = {
     "aria": False,  # the whole figure has one description; marks would have thousands
     "background": SURFACE,
+    # For the labels at the edges where a browser has only a wider font.
+    "padding": {"left": 28, "right": 28, "top": 5, "bottom": 5},
     "font": FONT,
     "view": {"stroke": None},
     "axis": {
@@ -28,7 +30,9 @@ CONFIG: dict[str, Any] = {
         "titleFontSize": 12,
         "titleFontWeight": "normal",
         "labelLimit": 320,
+        "labelSeparation": 12,
     },
+    "axisQuantitative": {"tickCount": 5},
     "header": {"labelColor": TEXT, "titleColor": TEXT, "labelFontSize": 12},
     "legend": {"labelColor": TEXT, "titleColor": TEXT, "labelFontSize": 12, "labelLimit": 320},
     "title": {"color": TEXT},
@@ -40,6 +44,7 @@ OFFLINE: dict[str, Any] = {"allowed_base_urls": []}  # a figure has its data and
 NOISE = re.compile(r' (?:aria-hidden|pointer-events|class|role|aria-roledescription)="[^"]*"')
 EMPTY = re.compile(r'<path d="(?:M0,0h0v0h0Z)?"[^>]*/>|<g(?: transform="[^"]*")?></g>')
 GEOMETRY = re.compile(r' (?:d|transform|x2|y2)="[^"]*"')  # a tenth of a pixel is enough there
+WIDE = 480  # in pixels: on a narrow screen, a wider figure is reduced at most to this
 LONG = re.compile(r"-?\d+\.\d{2,}")
 
 
@@ -63,8 +68,10 @@ def inline_svg(figure: Figure) -> str:
     text = GEOMETRY.sub(lambda found: LONG.sub(_rounded, found[0]), text)
     while EMPTY.search(text):
         text = EMPTY.sub("", text)
+    width = re.search(r'<svg [^>]*width="([0-9.]+)"', text)
+    wide = ' class="wide"' if width and float(width[1]) > WIDE else ""
     label = escape(figure.description)
-    return text.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
+    return text.replace("<svg ", f'<svg role="img"{wide} aria-label="{label}" ', 1)
 
 
 def _rounded(found: re.Match[str]) -> str:

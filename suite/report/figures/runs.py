@@ -7,7 +7,16 @@ from itertools import pairwise
 from typing import Any
 
 from suite.report.figures.colors import COLORS, OTHER, SURFACE
-from suite.report.figures.figure import WIDTH, Figure, Spec, category, name_of, quantity, spec
+from suite.report.figures.figure import (
+    WIDTH,
+    Figure,
+    Spec,
+    category,
+    name_of,
+    quantity,
+    spec,
+    tags_of,
+)
 from suite.report.run_data import RunData, samples
 from suite.report.summary import TrialSummary
 from suite.results.record import Record
@@ -28,7 +37,8 @@ def blocks(run: RunData) -> Iterator[Figure]:
                 description=f"{run.label(trial)}: {len(rows)} blocks of "
                 f"{len(trial.runs)} runs, {warm} of them warm-up",
                 spec=_blocks_spec(rows, _color(trial)),
-                trial_id=trial.record.trial_id,
+                tags=tags_of(trial),
+                about=trial.record.trial_id,
             )
 
 
@@ -47,7 +57,8 @@ def telemetry(run: RunData) -> Iterator[Figure]:
                 caption="Telemetry from the start of each run to its end, a line for each run.",
                 description=f"{run.label(trial)}: {', '.join(kinds)} over time, {len(found)} runs",
                 spec=_samples_spec(rows, kinds, _color(trial)),
-                trial_id=trial.record.trial_id,
+                tags=tags_of(trial),
+                about=trial.record.trial_id,
             )
 
 
@@ -70,13 +81,13 @@ def _blocks(run: Record) -> Iterator[dict[str, Any]]:
 
 def _blocks_spec(rows: Sequence[dict[str, Any]], color: str) -> Spec:
     x = quantity("time_s", "time since the first block (s)")
-    y = quantity("samples_per_s", None, axis={"tickCount": 3})
+    y = quantity("samples_per_s", None, axis={"tickCount": 2})
     fill = {"condition": {"test": "datum.warmup", "value": SURFACE}, "value": color}
     points = {"type": "point", "size": 24, "stroke": color, "strokeWidth": 1, "opacity": 1}
     return spec(
         data={"values": list(rows)},
         facet={"row": category("run", header={"labelAngle": 0, "labelAlign": "left"})},
-        spacing=6,
+        spacing=12,
         spec={
             "width": WIDTH,
             "height": HEIGHT,
@@ -130,7 +141,7 @@ def _samples_spec(rows: Sequence[dict[str, Any]], kinds: list[str], color: str) 
             "mark": {"type": "line", "color": color, "strokeWidth": 1, "opacity": 0.8},
             "encoding": {
                 "x": quantity("time_s", "time since the first sample (s)"),
-                "y": quantity("value", None, axis={"tickCount": 3}),
+                "y": quantity("value", None, axis={"tickCount": 2}),
                 "detail": category("run"),
             },
             "title": {"text": kind, "anchor": "start", "fontSize": 12, "fontWeight": "normal"},

@@ -8,7 +8,16 @@ from typing import Any
 
 from suite.report import scaling
 from suite.report.figures.colors import framework_color, framework_shape
-from suite.report.figures.figure import MARKED, Figure, Spec, category, name_of, quantity, spec
+from suite.report.figures.figure import (
+    MARKED,
+    Figure,
+    Spec,
+    category,
+    name_of,
+    quantity,
+    spec,
+    whole_numbers,
+)
 from suite.report.run_data import RunData
 
 WIDTH, HEIGHT = 260, 220  # of each kind of scaling
@@ -19,7 +28,7 @@ def speed_up(run: RunData) -> Iterator[Figure]:
     """One figure for each model that trained on several devices."""
     rows = scaling.rows(run.trials) if scaling.has_several(run.trials) else []
     for model, group in groupby(rows, key=lambda row: row.trial.record.workload.model):
-        points = [_point(row) for row in group if row.speed_up]
+        points = [point for row in group if row.speed_up for point in _points(row)]
         if points:
             yield Figure(
                 name=name_of("scaling", model),
@@ -29,24 +38,31 @@ def speed_up(run: RunData) -> Iterator[Figure]:
                     f"{each['configuration']}, {each['kind']}, {each['devices']} devices: "
                     f"{each['speed_up']:.2f}"
                     for each in points
+                    if each["devices"] > 1
                 ),
                 spec=_spec(points),
+                tags={"model": model},
+                about=model,
             )
 
 
-def _point(row: scaling.Row) -> dict[str, Any]:
+def _points(row: scaling.Row) -> list[dict[str, Any]]:
+    """The speed-up, and the one device to which it is relative."""
     record, found = row.trial.record, row.speed_up
     assert found
-    return {
+    shared = {
         "configuration": record.configuration,
         "framework": record.framework,
         "kind": row.kind,
-        "batch": record.workload.batch_size,
+    }
+    base = {"devices": 1, "speed_up": 1.0, "low": 1.0, "high": 1.0}
+    several = {
         "devices": record.devices.ranks,
         "speed_up": found.ratio,
         "low": found.ratio if found.ci_low is None else found.ci_low,
         "high": found.ratio if found.ci_high is None else found.ci_high,
     }
+    return [{**shared, **base}, {**shared, **several}]
 
 
 def _spec(points: Sequence[dict[str, Any]]) -> Spec:
@@ -54,11 +70,12 @@ def _spec(points: Sequence[dict[str, Any]]) -> Spec:
     kinds = dict.fromkeys(each["kind"] for each in points)
     ends = [{"devices": n, "speed_up": n} for n in (1, most)]
     ideal = [{"kind": kind, "configuration": IDEAL, **end} for kind in kinds for end in ends]
+    ticks = whole_numbers([1, *(each["devices"] for each in points)])
     frameworks = [each["framework"] for each in points]
-    color = framework_color(frameworks)
+    color = framework_color(frameworks, legend=True)
     known = {"filter": f"datum.configuration != '{IDEAL}'"}
     marked = {"description": {"field": "mark"}}
-    devices = quantity("devices", "devices", axis={"tickMinStep": 1, "format": "d"})
+    devices = quantity("devices", "devices", axis={"values": ticks, "format": "d"})
     y = quantity("speed_up", "speed-up", scale={"zero": True})
     layer = [
         {
@@ -76,13 +93,13 @@ def _spec(points: Sequence[dict[str, Any]]) -> Spec:
             "transform": [known],
             "mark": {"type": "line", "aria": True, "point": False},
             "encoding": {"x": devices, "y": y, "color": color, **marked}
-            | {"detail": [category("configuration"), category("batch")]},
+            | {"detail": category("configuration")},
         },
         {
             "transform": [known],
             "mark": {"type": "point", "filled": True, "size": 70, "opacity": 1, "aria": True},
             "encoding": {"x": devices, "y": y, "color": color, **marked}
-            | {"shape": framework_shape(frameworks)},
+            | {"shape": framework_shape(frameworks, legend=True)},
         },
     ]
     marks = {"calculate": f"'{MARKED}' + datum.framework", "as": "mark"}
