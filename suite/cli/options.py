@@ -25,6 +25,8 @@ class ReportFormat(StrEnum):
     table = "table"
     json = "json"
     markdown = "markdown"
+    csv = "csv"
+    parquet = "parquet"
 
 
 class ParityFormat(StrEnum):

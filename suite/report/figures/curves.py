@@ -8,10 +8,10 @@ from typing import Any
 
 from suite.report.figures.colors import framework_color, framework_shape
 from suite.report.figures.figure import (
-    MARKED,
     Figure,
     Spec,
     category,
+    marked,
     name_of,
     quantity,
     spec,
@@ -22,7 +22,7 @@ from suite.report.run_data import RunData
 from suite.report.summary import TrialSummary
 from suite.results.record import Record
 
-WIDTH, HEIGHT = 250, 180  # of each of the two plots side by side
+WIDTH, HEIGHT = 165, 150  # of each of the two plots side by side
 TITLES = {"loss": "loss", "accuracy": "accuracy"}
 
 
@@ -100,5 +100,4 @@ def _spec(points: Sequence[dict[str, Any]], value: str) -> Spec:
         }
         for x in axes
     ]
-    marks = {"calculate": f"'{MARKED}' + datum.framework", "as": "mark"}
-    return spec(data={"values": list(points)}, transform=[marks], hconcat=plots)
+    return spec(data={"values": list(points)}, transform=[marked()], hconcat=plots)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ Tags = Mapping[str, str]  # framework, model and device: the filter of the page 
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 TICKS = 10
-WIDTH = 380  # of the plot area in pixels, without axes
+WIDTH = 340  # of the plot area in pixels, without axes
 # A mark's description is its framework with this prefix: the filter of the page finds it by that.
 MARKED = "framework="
 
@@ -50,6 +50,29 @@ def name_of(kind: str, *parts: str) -> str:
 def spec(**values: Any) -> Spec:
     """A Vega-Lite specification with these top-level values."""
     return {"$schema": SCHEMA, **values}
+
+
+ROW = 40  # height in pixels of a row with its text above the marks
+
+
+def rows_by(field: str, order: Sequence[str]) -> Spec:
+    """The encoding of rows in this order, without an axis: `row_texts` says what they are."""
+    return category(field, sort=list(order), axis=None)
+
+
+def row_texts(field: str) -> Spec:
+    """The layer with a text above the marks of each row.
+
+    Beside the marks it would make the figure too wide for a narrow screen.
+    """
+    mark = {"type": "text", "align": "left", "baseline": "bottom", "dy": -8, "aria": True}
+    encoding = {"x": {"value": 2}, "text": {"field": field}, "description": {"field": "mark"}}
+    return {"mark": mark, "encoding": encoding}
+
+
+def marked() -> Spec:
+    """The transform that adds the field `mark`, the description by which the filter finds marks."""
+    return {"calculate": f"'{MARKED}' + datum.framework", "as": "mark"}
 
 
 def whole_numbers(values: Iterable[int]) -> list[int]:

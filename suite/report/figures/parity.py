@@ -9,19 +9,20 @@ from typing import Any
 from suite.parity.certificates import Certificate
 from suite.report.figures.colors import framework_color
 from suite.report.figures.figure import (
-    MARKED,
+    ROW,
     WIDTH,
     Figure,
     Spec,
-    category,
+    marked,
     name_of,
     quantity,
+    row_texts,
+    rows_by,
     spec,
     work_tags,
 )
 from suite.report.run_data import RunData
 
-ROW = 26  # height of a row in pixels
 MOST = 60  # tensors of a trial in a figure: those nearest to their tolerance
 LEAST = 1e-9  # a smaller share is drawn here: a logarithmic axis has no zero
 
@@ -79,10 +80,12 @@ def _spec(rows: list[dict[str, Any]]) -> Spec:
     smallest = floor(log10(min(row["share"] for row in rows)))
     x["axis"] = {"format": "~e", "values": [10.0**power for power in range(smallest, 3)]}
     labels = [label for label, _ in _worst(rows)]
-    y = category("label", sort=labels, axis={"ticks": False})
+    y = rows_by("label", labels)
+    texts = {**row_texts("label"), "transform": [{"aggregate": [], "groupby": ["label", "mark"]}]}
+    texts["encoding"]["y"] = y
     limit = {"mark": {"type": "rule", "strokeDash": [4, 3]}, "encoding": {"x": {"datum": 1}}}
     errors = {
-        "mark": {"type": "tick", "thickness": 1.5, "size": 16, "aria": True},
+        "mark": {"type": "tick", "thickness": 1.5, "size": 14, "aria": True},
         "encoding": {
             "x": x,
             "y": y,
@@ -90,6 +93,5 @@ def _spec(rows: list[dict[str, Any]]) -> Spec:
             "description": {"field": "mark"},
         },
     }
-    marks = {"calculate": f"'{MARKED}' + datum.framework", "as": "mark"}
     size = {"width": WIDTH, "height": {"step": ROW}}
-    return spec(data={"values": rows}, transform=[marks], layer=[errors, limit], **size)
+    return spec(data={"values": rows}, transform=[marked()], layer=[errors, limit, texts], **size)

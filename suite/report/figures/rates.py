@@ -8,22 +8,21 @@ from typing import Any
 from suite.report import table
 from suite.report.figures.colors import SURFACE, framework_color, framework_shape
 from suite.report.figures.figure import (
-    MARKED,
+    ROW,
     WIDTH,
     Figure,
     Spec,
-    category,
+    marked,
     name_of,
     quantity,
+    row_texts,
+    rows_by,
     spec,
     work_tags,
 )
 from suite.report.run_data import RunData
 from suite.report.summary import TrialSummary
 from suite.results.roofline import share
-
-ROW = 28  # height of a row in pixels
-MARKS = {"calculate": f"'{MARKED}' + datum.framework", "as": "mark"}
 
 
 def rates(run: RunData) -> Iterator[Figure]:
@@ -37,7 +36,7 @@ def rates(run: RunData) -> Iterator[Figure]:
             name=name_of("rates", title),
             caption="Samples per second: the median over runs, and its 95 % interval. Hollow: not "
             "proven to be the same work.",
-            description="; ".join(f"{row['label']}: {row['text']} samples/s" for row in rows),
+            description="samples per second: " + "; ".join(row["text"] for row in rows),
             spec=_spec(rows),
             tags=work_tags(trials[0]),
             about=title,
@@ -56,15 +55,14 @@ def _row(trial: TrialSummary, run: RunData) -> dict[str, Any]:
         "low": rate.ci_low if rate.ci_low is not None else rate.median,
         "high": rate.ci_high if rate.ci_high is not None else rate.median,
         "proven": trial.parity.proven,
-        "text": f"{table.rate_of(rate.median)}{of_peak}{proof}",
+        "text": f"{run.label(trial)}: {table.rate_of(rate.median)}{of_peak}{proof}",
     }
 
 
 def _spec(rows: list[dict[str, Any]]) -> Spec:
     color = framework_color(row["framework"] for row in rows)
     shape = framework_shape(row["framework"] for row in rows)
-    y = category("label", sort=[row["label"] for row in rows], axis={"ticks": False})
-    marked = {"field": "mark"}
+    described = {"description": {"field": "mark"}}
     fill = {"condition": {**color, "test": "datum.proven"}, "value": SURFACE}
     interval = {
         "mark": {"type": "rule", "strokeWidth": 3, "aria": True},
@@ -72,7 +70,7 @@ def _spec(rows: list[dict[str, Any]]) -> Spec:
             "x": quantity("low", "samples per second", scale={"zero": True}),
             "x2": {"field": "high"},
             "color": color,
-            "description": marked,
+            **described,
         },
     }
     median = {
@@ -82,22 +80,14 @@ def _spec(rows: list[dict[str, Any]]) -> Spec:
             "shape": shape,
             "fill": fill,
             "stroke": color,
-            "description": marked,
-        },
-    }
-    value = {
-        "mark": {"type": "text", "align": "left", "aria": True},
-        "encoding": {
-            "x": {"value": WIDTH + 10},
-            "text": {"field": "text"},
-            "description": marked,
+            **described,
         },
     }
     return spec(
         data={"values": rows},
-        transform=[MARKS],
+        transform=[marked()],
         width=WIDTH,
         height={"step": ROW},
-        encoding={"y": y},
-        layer=[interval, median, value],
+        encoding={"y": rows_by("label", [row["label"] for row in rows])},
+        layer=[interval, median, row_texts("text")],
     )

@@ -8,19 +8,20 @@ from typing import Any
 from suite.report.comparison import Comparison
 from suite.report.figures.colors import framework_color, framework_shape
 from suite.report.figures.figure import (
-    MARKED,
+    ROW,
     WIDTH,
     Figure,
     Spec,
-    category,
+    marked,
     name_of,
     quantity,
+    row_texts,
+    rows_by,
     spec,
     work_tags,
 )
 from suite.report.run_data import RunData
 
-ROW = 28  # height of a row in pixels
 MOST = 40  # comparisons in a figure
 
 
@@ -39,7 +40,7 @@ def figure_of(run: RunData, pairs: Sequence[Comparison], title: str, base: str) 
     return Figure(
         name=name_of("ratios", title),
         caption=f"The ratio to {base}, with its 95 % interval; at 1 there is no difference.",
-        description="; ".join(f"{row['label']}: {row['text']}" for row in rows),
+        description="; ".join(row["text"] for row in rows),
         spec=_spec(rows),
         tags=work_tags(pairs[0].b),
         about=title,
@@ -56,21 +57,23 @@ def _row(run: RunData, pair: Comparison) -> dict[str, Any]:
         "ratio": difference.ratio,
         "low": difference.ratio if low is None else low,
         "high": difference.ratio if high is None else high,
-        "text": f"{difference.ratio:.2f}, {difference.verdict}",
+        "text": f"{run.label(pair.b)}: {difference.ratio:.2f}, {difference.verdict}",
     }
 
 
 def _spec(rows: list[dict[str, Any]]) -> Spec:
     frameworks = [row["framework"] for row in rows]
     color = framework_color(frameworks)
-    y = category("label", sort=[row["label"] for row in rows], axis={"ticks": False})
-    marked = {"description": {"field": "mark"}}
+    y = rows_by("label", [row["label"] for row in rows])
+    described = {"description": {"field": "mark"}}
+    texts = row_texts("text")
+    texts["encoding"]["y"] = y
     x = quantity("low", "ratio of rates", scale={"zero": False})
     edges = [{"mark": {"type": "rule", "strokeDash": [4, 3]}, "encoding": {"x": {"datum": 1}}}]
     layer = [
         {
             "mark": {"type": "rule", "strokeWidth": 3, "aria": True},
-            "encoding": {"x": x, "x2": {"field": "high"}, "y": y, "color": color, **marked},
+            "encoding": {"x": x, "x2": {"field": "high"}, "y": y, "color": color, **described},
         },
         {
             "mark": {"type": "point", "filled": True, "size": 90, "opacity": 1, "aria": True},
@@ -79,14 +82,9 @@ def _spec(rows: list[dict[str, Any]]) -> Spec:
                 "y": y,
                 "color": color,
                 "shape": framework_shape(frameworks),
-                **marked,
+                **described,
             },
         },
-        {
-            "mark": {"type": "text", "align": "left", "aria": True},
-            "encoding": {"x": {"value": WIDTH + 10}, "y": y, "text": {"field": "text"}, **marked},
-        },
     ]
-    marks = {"calculate": f"'{MARKED}' + datum.framework", "as": "mark"}
     size = {"width": WIDTH, "height": {"step": ROW}}
-    return spec(data={"values": rows}, transform=[marks], layer=[*edges, *layer], **size)
+    return spec(data={"values": rows}, transform=[marked()], layer=[*edges, *layer, texts], **size)

@@ -16,8 +16,7 @@ SCALE = 2  # of PNG: pixels for each unit
 CONFIG: dict[str, Any] = {
     "aria": False,  # the whole figure has one description; marks would have thousands
     "background": SURFACE,
-    # For the labels at the edges where a browser has only a wider font.
-    "padding": {"left": 28, "right": 28, "top": 5, "bottom": 5},
+    "padding": {"left": 5, "right": 24, "top": 5, "bottom": 5},  # a browser's font may be wider
     "font": FONT,
     "view": {"stroke": None},
     "axis": {
@@ -44,7 +43,8 @@ OFFLINE: dict[str, Any] = {"allowed_base_urls": []}  # a figure has its data and
 NOISE = re.compile(r' (?:aria-hidden|pointer-events|class|role|aria-roledescription)="[^"]*"')
 EMPTY = re.compile(r'<path d="(?:M0,0h0v0h0Z)?"[^>]*/>|<g(?: transform="[^"]*")?></g>')
 GEOMETRY = re.compile(r' (?:d|transform|x2|y2)="[^"]*"')  # a tenth of a pixel is enough there
-WIDE = 480  # in pixels: on a narrow screen, a wider figure is reduced at most to this
+SIZE = re.compile(r'(?<= )(width|height)="([0-9.]+)"')  # the first two are those of the figure
+ENLARGED = 1.3  # on a wide page; a narrow one reduces figures to its width
 LONG = re.compile(r"-?\d+\.\d{2,}")
 
 
@@ -68,10 +68,9 @@ def inline_svg(figure: Figure) -> str:
     text = GEOMETRY.sub(lambda found: LONG.sub(_rounded, found[0]), text)
     while EMPTY.search(text):
         text = EMPTY.sub("", text)
-    width = re.search(r'<svg [^>]*width="([0-9.]+)"', text)
-    wide = ' class="wide"' if width and float(width[1]) > WIDE else ""
+    text = SIZE.sub(lambda found: f'{found[1]}="{float(found[2]) * ENLARGED:.0f}"', text, count=2)
     label = escape(figure.description)
-    return text.replace("<svg ", f'<svg role="img"{wide} aria-label="{label}" ', 1)
+    return text.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
 
 
 def _rounded(found: re.Match[str]) -> str:

@@ -9,10 +9,10 @@ from typing import Any
 from suite.report import scaling
 from suite.report.figures.colors import framework_color, framework_shape
 from suite.report.figures.figure import (
-    MARKED,
     Figure,
     Spec,
     category,
+    marked,
     name_of,
     quantity,
     spec,
@@ -20,7 +20,7 @@ from suite.report.figures.figure import (
 )
 from suite.report.run_data import RunData
 
-WIDTH, HEIGHT = 260, 220  # of each kind of scaling
+WIDTH, HEIGHT = 165, 180  # of each kind of scaling
 IDEAL = "ideal"
 
 
@@ -74,7 +74,7 @@ def _spec(points: Sequence[dict[str, Any]]) -> Spec:
     frameworks = [each["framework"] for each in points]
     color = framework_color(frameworks, legend=True)
     known = {"filter": f"datum.configuration != '{IDEAL}'"}
-    marked = {"description": {"field": "mark"}}
+    described = {"description": {"field": "mark"}}
     devices = quantity("devices", "devices", axis={"values": ticks, "format": "d"})
     y = quantity("speed_up", "speed-up", scale={"zero": True})
     layer = [
@@ -87,25 +87,24 @@ def _spec(points: Sequence[dict[str, Any]]) -> Spec:
             "transform": [known],
             "mark": {"type": "rule", "strokeWidth": 2, "aria": True},
             "encoding": {"x": devices, "y": quantity("low", "speed-up"), "y2": {"field": "high"}}
-            | {"color": color, **marked},
+            | {"color": color, **described},
         },
         {
             "transform": [known],
             "mark": {"type": "line", "aria": True, "point": False},
-            "encoding": {"x": devices, "y": y, "color": color, **marked}
+            "encoding": {"x": devices, "y": y, "color": color, **described}
             | {"detail": category("configuration")},
         },
         {
             "transform": [known],
             "mark": {"type": "point", "filled": True, "size": 70, "opacity": 1, "aria": True},
-            "encoding": {"x": devices, "y": y, "color": color, **marked}
+            "encoding": {"x": devices, "y": y, "color": color, **described}
             | {"shape": framework_shape(frameworks, legend=True)},
         },
     ]
-    marks = {"calculate": f"'{MARKED}' + datum.framework", "as": "mark"}
     return spec(
         data={"values": [*points, *ideal]},
-        transform=[marks],
+        transform=[marked()],
         facet={"column": category("kind", header={"title": None})},
         spec={"width": WIDTH, "height": HEIGHT, "layer": layer},
     )
