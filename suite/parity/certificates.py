@@ -196,12 +196,6 @@ def judged(
     return found, reason
 
 
-def find(key: str, folder: Path) -> Certificate | None:
-    """The certificate with this key in a run's folder or the cache; None where it is not kept."""
-    path = _path(key)
-    return _cached(folder / "certificates" / path.name) or _cached(path)
-
-
 def reference_of(prover: Prover, trial: Trial, *, fresh: bool = False) -> Reference:
     """The reference of the trial's workload; it serves every framework."""
     described = _workload(trial, prover.inputs, prover.steps)

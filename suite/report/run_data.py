@@ -10,11 +10,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from suite.parity.certificates import Certificate, find
 from suite.report import convergence, table
 from suite.report.comparison import Comparison, compare
 from suite.report.summary import TrialSummary, summarise
 from suite.results import roofline, store
+from suite.results.certificate import Certificate, find
 from suite.results.record import Record
 from suite.results.roofline import HardwarePeak
 from suite.runner import planfile

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from math import floor, log10
 from typing import Any
 
-from suite.parity.certificates import Certificate
 from suite.report.figures.colors import framework_color
 from suite.report.figures.figure import (
     ROW,
@@ -22,6 +21,7 @@ from suite.report.figures.figure import (
     work_tags,
 )
 from suite.report.run_data import RunData
+from suite.results.certificate import Certificate
 
 MOST = 60  # tensors of a trial in a figure: those nearest to their tolerance
 LEAST = 1e-9  # a smaller share is drawn here: a logarithmic axis has no zero

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from suite.report import scaling
-from suite.report.figures.colors import framework_color, framework_shape
+from suite.report.figures.colors import OTHER, framework_color, framework_shape
 from suite.report.figures.figure import (
     Figure,
     Spec,
@@ -70,37 +70,14 @@ def _spec(points: Sequence[dict[str, Any]]) -> Spec:
     kinds = dict.fromkeys(each["kind"] for each in points)
     ends = [{"devices": n, "speed_up": n} for n in (1, most)]
     ideal = [{"kind": kind, "configuration": IDEAL, **end} for kind in kinds for end in ends]
-    ticks = whole_numbers([1, *(each["devices"] for each in points)])
-    frameworks = [each["framework"] for each in points]
-    color = framework_color(frameworks, legend=True)
-    known = {"filter": f"datum.configuration != '{IDEAL}'"}
-    described = {"description": {"field": "mark"}}
-    devices = quantity("devices", "devices", axis={"values": ticks, "format": "d"})
+    ticks = whole_numbers(each["devices"] for each in points)
+    x = quantity("devices", "devices", axis={"values": ticks, "format": "d"})
     y = quantity("speed_up", "speed-up", scale={"zero": True})
+    line = {"type": "line", "strokeDash": [4, 3], "color": OTHER}
+    is_ideal = f"datum.configuration == '{IDEAL}'"
     layer = [
-        {
-            "transform": [{"filter": f"datum.configuration == '{IDEAL}'"}],
-            "mark": {"type": "line", "strokeDash": [4, 3], "color": "#7A7A7A"},
-            "encoding": {"x": devices, "y": y},
-        },
-        {
-            "transform": [known],
-            "mark": {"type": "rule", "strokeWidth": 2, "aria": True},
-            "encoding": {"x": devices, "y": quantity("low", "speed-up"), "y2": {"field": "high"}}
-            | {"color": color, **described},
-        },
-        {
-            "transform": [known],
-            "mark": {"type": "line", "aria": True, "point": False},
-            "encoding": {"x": devices, "y": y, "color": color, **described}
-            | {"detail": category("configuration")},
-        },
-        {
-            "transform": [known],
-            "mark": {"type": "point", "filled": True, "size": 70, "opacity": 1, "aria": True},
-            "encoding": {"x": devices, "y": y, "color": color, **described}
-            | {"shape": framework_shape(frameworks, legend=True)},
-        },
+        {"transform": [{"filter": is_ideal}], "mark": line, "encoding": {"x": x, "y": y}},
+        *({"transform": [{"filter": f"!({is_ideal})"}], **each} for each in _marks(points, x, y)),
     ]
     return spec(
         data={"values": [*points, *ideal]},
@@ -108,3 +85,26 @@ def _spec(points: Sequence[dict[str, Any]]) -> Spec:
         facet={"column": category("kind", header={"title": None})},
         spec={"width": WIDTH, "height": HEIGHT, "layer": layer},
     )
+
+
+def _marks(points: Sequence[dict[str, Any]], x: Spec, y: Spec) -> list[Spec]:
+    """The layers of measured values: intervals, a line for each configuration, and points."""
+    frameworks = [each["framework"] for each in points]
+    color = framework_color(frameworks, legend=True)
+    shared = {"x": x, "y": y, "color": color, "description": {"field": "mark"}}
+    ends = {"y": quantity("low", "speed-up"), "y2": {"field": "high"}}
+    shape = {"shape": framework_shape(frameworks, legend=True)}
+    return [
+        {
+            "mark": {"type": "rule", "strokeWidth": 2, "aria": True},
+            "encoding": {**shared, **ends},
+        },
+        {
+            "mark": {"type": "line", "aria": True},
+            "encoding": {**shared, "detail": category("configuration")},
+        },
+        {
+            "mark": {"type": "point", "filled": True, "size": 70, "opacity": 1, "aria": True},
+            "encoding": {**shared, **shape},
+        },
+    ]
