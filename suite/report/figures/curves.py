@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
-from suite.report.figures.colors import framework_color, framework_shape
+from suite.report.figures.colors import SURFACE, framework_color, framework_shape
 from suite.report.figures.figure import (
     Figure,
     Spec,
@@ -35,7 +35,7 @@ def curves(run: RunData) -> Iterator[Figure]:
             yield Figure(
                 name=name_of(value, title),
                 caption=f"The {value} after each epoch, by epoch and by training time. "
-                "Solid: test split, dashed: training split.",
+                "Solid: test split; dashed and hollow: training split.",
                 description=f"{value} on the test split after the last epoch: "
                 + "; ".join(f"{label}: {row[value]:.4g}" for label, row in last.items()),
                 spec=_spec(points, value),
@@ -79,25 +79,38 @@ def _spec(points: Sequence[dict[str, Any]], value: str) -> Spec:
     )
     encoding: Spec = {
         "y": quantity(value, TITLES[value], scale=own),
-        "color": framework_color(frameworks, legend=True),
         "detail": [category("run"), category("split")],
         "description": {"field": "mark"},
     }
-    scale = {"domain": ["test", "train"], "range": [[1, 0], [4, 3]]}
-    dash = category("split", legend=None, scale=scale)
     plots: list[Spec] = [
         {
             "width": WIDTH,
             "height": HEIGHT,
             "encoding": {"x": x, **encoding},
-            "layer": [
-                {"mark": {"type": "line", "aria": True}, "encoding": {"strokeDash": dash}},
-                {
-                    "mark": {"type": "point", "filled": True, "size": 45, "aria": True},
-                    "encoding": {"shape": framework_shape(frameworks, legend=True)},
-                },
-            ],
+            "layer": _layers(frameworks),
         }
         for x in axes
     ]
     return spec(data={"values": list(points)}, transform=[marked()], hconcat=plots)
+
+
+def _layers(frameworks: Sequence[str]) -> list[Spec]:
+    """Lines, dashed for the training split, and points, hollow for the training split."""
+    color = framework_color(frameworks, legend=True)
+    filled = {**framework_color(frameworks), "test": "datum.split == 'test'"}
+    scale = {"domain": ["test", "train"], "range": [[1, 0], [4, 3]]}
+    dash = category("split", legend=None, scale=scale)
+    return [
+        {
+            "mark": {"type": "line", "aria": True},
+            "encoding": {"strokeDash": dash, "color": color},
+        },
+        {
+            "mark": {"type": "point", "size": 45, "opacity": 1, "aria": True},
+            "encoding": {
+                "shape": framework_shape(frameworks, legend=True),
+                "color": color,
+                "fill": {"condition": filled, "value": SURFACE},
+            },
+        },
+    ]

@@ -32,6 +32,7 @@ CONFIG: dict[str, Any] = {
         "labelSeparation": 12,
     },
     "axisQuantitative": {"tickCount": 5},
+    "axisLeft": {"titlePadding": 12},
     "header": {"labelColor": TEXT, "titleColor": TEXT, "labelFontSize": 12},
     "legend": {"labelColor": TEXT, "titleColor": TEXT, "labelFontSize": 12, "labelLimit": 320},
     "title": {"color": TEXT},

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from suite.report.figures.colors import COLORS, OTHER, SURFACE
+from suite.report.figures.colors import COLORS, OTHER
 from suite.report.figures.figure import (
     WIDTH,
     Figure,
@@ -22,7 +23,8 @@ from suite.report.summary import TrialSummary
 from suite.results.record import Record
 
 HEIGHT = 56  # of one run
-MOST_SAMPLES = 200  # of each run in a figure; more would be closer than a pixel
+MOST_SAMPLES = 170  # of each run in a figure: one for two pixels
+MOST_POINTS = 30  # blocks of a run that are drawn as points
 
 
 def blocks(run: RunData) -> Iterator[Figure]:
@@ -33,7 +35,7 @@ def blocks(run: RunData) -> Iterator[Figure]:
             warm = sum(row["warmup"] for row in rows)
             yield Figure(
                 name=name_of("blocks", trial.record.trial_id),
-                caption="The rate of each block over time, a row for each run. Hollow: warm-up.",
+                caption="The rate of each block over time, a row for each run. Gray: warm-up.",
                 description=f"{run.label(trial)}: {len(rows)} blocks of "
                 f"{len(trial.runs)} runs, {warm} of them warm-up",
                 spec=_blocks_spec(rows, _color(trial)),
@@ -74,28 +76,37 @@ def _blocks(run: Record) -> Iterator[dict[str, Any]]:
         yield {
             "run": f"run {run.repeat}",
             "time_s": round(block.middle_s - start_s, 4),
+            "end_s": round(block.middle_s + block.duration_s / 2 - start_s, 4),
             "samples_per_s": block.samples_per_s,
             "warmup": block.warmup,
         }
 
 
 def _blocks_spec(rows: Sequence[dict[str, Any]], color: str) -> Spec:
+    """A row for each run; points only where they are few, because many make the page large."""
     x = quantity("time_s", "time since the first block (s)")
     y = quantity("samples_per_s", None, axis={"tickCount": 2})
-    fill = {"condition": {"test": "datum.warmup", "value": SURFACE}, "value": color}
-    points = {"type": "point", "size": 24, "stroke": color, "strokeWidth": 1, "opacity": 1}
+    warm = {
+        "transform": [
+            {"filter": "datum.warmup"},
+            {"aggregate": [{"op": "max", "field": "end_s", "as": "end_s"}], "groupby": ["run"]},
+            {"calculate": "0", "as": "start_s"},
+        ],
+        "mark": {"type": "rect", "color": OTHER, "opacity": 0.25},
+        "encoding": {"x": {**x, "field": "start_s"}, "x2": {"field": "end_s"}},
+    }
+    most = max(Counter(row["run"] for row in rows).values())
+    point = {"size": 16, "color": color} if most <= MOST_POINTS else False
+    line = {"type": "line", "color": color, "strokeWidth": 1.5, "point": point}
+    header = {"labelOrient": "top", "labelAnchor": "start", "labelPadding": 4}
     return spec(
         data={"values": list(rows)},
-        facet={"row": category("run", header={"labelAngle": 0, "labelAlign": "left"})},
-        spacing=12,
+        facet={"row": category("run", header=header)},
+        spacing=6,
         spec={
             "width": WIDTH,
             "height": HEIGHT,
-            "encoding": {"x": x, "y": y},
-            "layer": [
-                {"mark": {"type": "line", "color": color, "strokeWidth": 1}},
-                {"mark": points, "encoding": {"fill": fill}},
-            ],
+            "layer": [warm, {"mark": line, "encoding": {"x": x, "y": y}}],
         },
     )
 

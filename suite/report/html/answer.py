@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from suite.report import table
@@ -63,9 +63,16 @@ def _sentence(run: RunData, title: str, trials: Sequence[TrialSummary]) -> str:
         interval = f" (95 % interval {table.rate_of(rate.ci_low)} to {table.rate_of(rate.ci_high)})"
     claim = "is fastest" if len(proven) > 1 else "is the only proven trial"
     text = f"{run.label(best)} {claim}: {table.rate_of(rate.median)} samples/s{interval}."
-    equal = [
-        run.label(pair.b)
-        for pair in run.ratios.get(title, ())
-        if pair.difference and pair.difference.verdict in ("no difference shown", "too few runs")
-    ]
-    return text + (f" No difference is shown to {', '.join(equal)}." if equal else "")
+    return " ".join([text, *_doubts(run, title)])
+
+
+def _doubts(run: RunData, title: str) -> Iterator[str]:
+    """To which other proven trials the difference is not shown."""
+    verdicts: dict[str, list[str]] = {}
+    for pair in run.ratios.get(title, ()):
+        if pair.difference:
+            verdicts.setdefault(pair.difference.verdict, []).append(run.label(pair.b))
+    if equal := verdicts.get("no difference shown"):
+        yield f"No difference is shown to {', '.join(equal)}."
+    if untested := verdicts.get("too few runs"):
+        yield f"Too few runs to test the difference to {', '.join(untested)}."

@@ -77,6 +77,18 @@ def test_an_answer_says_to_which_no_difference_is_shown(tmp_path: Path) -> None:
     assert found.sentence.endswith("No difference is shown to JAX/Flax eager.")
 
 
+def test_an_answer_says_where_there_are_too_few_runs(tmp_path: Path) -> None:
+    records = [
+        record(framework=name, trial_id=name, samples_per_s=rate)
+        for name, rate in {"pytorch": 200.0, "jax": 100.0}.items()
+    ]
+    (found,) = answer.answers(run_data.of(tmp_path, records))
+    assert found.sentence == (
+        "PyTorch eager is fastest: 200 samples/s. "
+        "Too few runs to test the difference to JAX/Flax eager."
+    )
+
+
 def test_without_a_proven_trial_no_framework_is_fastest(tmp_path: Path) -> None:
     unproven = record(samples_per_s=1.0, parity=Parity(proven=False, reason="loss is off"))
     (found,) = answer.answers(run_data.of(tmp_path, [unproven]))
