@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -48,6 +49,10 @@ def report(
         Path | None,
         typer.Option("--figures", metavar="DIR", help="Write every figure as SVG, PNG and PDF."),
     ] = None,
+    interactive: Annotated[
+        bool,
+        typer.Option("--interactive", help="Marks on the page of --html show their values."),
+    ] = False,
     scaling_only: Annotated[
         bool, typer.Option("--scaling", help="Only the speed-up of several devices over one.")
     ] = False,
@@ -58,10 +63,19 @@ def report(
     Examples: dlsuite report results/latest --format json ; dlsuite report --html report.html
     """
     folder = run_folder_of(run, results)
-    if against and not html:
-        raise UsageError("--against needs --html", hint="dlsuite compare RUN RUN")
+    if (against or interactive) and not html:
+        option = "--against" if against else "--interactive"
+        raise UsageError(f"{option} needs --html", hint=f"dlsuite report {run} --html FILE")
     if html or draw:
-        _write(folder, html, run_folder_of(against, results) if against else None, draw)
+        found = run_data.read(folder)
+        other = run_data.read(run_folder_of(against, results)) if against else None
+        with _writing():
+            if html:
+                page.write(html, found, other, interactive=interactive)
+                print(html)
+            if draw:
+                written = render.write_files(figures.all_of(found), draw)
+                print(f"{len(written)} files in {draw}")
         return
     records = store.read(folder)
     if scaling_only:
@@ -84,16 +98,11 @@ def report(
         table.console(stderr=format is not ReportFormat.table).print(text, soft_wrap=True)
 
 
-def _write(folder: Path, html: Path | None, against: Path | None, draw: Path | None) -> None:
-    """Write the page and the figures, and name them; ResultsError where that fails."""
-    found = run_data.read(folder)
+@contextmanager
+def _writing() -> Iterator[None]:
+    """Turn a failure to write a file in the block into a ResultsError."""
     try:
-        if html:
-            page.write(html, found, run_data.read(against) if against else None)
-            print(html)
-        if draw:
-            written = render.write_files(figures.all_of(found), draw)
-            print(f"{len(written)} files in {draw}")
+        yield
     except OSError as error:
         raise ResultsError(
             f"{error.filename} cannot be written: {error.strerror}", hint="choose another place"

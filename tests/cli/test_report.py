@@ -66,9 +66,11 @@ def test_the_page_and_the_figures_are_written_and_named(
     assert len(list(folder.iterdir())) == 72
 
 
-def test_against_needs_a_page(run: Path) -> None:
+def test_options_of_the_page_need_a_page(run: Path) -> None:
     with pytest.raises(UsageError, match="--against needs --html"):
         command.report(run, against=run)
+    with pytest.raises(UsageError, match="--interactive needs --html"):
+        command.report(run, interactive=True)
 
 
 def test_a_place_that_cannot_be_written_is_an_error(run: Path, tmp_path: Path) -> None:

@@ -35,9 +35,11 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page; beside it is `interactive.html`."""
     place = tmp_path_factory.mktemp("page")
     run = run_data.read(made_run(place))
     report_page.write(place / "report.html", run, run)
+    report_page.write(place / "interactive.html", run, run, interactive=True)
     return place / "report.html"
 
 
@@ -50,7 +52,9 @@ def opened(browser: Browser, file: Path) -> Iterator[Opened]:
     problems: list[str] = []
     contexts = []
 
-    def open_page(width: int = WIDE, scheme: str = "light", *, script: bool = True) -> Page:
+    def open_page(
+        width: int = WIDE, scheme: str = "light", *, script: bool = True, interactive: bool = False
+    ) -> Page:
         context = browser.new_context(
             viewport={"width": width, "height": 900},
             color_scheme=scheme,  # type: ignore[arg-type]
@@ -61,8 +65,9 @@ def opened(browser: Browser, file: Path) -> Iterator[Opened]:
         page.on("console", lambda message: problems.append(f"console: {message.text}"))
         page.on("pageerror", lambda error: problems.append(f"error: {error}"))
         page.on("request", lambda request: problems.append(f"request: {request.url[:60]}"))
-        page.goto(file.as_uri())
-        problems.remove(f"request: {file.as_uri()[:60]}")
+        address = (file.with_stem("interactive") if interactive else file).as_uri()
+        page.goto(address)
+        problems.remove(f"request: {address[:60]}")
         return page
 
     yield open_page
@@ -157,3 +162,27 @@ def test_a_printed_page_has_no_navigation_and_dark_text(opened: Opened) -> None:
     assert visible(page, "nav") == 0 and visible(page, "#filter") == 0
     assert page.evaluate("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
     assert page.pdf().startswith(b"%PDF")
+
+
+def test_marks_of_an_interactive_page_show_their_values(opened: Opened) -> None:
+    page = opened(interactive=True)
+    page.wait_for_selector("#answer figure[data-live]")
+    page.locator("#answer svg path[data-framework=mxnet]").first.hover()
+    page.wait_for_selector("#tip:not([hidden])")
+    lines = page.locator("#tip").inner_text().splitlines()
+    assert lines[0] == "MXNet hybrid" and any(line.startswith("median: 3,0") for line in lines)
+    page.select_option("select[name=framework]", "jax")
+    dimmed = page.locator("#answer svg path[data-framework=mxnet]").first
+    assert dimmed.evaluate("each => getComputedStyle(each).opacity") == "0.12"
+
+
+def test_every_figure_of_an_interactive_page_is_drawn_again(opened: Opened, file: Path) -> None:
+    page = opened(NARROW, "dark", interactive=True)
+    page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+    figures = page.locator("figure")
+    for number in range(figures.count()):
+        figures.nth(number).scroll_into_view_if_needed()
+        page.wait_for_selector(f":nth-match(figure, {number + 1})[data-live]")
+        assert figures.nth(number).locator("svg").evaluate(DRAWN)
+    assert page.evaluate("document.documentElement.scrollWidth") <= NARROW
+    assert file.with_stem("interactive").stat().st_size < 3 * 10**6

@@ -97,7 +97,7 @@ def _spec(points: Sequence[dict[str, Any]], value: str) -> Spec:
 def _layers(frameworks: Sequence[str]) -> list[Spec]:
     """Lines, dashed for the training split, and points, hollow for the training split."""
     color = framework_color(frameworks, legend=True)
-    filled = {**framework_color(frameworks), "test": "datum.split == 'test'"}
+    filled = {**color, "test": "datum.split == 'test'"}
     scale = {"domain": ["test", "train"], "range": [[1, 0], [4, 3]]}
     dash = category("split", legend=None, scale=scale)
     return [

@@ -11,7 +11,7 @@ from suite.report.summary import TrialSummary
 Spec = dict[str, Any]
 Tags = Mapping[str, str]  # framework, model and device: the filter of the page reads them
 
-SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 TICKS = 10
 WIDTH = 340  # of the plot area in pixels, without axes
 # A mark's description is its framework with this prefix: the filter of the page finds it by that.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html import escape
 from pathlib import Path
@@ -39,6 +40,7 @@ CONFIG: dict[str, Any] = {
     "text": {"color": TEXT, "fontSize": 12},
     "rule": {"color": TEXT},
 }
+PAGE_COLORS = {TEXT: "currentColor", GRID: "var(--grid)", SURFACE: "var(--surface)"}
 OFFLINE: dict[str, Any] = {"allowed_base_urls": []}  # a figure has its data and loads nothing
 # What vl-convert writes for assistive technology and pointers inside a figure that is one image.
 NOISE = re.compile(r' (?:aria-hidden|pointer-events|class|role|aria-roledescription)="[^"]*"')
@@ -56,14 +58,21 @@ def svg(figure: Figure) -> str:
     return str(vl_convert.vegalite_to_svg(figure.spec, config=CONFIG, **OFFLINE))
 
 
+def of_page(values: Any) -> Any:
+    """A specification or a configuration with the colors of the page, for Vega in the browser."""
+    text = json.dumps(values)
+    for color, variable in PAGE_COLORS.items():
+        text = text.replace(f'"{color}"', f'"{variable}"')
+    return json.loads(text)
+
+
 def inline_svg(figure: Figure) -> str:
     """The figure as an element of a page that has the variables `--grid` and `--surface`.
 
     Text has the color of the page. Marks of a framework have it as `data-framework`.
     """
     text = NOISE.sub("", svg(figure).replace(f'aria-label="{MARKED}', 'data-framework="'))
-    colors = {TEXT: "currentColor", GRID: "var(--grid)", SURFACE: "var(--surface)"}
-    for color, variable in colors.items():
+    for color, variable in PAGE_COLORS.items():
         text = text.replace(f'"{color}"', f'"{variable}"')
     text = text.replace(f' font-family="{FONT}"', "")
     text = GEOMETRY.sub(lambda found: LONG.sub(_rounded, found[0]), text)

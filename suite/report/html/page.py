@@ -13,6 +13,7 @@ from typing import Any
 from suite.paths import write_atomically
 from suite.report import comparison_table, convergence, convergence_table, scaling, scaling_table
 from suite.report.comparison import Comparisons, compare
+from suite.report.figures import render
 from suite.report.figures.curves import curves
 from suite.report.figures.figure import Figure, tags_of
 from suite.report.figures.parity import parity
@@ -26,15 +27,18 @@ NAME = "report.html"  # in a run's folder
 MOST_PLOTS = 8  # of curves, ratios, scaling and parity each
 
 
-def write(path: Path, run: RunData, against: RunData | None = None) -> None:
+def write(
+    path: Path, run: RunData, against: RunData | None = None, *, interactive: bool = False
+) -> None:
     """Write the page of a run to `path`; raise OSError where that fails.
 
-    `against` is a second run with which its trials are compared.
+    `against` is a second run with which its trials are compared. Marks of an interactive page show
+    their values; it holds the runtime of Vega, about a megabyte.
     """
-    write_atomically(path, html(run, against))
+    write_atomically(path, html(run, against, interactive=interactive))
 
 
-def html(run: RunData, against: RunData | None = None) -> str:
+def html(run: RunData, against: RunData | None = None, *, interactive: bool = False) -> str:
     """The page: one file that loads nothing, with the styles and the script that it allows."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -43,10 +47,20 @@ def html(run: RunData, against: RunData | None = None) -> str:
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     own = {name: _text(name) for name in ("style.css", "filter.js")}
+    live = _live() if interactive else ""
     hashes = {name.partition(".")[0]: _hash(text) for name, text in own.items()}
+    hashes["live"] = _hash(live)
+    config = render.of_page({**render.CONFIG, "mark": {"tooltip": {"content": "data"}}})
     values = _values(run, against)
     page = environment.get_template("page.html.j2")
-    return page.render(**values, style=own["style.css"], script=own["filter.js"], hashes=hashes)
+    return page.render(
+        **values,
+        style=own["style.css"],
+        script=own["filter.js"],
+        hashes=hashes,
+        live=live,
+        config=config,
+    )
 
 
 def _values(run: RunData, against: RunData | None) -> dict[str, Any]:
@@ -126,6 +140,13 @@ def _accuracies(run: RunData) -> Table | None:
         for row in convergence.rows(run.records)
     ]
     return Table(caption=convergence_table.NOTE, rows=rows)
+
+
+def _live() -> str:
+    """The script that draws the figures again, with the runtime of Vega."""
+    import vl_convert
+
+    return str(vl_convert.javascript_bundle(_text("interactive.js")))
 
 
 def _text(name: str) -> str:

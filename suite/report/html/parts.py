@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from suite.report.figures import render
-from suite.report.figures.figure import Figure, Tags
+from suite.report.figures.figure import Figure, Spec, Tags
 from suite.report.table import UNKNOWN
 
 
@@ -42,6 +42,12 @@ class Plot:
     def svg(self) -> str:
         """The figure as an element, drawn once."""
         return render.inline_svg(self.figure)
+
+    @property
+    def live_spec(self) -> Spec:
+        """The specification in the colors of the page."""
+        found: Spec = render.of_page(self.figure.spec)
+        return found
 
 
 def known_columns(rows: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:

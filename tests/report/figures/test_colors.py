@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from suite.manifests import catalog
+from suite.paths import REPOSITORY
 from suite.report.figures import colors
 
 VISION = {
@@ -68,6 +69,8 @@ def test_colors_are_apart(vision: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_colors_are_visible_on_both_pages(page: str) -> None:
+    styles = REPOSITORY / "suite" / "report" / "html" / "templates" / "style.css"
+    assert f"--surface: {page};" in styles.read_text(encoding="utf-8")
     assert min(contrast(color, page) for color in (*colors.COLORS.values(), colors.OTHER)) >= 3
 
 

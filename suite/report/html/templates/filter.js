@@ -1,10 +1,10 @@
 "use strict";
 // Hides everything that is about another framework, model or device than the chosen ones.
 const form = document.getElementById("filter");
-const tagged = document.querySelectorAll("[data-framework], [data-model], [data-device]");
 const rows = document.querySelectorAll("#answer tbody tr");
 
 function apply() {
+  const tagged = document.querySelectorAll("[data-framework], [data-model], [data-device]");
   const chosen = [...new FormData(form)].filter(([, value]) => value);
   for (const element of tagged) {
     const other = ([name, value]) => name in element.dataset && element.dataset[name] !== value;
