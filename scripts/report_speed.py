@@ -2,13 +2,14 @@
 
 The records are copies of those of a real run (results/latest), ten for each trial, with rates of
 their own. Each workload is copied with as many learning rates as needed; the plan has all of them.
-Prints the seconds for the table and for JSON, each in a process of its own.
+Prints the seconds and the peak memory of each form, each in a process of its own.
 
 Usage: .venv/bin/python scripts/report_speed.py [RECORDS]
 """
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
@@ -59,17 +60,33 @@ def with_learning_rate(trial: Trial, thousandths: int) -> Trial:
     return replace(trial, workload=trial.workload.model_copy(update={"optimizer": optimizer}))
 
 
+def measured(command: list[str]) -> tuple[float, int]:
+    """The duration of a command in seconds, and the peak of its memory in bytes."""
+    started = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise subprocess.CalledProcessError(os.waitstatus_to_exitcode(status), command)
+    return time.perf_counter() - started, usage.ru_maxrss * 1024
+
+
 def main() -> None:
     count = int(sys.argv[1]) if sys.argv[1:] else 10_000
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "copies"
         folder.mkdir()
         write_copies(Path("results/latest").resolve(), count, folder)
-        for format in ("table", "json"):
+        page = Path(temporary) / "report.html"
+        forms = {
+            **{name: ["--format", name] for name in ("table", "json", "csv")},
+            "html": ["--html", str(page)],
+        }
+        for name, options in forms.items():
             command = [str(Path(sys.executable).with_name("dlsuite")), "report", str(folder)]
-            started = time.perf_counter()
-            subprocess.run([*command, "--format", format], check=True, stdout=subprocess.DEVNULL)
-            print(f"{count:,} records as {format}: {time.perf_counter() - started:.1f} s")
+            duration_s, peak_bytes = measured([*command, *options])
+            used = f"{duration_s:.1f} s, {peak_bytes / 2**20:.0f} MiB"
+            print(f"{count:,} records as {name}: {used}")
+        print(f"the page has {page.stat().st_size / 2**10:,.0f} KiB")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from suite.engines.choice import EngineOptions
+from suite.engines.options import EngineOptions
 from suite.manifests.workloads import Precision
 
 
@@ -25,6 +25,8 @@ class ReportFormat(StrEnum):
     table = "table"
     json = "json"
     markdown = "markdown"
+    csv = "csv"
+    parquet = "parquet"
 
 
 class RowFormat(StrEnum):

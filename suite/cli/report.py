@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -9,8 +12,20 @@ import typer
 
 from suite.cli.options import ReportFormat, Results, RunName
 from suite.cli.session import run_folder_of, show
-from suite.errors import UsageError
-from suite.report import as_json, convergence, convergence_table, scaling, scaling_table, table
+from suite.errors import ResultsError, UsageError
+from suite.report import (
+    as_json,
+    convergence,
+    convergence_table,
+    figures,
+    rows,
+    run_data,
+    scaling,
+    scaling_table,
+    table,
+)
+from suite.report.figures import render
+from suite.report.html import page
 from suite.report.summary import summarise
 from suite.results import roofline, store
 from suite.results.record import Record
@@ -20,8 +35,24 @@ from suite.runner import planfile
 def report(
     run: RunName = Path("latest"),
     format: Annotated[
-        ReportFormat, typer.Option(help="table, json, or (of several seeds) markdown.")
+        ReportFormat,
+        typer.Option(help="table, json, markdown; a row for each run: csv, parquet."),
     ] = ReportFormat.table,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a page that opens offline.")
+    ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="Compare with this run on the page of --html."),
+    ] = None,
+    draw: Annotated[
+        Path | None,
+        typer.Option("--figures", metavar="DIR", help="Write every figure as SVG, PNG and PDF."),
+    ] = None,
+    interactive: Annotated[
+        bool,
+        typer.Option("--interactive", help="Marks on the page of --html show their values."),
+    ] = False,
     scaling_only: Annotated[
         bool, typer.Option("--scaling", help="Only the speed-up of several devices over one.")
     ] = False,
@@ -29,24 +60,63 @@ def report(
 ) -> None:
     """Show the summary of a run: rates, or accuracies where it has several seeds.
 
-    Example: dlsuite report results/latest --format json
+    Examples: dlsuite report results/latest --format json ; dlsuite report --html report.html
     """
     folder = run_folder_of(run, results)
+    if (against or interactive) and not html:
+        option = "--against" if against else "--interactive"
+        raise UsageError(f"{option} needs --html", hint=f"dlsuite report {run} --html FILE")
+    if html or draw:
+        found = run_data.read(folder)
+        other = run_data.read(run_folder_of(against, results)) if against else None
+        with _writing():
+            if html:
+                page.write(html, found, other, interactive=interactive)
+                print(html)
+            if draw:
+                written = render.write_files(figures.all_of(found), draw)
+                print(f"{len(written)} files in {draw}")
+        return
     records = store.read(folder)
-    missing = planfile.missing(folder, records)
     if scaling_only:
         _show_scaling(records, folder, format)
         return
-    if format is ReportFormat.json:
-        print(_json(records, folder, missing))
-        return
-    if format is ReportFormat.markdown:
-        print(_markdown(records, folder))
-    else:
+    missing = planfile.missing(folder, records)
+    forms: dict[ReportFormat, Callable[[], str]] = {
+        ReportFormat.json: lambda: _json(records, folder, missing) + "\n",
+        ReportFormat.markdown: lambda: _markdown(records, folder) + "\n",
+        ReportFormat.csv: lambda: rows.as_csv(records),
+    }
+    if format is ReportFormat.parquet:
+        _print_parquet(records)
+    elif format is ReportFormat.table:
         show(records, folder)
-    if missing:
+    else:
+        print(forms[format](), end="")
+    if missing and format is not ReportFormat.json:
         text = f"{len(missing)} planned runs have no record yet; dlsuite resume {run} does them"
-        table.console(stderr=format is ReportFormat.markdown).print(text, soft_wrap=True)
+        table.console(stderr=format is not ReportFormat.table).print(text, soft_wrap=True)
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    """Turn a failure to write a file in the block into a ResultsError."""
+    try:
+        yield
+    except OSError as error:
+        raise ResultsError(
+            f"{error.filename} cannot be written: {error.strerror}", hint="choose another place"
+        ) from None
+
+
+def _print_parquet(records: list[Record]) -> None:
+    """Write Parquet to standard output; UsageError where that is a terminal."""
+    if sys.stdout.isatty():
+        raise UsageError(
+            "parquet is not for a terminal", hint="dlsuite report --format parquet > runs.parquet"
+        )
+    sys.stdout.buffer.write(rows.as_parquet(records))
+    sys.stdout.buffer.flush()
 
 
 def _show_scaling(records: list[Record], folder: Path, format: ReportFormat) -> None:
@@ -78,9 +148,7 @@ def _json(records: list[Record], folder: Path, missing: list[str]) -> str:
 
 
 def _markdown(records: list[Record], folder: Path) -> str:
-    if not convergence.several_seeds(records):
-        raise UsageError(
-            f"{folder} has records of one seed; markdown shows accuracies of several",
-            hint=f"dlsuite report {folder}",
-        )
-    return convergence_table.markdown(convergence.rows(records))
+    """The table of accuracies of a run with several seeds, else the tables of rates."""
+    if convergence.several_seeds(records):
+        return convergence_table.markdown(convergence.rows(records))
+    return table.markdown(summarise(records), roofline.read(folder))

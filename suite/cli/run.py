@@ -34,12 +34,13 @@ from suite.cli.options import (
 from suite.cli.session import engine_on, progress, run_folder_of, show
 from suite.datasets.inputs import Inputs
 from suite.engines import sessions
-from suite.engines.choice import EngineOptions
+from suite.engines.options import EngineOptions
 from suite.errors import ParityFailed, RunsFailed, UsageError
 from suite.manifests.workloads import Precision
 from suite.protocol.plan import Plan, Work
-from suite.report import convergence_table
+from suite.report import convergence_table, run_data
 from suite.report.convergence import MARGIN, rows
+from suite.report.html import page
 from suite.report.live import Live
 from suite.results import checksums, store
 from suite.results.record import Record
@@ -254,11 +255,15 @@ def _prepared(
 
 
 def conclude(records: list[Record], folder: RunFolder) -> None:
-    """Show the table of a finished plan.
+    """Show the table of a finished plan, write its page, and name that in the last line.
 
     Raise an error where runs failed, are not proven, or differ in accuracy.
     """
     show(records, folder.path)
+    if records:
+        with folder.writing(page.NAME):
+            page.write(folder.path / page.NAME, run_data.of(folder.path, records))
+        print(f"report: {folder.path / page.NAME}")
     bad = failures(records)
     if bad or not any(each.status == "ok" for each in records):
         raise RunsFailed(

@@ -9,7 +9,7 @@ from pathlib import Path
 from suite.cli.options import IfBusy
 from suite.engines import choice, sessions
 from suite.engines.base import Engine
-from suite.engines.choice import EngineOptions
+from suite.engines.options import EngineOptions
 from suite.errors import Interrupted
 from suite.parity import workers
 from suite.report import (

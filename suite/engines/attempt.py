@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import socket
 import time
@@ -19,6 +18,7 @@ from suite.errors import EngineError
 from suite.protocol import events, trial_file
 from suite.protocol.events import Event, ProtocolError
 from suite.protocol.trial_file import Node, Task
+from suite.results.logs import Sample, samples_of
 from suite.results.record import Error, Status
 from suite.worker import ranks
 from suite.worker.launch import DIED
@@ -33,7 +33,6 @@ LIKELY_CAUSE = {
 OUT_OF_MEMORY = {"MemoryError", "OutOfMemoryError", "ResourceExhaustedError"}
 OUT_OF_MEMORY_TEXTS = ("out of memory", "can't allocate memory", "alloc_failed")
 
-Sample = dict[str, Any]  # of the telemetry (docs/protocol.md)
 OnEvent = Callable[[Event], None]
 
 
@@ -238,16 +237,3 @@ def _exit_message(exit_code: int) -> str:
     name = signal.Signals(-exit_code).name
     cause = f"; {LIKELY_CAUSE[name]}" if name in LIKELY_CAUSE else ""
     return f"the worker was killed by {name}{cause}"
-
-
-def samples_of(path: Path) -> list[Sample]:
-    """The samples in a worker's file; none if there is no file. Invalid lines are omitted."""
-    if not path.exists():
-        return []
-    found = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            found.append(json.loads(line))
-        except ValueError:
-            continue
-    return found

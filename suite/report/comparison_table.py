@@ -29,11 +29,12 @@ def render(found: Comparisons) -> RenderableType:
     parts: list[RenderableType] = []
     pairs = sorted(found.pairs, key=lambda pair: title_of(pair.a))
     for title, group in groupby(pairs, key=lambda pair: title_of(pair.a)):
-        parts.append(of_rows(title, [_cells(pair) for pair in group], left=LEFT))
-    return Group(*parts, *map(Text, _notes(found)))
+        parts.append(of_rows(title, [cells_of(pair) for pair in group], left=LEFT))
+    return Group(*parts, *map(Text, notes_of(found)))
 
 
-def _cells(pair: Comparison) -> dict[str, str]:
+def cells_of(pair: Comparison) -> dict[str, str]:
+    """The cells of a pair, by column."""
     found, a, b = pair.difference, pair.a.record.configuration, pair.b.record.configuration
     tested = found is not None and found.p_value is not None
     return {
@@ -47,7 +48,8 @@ def _cells(pair: Comparison) -> dict[str, str]:
     }
 
 
-def _notes(found: Comparisons) -> Iterator[str]:
+def notes_of(found: Comparisons) -> Iterator[str]:
+    """The lines below the tables: what was not compared, other differences, what a column is."""
     tested = [pair for pair in found.pairs if pair.difference and pair.difference.p_value]
     if any(pair.difference and not pair.difference.p_value for pair in found.pairs):
         yield "too few runs: a difference needs at least 4 on both sides, or 6 interleaved rounds"

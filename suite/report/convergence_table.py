@@ -27,17 +27,17 @@ def render(rows: Iterable[Row]) -> RenderableType:
     parts: list[RenderableType] = []
     for title, group in groupby(rows, key=title_of):
         found = list(group)
-        table = of_rows(title, [_cells(row) for row in found], left=LEFT)
-        parts += [table, *(Text(line) for line in _notes(found))]
+        table = of_rows(title, [cells_of(row) for row in found], left=LEFT)
+        parts += [table, *(Text(line) for line in notes_of(found))]
     return Group(*parts, Text(NOTE))
 
 
 def markdown(rows: Sequence[Row]) -> str:
     """One table of all models, with the reasons of missing values below it."""
-    cells = [{"model": row.record.workload.model, **_cells(row)} for row in rows]
+    cells = [{"model": row.record.workload.model, **cells_of(row)} for row in rows]
     table = markdown_of(cells)
     titles = "\n".join(f"- {title}" for title in dict.fromkeys(map(title_of, rows)))
-    notes = "\n".join(f"- {line}" for line in _notes(rows))
+    notes = "\n".join(f"- {line}" for line in notes_of(rows))
     return "\n\n".join(part for part in (titles, NOTE, table, notes) if part)
 
 
@@ -63,7 +63,8 @@ def name_of(row: Row) -> str:
     return f"{row.record.configuration} {workload.model} {workload.precision}"
 
 
-def _cells(row: Row) -> dict[str, str]:
+def cells_of(row: Row) -> dict[str, str]:
+    """The cells of a row, by column."""
     test, bfloat16 = row.equivalence, row.record.workload.precision != "float32"
     mean = test.mean if test else None
     interval = UNKNOWN
@@ -96,7 +97,7 @@ def _verdict(row: Row) -> str:
     return row.equivalence.verdict if row.equivalence else UNKNOWN
 
 
-def _notes(rows: Iterable[Row]) -> Iterator[str]:
+def notes_of(rows: Iterable[Row]) -> Iterator[str]:
     """Why runs have no accuracy, and which are not proven to be the same work."""
     for row in rows:
         if row.problem and row.problem.error:

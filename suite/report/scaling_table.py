@@ -28,8 +28,7 @@ def render(rows: Sequence[Row]) -> RenderableType:
     """The tables, with a legend below."""
     parts: list[RenderableType] = []
     for model, group in groupby(rows, key=lambda row: row.trial.record.workload.model):
-        of_model = [_cells(row) for row in group]
-        parts.append(of_rows(f"scaling of {model}", _known(of_model), left=LEFT))
+        parts.append(of_rows(f"scaling of {model}", cells_of([*group]), left=LEFT))
     if growth := [*_growth(rows)]:
         title = "growth on one device: time and memory of models with more parameters"
         parts.append(of_rows(title, growth, left=LEFT))
@@ -62,8 +61,9 @@ def _cells(row: Row) -> dict[str, str]:
     }
 
 
-def _known(cells: list[dict[str, str]]) -> list[dict[str, str]]:
-    """The rows without the column of energy where none has a value."""
+def cells_of(rows: Sequence[Row]) -> list[dict[str, str]]:
+    """The cells of each row, by column, without the column of energy where none has a value."""
+    cells = [_cells(row) for row in rows]
     if any(row[ENERGY] != UNKNOWN for row in cells):
         return cells
     return [{name: text for name, text in row.items() if name != ENERGY} for row in cells]

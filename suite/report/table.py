@@ -60,13 +60,15 @@ def render(
     """
     parts: list[RenderableType] = []
     best_ids = ids(summaries)
-    for title, group in groupby(sorted(summaries, key=_order), key=lambda each: title_of(each)):
+    for title, group in groupby(sorted(summaries, key=order), key=title_of):
         trials = list(group)
-        parts += [_table(title, trials, width, peak, best=best_ids), *_notes(trials)]
+        notes = [Text(line) for line in notes_of(trials)]
+        parts += [_table(title, trials, width, peak, best=best_ids), *notes]
     return Group(*parts, Text(LEGEND))
 
 
-def _order(summary: TrialSummary) -> tuple[object, ...]:
+def order(summary: TrialSummary) -> tuple[object, ...]:
+    """A key that sorts trials by workload, then fastest first."""
     workload = summary.record.workload
     of_workload = (workload.model, workload.precision, workload.input, workload.batch_size)
     return *of_workload, title_of(summary), -(summary.samples_per_s.median or 0)
@@ -84,6 +86,13 @@ def title_of(summary: TrialSummary) -> str:
     )
 
 
+def name_of(summary: TrialSummary) -> str:
+    """The framework's title, the variant, and the track where it is not `equal`."""
+    record = summary.record
+    track = "" if record.track == "equal" else f", {record.track}"
+    return f"{catalog.framework(record.framework).title} {record.variant}{track}"
+
+
 def _device(record: Record) -> str:
     return f"{record.device} ({record.cores} {'core' if record.cores == 1 else 'cores'})"
 
@@ -96,11 +105,9 @@ def _table(
     *,
     best: set[str],
 ) -> Table:
-    proven = [trial for trial in trials if trial.parity.proven] or trials
-    fastest = proven[0].samples_per_s.median
-    rows = [_cells(trial, fastest, peak) for trial in trials]
-    values = {name: {row[name] for row in rows} for name in rows[0]}
-    columns = [name for name in rows[0] if name not in OPTIONAL or values[name] != {UNKNOWN}]
+    rows = cells_of(trials, peak)
+    columns = [*rows[0]]
+    values = {name: {row[name] for row in rows} for name in columns}
     if len(values["track"]) == 1:
         columns.remove("track")
         title += f", track {rows[0]['track']}"
@@ -120,6 +127,18 @@ def _table(
     styles = ["bold" if trial.record.trial_id in best else "" for trial in trials]
     table.add_row(*(_lines([row[name] for row in rows], styles) for name in columns))
     return table
+
+
+def cells_of(trials: Sequence[TrialSummary], peak: HardwarePeak | None) -> list[dict[str, str]]:
+    """The cells of each trial of a workload, by column, without optional columns that no row has.
+
+    Rates are compared with the first proven trial.
+    """
+    proven = [trial for trial in trials if trial.parity.proven] or trials
+    rows = [_cells(trial, proven[0].samples_per_s.median, peak) for trial in trials]
+    values = {name: {row[name] for row in rows} for name in rows[0]}
+    columns = [name for name in rows[0] if name not in OPTIONAL or values[name] != {UNKNOWN}]
+    return [{name: row[name] for name in columns} for row in rows]
 
 
 def _lines(values: list[str], styles: list[str]) -> Text:
@@ -198,27 +217,38 @@ def _energy(trial: TrialSummary) -> str:
     return f"{energy.gross_j_per_sample:.3g} ({number(energy.net_j_per_sample, '{:.3g}')})"
 
 
-def _notes(trials: list[TrialSummary]) -> Iterator[Text]:
+def notes_of(trials: Sequence[TrialSummary]) -> Iterator[str]:
+    """The lines below a workload's table: errors, warnings, and reasons to stop."""
     for trial in trials:
         if trial.error:
-            yield Text(f"{trial.record.configuration}: {trial.error.message}")
+            yield f"{trial.record.configuration}: {trial.error.message}"
             if trial.error.hint:
-                yield Text(f"  hint: {trial.error.hint}")
-    yield from _warnings(trials)
+                yield f"  hint: {trial.error.hint}"
+    for (kind, hint), details in warnings_of(trials).items():
+        yield f"warning: {kind}: {', '.join(details)}"
+        yield f"  hint: {hint}"
     if any(trial.record.repeats.at_least < trial.record.repeats.at_most for trial in trials):
         reasons = ", ".join(
             f"{trial.record.configuration} {trial.stop_reason or 'not yet'}" for trial in trials
         )
-        yield Text(f"stop reason: {reasons}")
+        yield f"stop reason: {reasons}"
 
 
-def _warnings(trials: list[TrialSummary]) -> Iterator[Text]:
-    """Each kind of warning once, with all the trials that it concerns."""
+def warnings_of(trials: Sequence[TrialSummary]) -> dict[tuple[str, str], list[str]]:
+    """Each kind of warning and its hint once, with all the trials that it concerns."""
     found: dict[tuple[str, str], list[str]] = {}
     for trial in trials:
         for warning in trial.warnings:
             detail = f"{trial.record.configuration} ({warning.detail})"
             found.setdefault((warning.kind, warning.hint), []).append(detail)
-    for (kind, hint), details in found.items():
-        yield Text(f"warning: {kind}: {', '.join(details)}")
-        yield Text(f"  hint: {hint}")
+    return found
+
+
+def markdown(summaries: Sequence[TrialSummary], peak: HardwarePeak | None = None) -> str:
+    """A heading, a table and its notes for each workload."""
+    parts = []
+    for title, group in groupby(sorted(summaries, key=order), key=title_of):
+        trials = list(group)
+        notes = "\n".join(f"- {line.strip()}" for line in notes_of(trials))
+        parts += [f"### {title}", markdown_of(cells_of(trials, peak)), *([notes] if notes else [])]
+    return "\n\n".join([*parts, LEGEND])

@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from suite.engines.base import Engine
-from suite.engines.choice import EngineOptions
+from suite.engines.options import EngineOptions
 from suite.errors import ResultsError
 from suite.paths import write_atomically
 from suite.protocol.plan import Plan, Run

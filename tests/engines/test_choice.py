@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from suite.engines import choice
-from suite.engines.choice import EngineOptions
+from suite.engines.options import EngineOptions
 from suite.errors import EngineError, UsageError
 from suite.worker import host
 

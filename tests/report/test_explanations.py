@@ -25,7 +25,7 @@ def test_every_heading_of_the_reports_is_explained() -> None:
         [
             *(table._cells(each, None, None) for each in summaries),
             *map(best_table._cells, summaries),
-            *map(comparison_table._cells, pairs),
+            *map(comparison_table.cells_of, pairs),
         ]
     )
     assert shown <= EXPLANATIONS.keys()

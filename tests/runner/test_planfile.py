@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.engines.choice import EngineOptions
+from suite.engines.options import EngineOptions
 from suite.engines.venv.engine import VenvEngine
 from suite.errors import ResultsError
 from suite.protocol.plan import Plan

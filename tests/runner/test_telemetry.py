@@ -1,12 +1,10 @@
 """The telemetry of the timed blocks, in figures that can be checked by hand."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from suite.engines import attempt
-from suite.engines.attempt import Sample
+from suite.results.logs import Sample
 from suite.results.telemetry import Telemetry
 from suite.runner import telemetry
 
@@ -72,10 +70,3 @@ def test_values_that_were_not_sampled_throughout_the_blocks_are_null() -> None:
 def test_without_samples_or_blocks_there_is_no_summary() -> None:
     assert telemetry.summarise([], [STARTED, block(1, 2)], trained=1) is None
     assert telemetry.summarise(samples(cpu_s=[0, 1]), [STARTED], trained=1) is None
-
-
-def test_an_incomplete_line_is_omitted(tmp_path: Path) -> None:
-    path = tmp_path / "telemetry.jsonl"
-    assert attempt.samples_of(path) == []
-    path.write_text('{"monotonic_ns": 1}\n{"monoto')
-    assert attempt.samples_of(path) == [{"monotonic_ns": 1}]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from suite.engines.attempt import Attempt, RankOutput, samples_of
+from suite.engines.attempt import Attempt, RankOutput
 from suite.protocol import events
 from suite.protocol.events import Event, ProtocolError
+from suite.results.logs import samples_of
 from suite.results.record import Record
 from suite.runner import recording
 from suite.runner.verification.findings import Note, Outcome, compared, finding

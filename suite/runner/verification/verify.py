@@ -77,7 +77,7 @@ def verify(folder: Path) -> Verification:
 
 
 def _alone(where: str, record: Record, folder: Path) -> Iterator[Outcome]:
-    """What can be said about a record without the plan."""
+    """The findings about a record alone, without its plan."""
     if record.run_id != folder.name:
         yield Note(where=where, text=f"its run_id is {record.run_id}, the folder's another one")
     yield from records.check_figures(where, record)

@@ -13,7 +13,7 @@ import pytest
 from suite.datasets import library
 from suite.datasets.inputs import Inputs
 from suite.engines.base import Prepared
-from suite.engines.choice import EngineOptions
+from suite.engines.options import EngineOptions
 from suite.manifests import catalog
 from suite.manifests.datasets import DatasetManifest
 from suite.manifests.frameworks import FrameworkManifest

@@ -1,0 +1,49 @@
+"""The color and the shape of each framework, the same in all figures.
+
+The colors are apart for readers with protanopia, deuteranopia and tritanopia
+(tests/report/figures/test_colors.py), and have a contrast of at least 3 with a white and with a
+dark page (WCAG 2.2, 1.4.11). Shapes repeat what they say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+COLORS = {
+    "jax": "#3B7DD8",
+    "keras": "#CC79A7",
+    "mxnet": "#009E73",
+    "paddle": "#8C564B",
+    "pytorch": "#C0392B",
+    "tensorflow": "#B08A00",
+}
+SHAPES = {
+    "jax": "square",
+    "keras": "triangle-up",
+    "mxnet": "diamond",
+    "paddle": "triangle-down",
+    "pytorch": "circle",
+    "tensorflow": "cross",
+}
+OTHER, OTHER_SHAPE = "#7A7A7A", "stroke"  # of a framework that is added later
+TEXT, GRID, SURFACE = "#1b1f24", "#d5d9de", "#ffffff"  # the page replaces them by its own
+
+
+def framework_color(frameworks: Iterable[str], *, legend: bool = False) -> dict[str, Any]:
+    """The encoding of color by the field `framework`."""
+    return _by_framework(frameworks, COLORS, OTHER, legend)
+
+
+def framework_shape(frameworks: Iterable[str], *, legend: bool = False) -> dict[str, Any]:
+    """The encoding of shape by the field `framework`."""
+    return _by_framework(frameworks, SHAPES, OTHER_SHAPE, legend)
+
+
+def _by_framework(
+    frameworks: Iterable[str], known: dict[str, str], other: str, legend: bool
+) -> dict[str, Any]:
+    names = sorted(set(frameworks))
+    scale = {"domain": names, "range": [known.get(name, other) for name in names]}
+    shown = {"orient": "top", "title": None} if legend else None
+    return {"field": "framework", "type": "nominal", "legend": shown, "scale": scale}

@@ -1,0 +1,92 @@
+"""A figure as data: a Vega-Lite specification, its caption, and its text for screen readers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from suite.report.summary import TrialSummary
+
+Spec = dict[str, Any]
+Tags = Mapping[str, str]  # framework, model and device: the filter of the page reads them
+
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
+TICKS = 10
+WIDTH = 340  # of the plot area in pixels, without axes
+# A mark's description is its framework with this prefix: the filter of the page finds it by that.
+MARKED = "framework="
+
+
+def tags_of(trial: TrialSummary) -> Tags:
+    """The tags of what is about one trial."""
+    return {"framework": trial.record.framework, **work_tags(trial)}
+
+
+def work_tags(trial: TrialSummary) -> Tags:
+    """The tags of what is about all trials of a workload."""
+    return {"model": trial.record.workload.model, "device": trial.record.device}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """One figure; `name` is the stem of its file, unique in a run."""
+
+    name: str
+    caption: str
+    description: str  # what a reader sees in it, for those who do not see it
+    spec: Spec = field(hash=False)
+    tags: Tags = field(hash=False, default_factory=dict)
+    about: str = ""  # the title of its workload, or the id of its trial
+
+
+def name_of(kind: str, *parts: str) -> str:
+    """The name of a figure of this kind about `parts`, valid as a file name."""
+    text = "-".join((kind, *parts)).lower()
+    kept = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in text)
+    return "-".join(part for part in kept.split("-") if part)
+
+
+def spec(**values: Any) -> Spec:
+    """A Vega-Lite specification with these top-level values."""
+    return {"$schema": SCHEMA, **values}
+
+
+ROW = 40  # height in pixels of a row with its text above the marks
+
+
+def rows_by(field: str, order: Sequence[str]) -> Spec:
+    """The encoding of rows in this order, without an axis: `row_texts` says what they are."""
+    return category(field, sort=list(order), axis=None)
+
+
+def row_texts(field: str) -> Spec:
+    """The layer with a text above the marks of each row.
+
+    Beside the marks it would make the figure too wide for a narrow screen.
+    """
+    mark = {"type": "text", "align": "left", "baseline": "bottom", "dy": -8, "aria": True}
+    encoding = {"x": {"value": 2}, "text": {"field": field}, "description": {"field": "mark"}}
+    return {"mark": mark, "encoding": encoding}
+
+
+def marked() -> Spec:
+    """The transform that adds the field `mark`, the description by which the filter finds marks."""
+    return {"calculate": f"'{MARKED}' + datum.framework", "as": "mark"}
+
+
+def whole_numbers(values: Iterable[int]) -> list[int]:
+    """Where the axis of these whole numbers has ticks: at each, or at about TICKS of them."""
+    found = sorted(set(values))
+    return found[:: len(found) // TICKS + 1]
+
+
+def quantity(field: str, title: str | None, **values: Any) -> Spec:
+    """The encoding of a numeric field."""
+    return {"field": field, "type": "quantitative", "title": title, **values}
+
+
+def category(field: str, title: str | None = None, **values: Any) -> Spec:
+    """The encoding of a field with names."""
+    return {"field": field, "type": "nominal", "title": title, **values}

@@ -1,0 +1,106 @@
+"""Renders figures by vl-convert, in this process: as SVG, PNG and PDF, and as SVG inside a page."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from suite.report.figures.colors import GRID, SURFACE, TEXT
+from suite.report.figures.figure import MARKED, Figure
+
+# Metrically equal fonts: what is measured here has the same width in a browser.
+FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
+SCALE = 2  # of PNG: pixels for each unit
+CONFIG: dict[str, Any] = {
+    "aria": False,  # the whole figure has one description; marks would have thousands
+    "background": SURFACE,
+    "padding": {"left": 5, "right": 24, "top": 5, "bottom": 5},  # a browser's font may be wider
+    "font": FONT,
+    "view": {"stroke": None},
+    "axis": {
+        "labelColor": TEXT,
+        "titleColor": TEXT,
+        "gridColor": GRID,
+        "domainColor": GRID,
+        "tickColor": GRID,
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+        "labelLimit": 320,
+        "labelSeparation": 12,
+    },
+    "axisQuantitative": {"tickCount": 5},
+    "axisLeft": {"titlePadding": 12},
+    "header": {"labelColor": TEXT, "titleColor": TEXT, "labelFontSize": 12},
+    "legend": {"labelColor": TEXT, "titleColor": TEXT, "labelFontSize": 12, "labelLimit": 320},
+    "title": {"color": TEXT},
+    "text": {"color": TEXT, "fontSize": 12},
+    "rule": {"color": TEXT},
+}
+PAGE_COLORS = {TEXT: "currentColor", GRID: "var(--grid)", SURFACE: "var(--surface)"}
+OFFLINE: dict[str, Any] = {"allowed_base_urls": []}  # a figure has its data and loads nothing
+# What vl-convert writes for assistive technology and pointers inside a figure that is one image.
+NOISE = re.compile(r' (?:aria-hidden|pointer-events|class|role|aria-roledescription)="[^"]*"')
+EMPTY = re.compile(r'<path d="(?:M0,0h0v0h0Z)?"[^>]*/>|<g(?: transform="[^"]*")?></g>')
+GEOMETRY = re.compile(r' (?:d|transform|x2|y2)="[^"]*"')  # a tenth of a pixel is enough there
+SIZE = re.compile(r'(?<= )(width|height)="([0-9.]+)"')  # the first two are those of the figure
+ENLARGED = 1.3  # on a wide page; a narrow one reduces figures to its width
+LONG = re.compile(r"-?\d+\.\d{2,}")
+
+
+def svg(figure: Figure) -> str:
+    """The figure as an SVG file."""
+    import vl_convert
+
+    return str(vl_convert.vegalite_to_svg(figure.spec, config=CONFIG, **OFFLINE))
+
+
+def of_page(values: Any) -> Any:
+    """A specification or a configuration with the colors of the page, for Vega in the browser."""
+    text = json.dumps(values)
+    for color, variable in PAGE_COLORS.items():
+        text = text.replace(f'"{color}"', f'"{variable}"')
+    return json.loads(text)
+
+
+def inline_svg(figure: Figure) -> str:
+    """The figure as an element of a page that has the variables `--grid` and `--surface`.
+
+    Text has the color of the page. Marks of a framework have it as `data-framework`.
+    """
+    text = NOISE.sub("", svg(figure).replace(f'aria-label="{MARKED}', 'data-framework="'))
+    for color, variable in PAGE_COLORS.items():
+        text = text.replace(f'"{color}"', f'"{variable}"')
+    text = text.replace(f' font-family="{FONT}"', "")
+    text = GEOMETRY.sub(lambda found: LONG.sub(_rounded, found[0]), text)
+    while EMPTY.search(text):
+        text = EMPTY.sub("", text)
+    text = SIZE.sub(lambda found: f'{found[1]}="{float(found[2]) * ENLARGED:.0f}"', text, count=2)
+    label = escape(figure.description)
+    return text.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
+
+
+def _rounded(found: re.Match[str]) -> str:
+    return f"{float(found[0]):.1f}".removesuffix(".0")
+
+
+def write_files(figures: list[Figure], folder: Path) -> list[Path]:
+    """Write each figure to `folder` as SVG, PNG and PDF; raise OSError where that fails."""
+    import vl_convert
+
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for figure in figures:
+        forms: dict[str, bytes] = {
+            "svg": svg(figure).encode(),
+            "png": vl_convert.vegalite_to_png(figure.spec, scale=SCALE, config=CONFIG, **OFFLINE),
+            "pdf": vl_convert.vegalite_to_pdf(figure.spec, config=CONFIG, **OFFLINE),
+        }
+        for suffix, content in forms.items():
+            path = folder / f"{figure.name}.{suffix}"
+            path.write_bytes(content)
+            written.append(path)
+    return written

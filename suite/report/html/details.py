@@ -1,0 +1,82 @@
+"""The section of runs: each trial with its figures, and a table of its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from suite.report.figures.figure import Tags, tags_of
+from suite.report.figures.runs import blocks, telemetry
+from suite.report.html.parts import Plot, Row, Table, known_columns
+from suite.report.numbers import UNKNOWN, number, rate_of, yes_no
+from suite.report.summary import TrialSummary
+from suite.report.table import title_of
+from suite.results.record import Record
+
+if TYPE_CHECKING:
+    from suite.report.run_data import RunData
+
+MOST_DRAWN = 12  # trials with figures
+MOST_TABLES = 100  # trials with a table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Detail:
+    """One trial."""
+
+    title: str
+    work: str
+    plots: Sequence[Plot]
+    table: Table
+    tags: Tags
+
+
+def details(run: RunData) -> list[Detail]:
+    """The first trials in the order of the tables; the first of these have figures."""
+    shown = run.trials[:MOST_TABLES]
+    drawn = run.only(shown[:MOST_DRAWN])
+    plots: dict[str, list[Plot]] = {}
+    for make in (blocks, telemetry):
+        for figure in make(drawn):
+            plots.setdefault(figure.about, []).append(Plot(figure=figure))
+    return [_detail(run, trial, plots.get(trial.record.trial_id, [])) for trial in shown]
+
+
+def _detail(run: RunData, trial: TrialSummary, plots: Sequence[Plot]) -> Detail:
+    cells = known_columns([_cells(record) for record in trial.runs.values()])
+    return Detail(
+        title=run.label(trial),
+        work=title_of(trial),
+        plots=plots,
+        table=Table(caption=f"Runs of {run.label(trial)}", rows=[Row(cells=row) for row in cells]),
+        tags=tags_of(trial),
+    )
+
+
+def _cells(run: Record) -> dict[str, str]:
+    found, warm = run.telemetry, sum(run.blocks.warmup)
+    gpu = found.gpu if found else None
+    energy = (gpu.energy if gpu else found.cpu_energy) if found else None
+    return {
+        "run": f"run {run.repeat}",
+        "status": run.status,
+        "samples/s": rate_of(run.samples_per_s),
+        "blocks": f"{warm} warm-up, {len(run.blocks.warmup) - warm} timed",
+        "steady": UNKNOWN if run.steady is None else yes_no(run.steady),
+        "first step": number(run.times.first_step_s, "{:.2f} s"),
+        "whole run": number(run.times.total_s, "{:.1f} s"),
+        "memory": _mebibytes(run.memory.host_rss_peak_bytes),
+        "device memory": _mebibytes(run.memory.device_peak_bytes),
+        "cores": number(found.cores if found else None, "{:.2f}"),
+        "others' cores": number(found.other_cores if found else None, "{:.2f}"),
+        "GPU busy": number(gpu.utilisation if gpu else None, "{:.0%}"),
+        "GPU clock": number(gpu.sm_clock_mhz if gpu else None, "{:.0f} MHz"),
+        "GPU temperature": number(gpu.temperature_max_c if gpu else None, "{:.0f} °C"),
+        "energy": number(energy.gross_j if energy else None, "{:.1f} J"),
+        "J/sample": number(energy.gross_j_per_sample if energy else None, "{:.3g}"),
+    }
+
+
+def _mebibytes(size_bytes: int | None) -> str:
+    return number(size_bytes / 2**20 if size_bytes else None, "{:,.0f} MiB")

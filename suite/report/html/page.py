@@ -1,0 +1,161 @@
+"""Fills the templates with a run, and writes the page."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Iterator
+from importlib.resources import files
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from suite.paths import write_atomically
+from suite.report import comparison_table, convergence, convergence_table, scaling, scaling_table
+from suite.report.comparison import Comparisons, compare
+from suite.report.figures import render
+from suite.report.figures.curves import curves
+from suite.report.figures.figure import Figure, tags_of
+from suite.report.figures.parity import parity
+from suite.report.figures.ratios import figure_of, ratios
+from suite.report.figures.speed_up import speed_up
+from suite.report.html import answer, details, machine, proofs
+from suite.report.html.parts import Plot, Row, Table
+
+if TYPE_CHECKING:
+    from suite.report.run_data import RunData
+
+NAME = "report.html"  # in a run's folder
+MOST_PLOTS = 8  # of curves, ratios, scaling and parity each
+
+
+def write(
+    path: Path, run: RunData, against: RunData | None = None, *, interactive: bool = False
+) -> None:
+    """Write the page of a run to `path`; raise OSError where that fails.
+
+    `against` is a second run with which its trials are compared. Marks of an interactive page show
+    their values; it holds the runtime of Vega, about a megabyte.
+    """
+    write_atomically(path, html(run, against, interactive=interactive))
+
+
+def html(run: RunData, against: RunData | None = None, *, interactive: bool = False) -> str:
+    """The page: one file that loads nothing, with the styles and the script that it allows."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    loader = PackageLoader("suite.report.html")
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    own = {name: _text(name) for name in ("style.css", "filter.js")}
+    live = _live() if interactive else ""
+    hashes = {name.partition(".")[0]: _hash(text) for name, text in own.items()}
+    hashes["live"] = _hash(live)
+    config = render.of_page({**render.CONFIG, "mark": {"tooltip": {"content": "data"}}})
+    values = _values(run, against)
+    page = environment.get_template("page.html.j2")
+    return page.render(
+        **values,
+        style=own["style.css"],
+        script=own["filter.js"],
+        hashes=hashes,
+        live=live,
+        config=config,
+    )
+
+
+def _values(run: RunData, against: RunData | None) -> dict[str, Any]:
+    """What the templates show."""
+    return {
+        "run": run,
+        "record": run.records[0],
+        "choices": _choices(run),
+        "answers": answer.answers(run),
+        "curves": _plots(curves, run),
+        "details": details.details(run),
+        "ratios": _plots(ratios, run),
+        "against": _against(run, against) if against else None,
+        "scaling": _scaling(run),
+        "speed_ups": _plots(speed_up, run),
+        "accuracies": _accuracies(run),
+        "statuses": proofs.statuses(run),
+        "parity": _plots(parity, run),
+        "tensors": list(proofs.errors(run)),
+        "machine": machine.machine(run),
+        "versions": machine.versions(run),
+        "failures": list(machine.failures(run)),
+        "failed": sum(record.status != "ok" for record in run.records),
+        "drawn": {"workloads": answer.MOST_PLOTS, "trials": details.MOST_DRAWN}
+        | {"tables": details.MOST_TABLES, "others": MOST_PLOTS},
+    }
+
+
+def _plots(make: Callable[[RunData], Iterator[Figure]], run: RunData) -> list[Plot]:
+    """The first figures of one kind."""
+    return [Plot(figure=figure) for figure in islice(make(run), MOST_PLOTS)]
+
+
+def _choices(run: RunData) -> dict[str, list[str]]:
+    """What the filter offers: the values of each tag in this run."""
+    tags = [tags_of(trial) for trial in run.trials]
+    return {
+        name: sorted({each[name] for each in tags}) for name in ("framework", "model", "device")
+    }
+
+
+def _against(run: RunData, other: RunData) -> dict[str, Any]:
+    """The comparison of the run's trials with the same ones of another run."""
+    found: Comparisons = compare(other.trials, run.trials)
+    rows = [
+        Row(
+            cells={"trial": run.label(pair.b), **comparison_table.cells_of(pair)},
+            tags=tags_of(pair.b),
+        )
+        for pair in found.pairs
+    ]
+    name = other.records[0].run_id
+    figure = figure_of(run, found.pairs, name, f"the same trial of {name}")
+    return {
+        "name": name,
+        "plot": Plot(figure=figure) if figure else None,
+        "table": Table(caption=f"a: {name}, b: this run", rows=rows),
+        "notes": list(comparison_table.notes_of(found)),
+    }
+
+
+def _scaling(run: RunData) -> Table | None:
+    if not scaling.has_several(run.trials):
+        return None
+    rows = scaling.rows(run.trials)
+    cells = zip(scaling_table.cells_of(rows), rows, strict=True)
+    tagged = [Row(cells=each, tags=tags_of(row.trial)) for each, row in cells]
+    return Table(caption="Scaling: several devices compared with one", rows=tagged)
+
+
+def _accuracies(run: RunData) -> Table | None:
+    """The accuracies of a run with several seeds; None for others."""
+    if not convergence.several_seeds(run.records):
+        return None
+    rows = [
+        Row(cells={"model": row.record.workload.model, **convergence_table.cells_of(row)})
+        for row in convergence.rows(run.records)
+    ]
+    return Table(caption=convergence_table.NOTE, rows=rows)
+
+
+def _live() -> str:
+    """The script that draws the figures again, with the runtime of Vega."""
+    import vl_convert
+
+    return str(vl_convert.javascript_bundle(_text("interactive.js")))
+
+
+def _text(name: str) -> str:
+    return files("suite.report.html").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """The source expression that allows exactly this inline style or script."""
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"

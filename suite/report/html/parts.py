@@ -1,0 +1,66 @@
+"""The parts of the page: tables and figures, tagged for its filter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from suite.report.figures import render
+from suite.report.figures.figure import Figure, Spec, Tags
+from suite.report.numbers import UNKNOWN
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A row of a table."""
+
+    cells: Mapping[str, str]  # column -> text
+    tags: Tags = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table with equal columns in all rows; the first cell of a row is its heading."""
+
+    caption: str
+    rows: Sequence[Row]
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return [*self.rows[0].cells] if self.rows else []
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plot:
+    """A figure in the page."""
+
+    figure: Figure
+
+    @cached_property
+    def svg(self) -> str:
+        """The figure as an element, drawn once."""
+        return render.inline_svg(self.figure)
+
+    @property
+    def live_spec(self) -> Spec:
+        """The specification in the colors of the page."""
+        found: Spec = render.of_page(self.figure.spec)
+        return found
+
+
+def known_columns(rows: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """The rows without the columns that are unknown in each of them."""
+    known = [name for name in (rows[0] if rows else ()) if any(r[name] != UNKNOWN for r in rows)]
+    return [{name: row[name] for name in known} for row in rows]
+
+
+def facts(caption: str, values: Iterable[tuple[str, object]]) -> Table:
+    """A table of names and values, without unknown ones."""
+    rows = [
+        Row(cells={"fact": name, "value": str(value)})
+        for name, value in values
+        if value not in (None, "", [])
+    ]
+    return Table(caption=caption, rows=rows)

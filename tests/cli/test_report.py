@@ -1,0 +1,89 @@
+"""`dlsuite report`: its forms, its page and its figures."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from suite.cli import report as command
+from suite.cli import run as run_command
+from suite.cli.options import ReportFormat
+from suite.errors import ResultsError, RunsFailed, UsageError
+from suite.results import store
+from tests.report.made_run import made_run
+
+DLSUITE = Path(sys.executable).with_name("dlsuite")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made_run(tmp_path_factory.mktemp("run"))
+
+
+def test_markdown_has_a_table_for_each_workload(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command.report(run, format=ReportFormat.markdown)
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith("### lenet on mnist") for line in lines) == 3
+    assert sum(line.startswith("| TensorFlow 1.2.3 | graph | equal | 6,") for line in lines) == 1
+    assert "- keras:tensorflow: the worker was killed" in lines
+
+
+def test_csv_is_printed(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command.report(run, format=ReportFormat.csv)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("run_id,suite,trial_id,repeat,") and len(lines) == 1 + 33
+
+
+def test_parquet_goes_to_a_file_and_not_to_a_terminal(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reply = subprocess.run(
+        [DLSUITE, "report", str(run), "--format", "parquet"], capture_output=True, check=True
+    )
+    assert reply.stdout.startswith(b"PAR1") and reply.stdout.endswith(b"PAR1")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    with pytest.raises(UsageError, match="not for a terminal"):
+        command.report(run, format=ReportFormat.parquet)
+
+
+def test_json_has_the_trials(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command.report(run, format=ReportFormat.json)
+    assert len(json.loads(capsys.readouterr().out)["trials"]) == 9
+
+
+def test_the_page_and_the_figures_are_written_and_named(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, folder = tmp_path / "page.html", tmp_path / "figures"
+    command.report(run, html=page, draw=folder, against=run)
+    shown = capsys.readouterr().out.splitlines()
+    assert shown == [str(page), f"72 files in {folder}"]
+    assert page.read_text().startswith("<!DOCTYPE html>") and f"With {run.name}" in page.read_text()
+    assert len(list(folder.iterdir())) == 72
+
+
+def test_options_of_the_page_need_a_page(run: Path) -> None:
+    with pytest.raises(UsageError, match="--against needs --html"):
+        command.report(run, against=run)
+    with pytest.raises(UsageError, match="--interactive needs --html"):
+        command.report(run, interactive=True)
+
+
+def test_a_place_that_cannot_be_written_is_an_error(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(ResultsError, match=r"none/.page.html.part cannot be written"):
+        command.report(run, html=tmp_path / "none" / "page.html")
+
+
+def test_a_finished_run_ends_with_the_name_of_its_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = store.RunFolder(made_run(tmp_path))
+    with pytest.raises(RunsFailed):
+        run_command.conclude(store.read(folder.path), folder)
+    page = folder.path / "report.html"
+    assert capsys.readouterr().out.splitlines()[-1] == f"report: {page}"
+    assert "TensorFlow graph is fastest" in page.read_text()

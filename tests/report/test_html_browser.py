@@ -1,0 +1,188 @@
+"""The page in a real browser: no request, no error, every figure, the filter, accessibility."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from suite.report import run_data
+from suite.report.html import page as report_page
+from tests.report.made_run import CONFIGURATIONS, made_run
+
+CHROMIUM = shutil.which("chromium")
+WIDE, NARROW = 1280, 390  # of a screen in pixels
+DRAWN = "svg => { const box = svg.getBBox(); return box.width > 100 && box.height > 20; }"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        if os.environ.get("DLSUITE_REQUIRE_CHROMIUM"):
+            pytest.fail("DLSUITE_REQUIRE_CHROMIUM is set, and chromium is not installed")
+        pytest.skip("chromium is not installed")
+    with sync_playwright() as playwright:
+        # Chromium's own sandbox does not start as root, nor in most containers.
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page; beside it is `interactive.html`."""
+    place = tmp_path_factory.mktemp("page")
+    run = run_data.read(made_run(place))
+    report_page.write(place / "report.html", run, run)
+    report_page.write(place / "interactive.html", run, run, interactive=True)
+    return place / "report.html"
+
+
+Opened = Callable[..., Page]
+
+
+@pytest.fixture
+def opened(browser: Browser, file: Path) -> Iterator[Opened]:
+    """Opens the page; at the end, it must have caused no request and no message."""
+    problems: list[str] = []
+    contexts = []
+
+    def open_page(
+        width: int = WIDE, scheme: str = "light", *, script: bool = True, interactive: bool = False
+    ) -> Page:
+        context = browser.new_context(
+            viewport={"width": width, "height": 900},
+            color_scheme=scheme,  # type: ignore[arg-type]
+            java_script_enabled=script,
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: problems.append(f"console: {message.text}"))
+        page.on("pageerror", lambda error: problems.append(f"error: {error}"))
+        page.on("request", lambda request: problems.append(f"request: {request.url[:60]}"))
+        address = (file.with_stem("interactive") if interactive else file).as_uri()
+        page.goto(address)
+        problems.remove(f"request: {address[:60]}")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert [each for each in problems if not each.startswith("request: data:")] == []
+
+
+def visible(page: Page, selector: str) -> int:
+    return page.locator(selector).locator("visible=true").count()
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_figure_is_drawn_and_the_page_does_not_scroll_sideways(
+    opened: Opened, width: int, scheme: str
+) -> None:
+    page = opened(width, scheme)
+    page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+    figures = page.locator("figure svg")
+    assert figures.count() == 3 + 2 + 16 + 2 + 1 + 1
+    assert all(figures.nth(number).evaluate(DRAWN) for number in range(figures.count()))
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_the_figure_of_the_answer_is_not_clipped(opened: Opened, width: int) -> None:
+    """Its frame shows all of it without scrolling, and no text is beyond its edge."""
+    page = opened(width)
+    outside = page.evaluate(
+        """() => [...document.querySelectorAll("#answer figure .scroll")].flatMap((frame) => {
+            const edge = frame.getBoundingClientRect();
+            const texts = [...frame.querySelectorAll("text")];
+            const beyond = texts.filter((text) => {
+                const box = text.getBoundingClientRect();
+                return box.left < edge.left - 1 || box.right > edge.right + 1;
+            });
+            const scrolls = frame.scrollWidth > frame.clientWidth + 1 ? ["it scrolls"] : [];
+            return [...scrolls, ...beyond.map((text) => text.textContent)];
+        })"""
+    )
+    assert outside == []
+
+
+def test_the_filter_hides_what_is_about_other_frameworks(opened: Opened) -> None:
+    page = opened()
+    rows = "#answer tbody tr"
+    every = visible(page, rows)
+    assert every == len(CONFIGURATIONS) + 3
+    page.select_option("select[name=framework]", "jax")
+    assert visible(page, rows) == 2
+    assert page.locator("#shown").inner_text() == f"2 of {every} rows"
+    dimmed = page.locator("#answer svg [data-framework=pytorch]").first
+    assert dimmed.evaluate("each => getComputedStyle(each).opacity") == "0.12"
+    page.select_option("select[name=framework]", "")
+    page.select_option("select[name=device]", "cpu:2")
+    assert visible(page, rows) == 1 and visible(page, "#answer article") == 1
+    page.select_option("select[name=device]", "")
+    assert visible(page, rows) == every
+
+
+def test_the_filter_works_by_keyboard(opened: Opened) -> None:
+    page = opened()
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    page.locator("select[name=framework]").focus()
+    page.keyboard.press("ArrowDown")
+    assert visible(page, "#answer tbody tr") == 2
+
+
+def test_without_script_the_page_has_everything_and_no_filter(opened: Opened) -> None:
+    page = opened(script=False)
+    assert visible(page, "#answer tbody tr") == len(CONFIGURATIONS) + 3
+    assert visible(page, "#filter") == 0 and visible(page, "#answer svg") == 3
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(opened: Opened, scheme: str) -> None:
+    page = opened(scheme=scheme)
+    page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+    found = Axe().run(page).response["violations"]
+    assert [
+        (each["id"], [node["target"] for node in each["nodes"]][:3])
+        for each in found
+        if each["impact"] in ("serious", "critical")
+    ] == []
+
+
+def test_a_printed_page_has_no_navigation_and_dark_text(opened: Opened) -> None:
+    page = opened(scheme="dark")
+    page.emulate_media(media="print", color_scheme="dark")
+    assert visible(page, "nav") == 0 and visible(page, "#filter") == 0
+    assert page.evaluate("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
+    assert page.pdf().startswith(b"%PDF")
+
+
+def test_marks_of_an_interactive_page_show_their_values(opened: Opened) -> None:
+    page = opened(interactive=True)
+    page.wait_for_selector("#answer figure[data-live]")
+    page.locator("#answer svg path[data-framework=mxnet]").first.hover()
+    page.wait_for_selector("#tip:not([hidden])")
+    lines = page.locator("#tip").inner_text().splitlines()
+    assert lines[0] == "MXNet hybrid" and any(line.startswith("median: 3,0") for line in lines)
+    page.select_option("select[name=framework]", "jax")
+    dimmed = page.locator("#answer svg path[data-framework=mxnet]").first
+    assert dimmed.evaluate("each => getComputedStyle(each).opacity") == "0.12"
+
+
+def test_every_figure_of_an_interactive_page_is_drawn_again(opened: Opened, file: Path) -> None:
+    page = opened(NARROW, "dark", interactive=True)
+    page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+    figures = page.locator("figure")
+    for number in range(figures.count()):
+        figures.nth(number).scroll_into_view_if_needed()
+        page.wait_for_selector(f":nth-match(figure, {number + 1})[data-live]")
+        assert figures.nth(number).locator("svg").evaluate(DRAWN)
+    assert page.evaluate("document.documentElement.scrollWidth") <= NARROW
+    assert file.with_stem("interactive").stat().st_size < 3 * 10**6

@@ -1,0 +1,68 @@
+"""A row for each run, as CSV and as Parquet."""
+
+import csv
+import io
+from pathlib import Path
+
+import duckdb
+
+from suite.paths import REPOSITORY
+from suite.report import rows
+from suite.results import store
+from suite.results.record import Error, Record
+from suite.results.telemetry import Energy
+from tests.report.made_run import made_run
+from tests.report.test_warnings import QUIET_MACHINE
+from tests.results.test_record import record
+
+
+def parsed(records: list[Record]) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(rows.as_csv(records))))
+
+
+def test_csv_has_a_row_for_each_run_and_empty_cells_for_unknown_values(tmp_path: Path) -> None:
+    found = parsed(store.read(made_run(tmp_path)))
+    assert len(found) == 33
+    (crashed,) = (row for row in found if row["status"] != "ok")
+    assert crashed["framework"] == "keras" and crashed["error"] == "the worker was killed"
+    assert (crashed["samples_per_s"], crashed["proven"]) == ("", "false")
+    first = next(row for row in found if row["framework"] == "tensorflow" and row["epochs"] == "3")
+    assert (first["model"], first["learning_rate"], first["proven"]) == ("lenet", "0.01", "true")
+    assert float(first["test_accuracy"]) == 0.95
+
+
+def test_energy_is_that_of_the_gpu_where_there_is_one() -> None:
+    def energy(joules: float) -> Energy:
+        return Energy(
+            source="counter",
+            gross_j=joules,
+            net_j=None,
+            gross_j_per_sample=joules / 100,
+            net_j_per_sample=None,
+            idle_power_w=None,
+        )
+
+    assert QUIET_MACHINE.gpu
+    gpu = QUIET_MACHINE.gpu.model_copy(update={"energy": energy(70)})
+    on_cpu = QUIET_MACHINE.model_copy(update={"cpu_energy": energy(30), "gpu": None})
+    on_gpu = on_cpu.model_copy(update={"gpu": gpu})
+    found = parsed([record(telemetry=on_cpu), record(telemetry=on_gpu), record()])
+    assert [row["energy_j"] for row in found] == ["30.0", "70.0", ""]
+
+
+def test_parquet_has_the_same_rows_with_types(tmp_path: Path) -> None:
+    error = Error(error_class="X", message='two lines,\nand a "quote"')
+    records = [record(samples_per_s=12.5, steady=False), record(status="failed", error=error)]
+    file = tmp_path / "runs.parquet"
+    file.write_bytes(rows.as_parquet(records))
+    found = duckdb.read_parquet(str(file))
+    assert found.columns == [column.name for column in rows.COLUMNS]
+    assert [str(kind) for kind in found.types] == [column.kind for column in rows.COLUMNS]
+    chosen = found.project("samples_per_s, steady, error, batch_size").fetchall()
+    assert chosen == [(12.5, False, None, 64), (None, None, error.message, 64)]
+
+
+def test_every_column_is_documented() -> None:
+    page = (REPOSITORY / "docs" / "reports.md").read_text(encoding="utf-8")
+    for column in rows.COLUMNS:
+        assert f"| `{column.name}` | {column.kind} | {column.meaning} |" in page
