@@ -18,6 +18,7 @@ from suite.report import (
     convergence,
     convergence_table,
     figures,
+    rates_table,
     rows,
     run_data,
     scaling,
@@ -98,6 +99,21 @@ def report(
         table.console(stderr=format is not ReportFormat.table).print(text, soft_wrap=True)
 
 
+def site(
+    results: Annotated[Path, typer.Argument(help="The folder of all runs.")] = Path("results"),
+    out: Annotated[Path, typer.Argument(help="The folder of the site.")] = Path("site"),
+) -> None:
+    """Write a folder of pages about all runs, which any web server shows.
+
+    Example: dlsuite site results site
+    """
+    from suite.report.html import site as pages
+
+    with _writing():
+        written = pages.write(results, out)
+    print(f"{len(written)} pages in {out}; open {out / pages.INDEX}")
+
+
 @contextmanager
 def _writing() -> Iterator[None]:
     """Turn a failure to write a file in the block into a ResultsError."""
@@ -151,4 +167,4 @@ def _markdown(records: list[Record], folder: Path) -> str:
     """The table of accuracies of a run with several seeds, else the tables of rates."""
     if convergence.several_seeds(records):
         return convergence_table.markdown(convergence.rows(records))
-    return table.markdown(summarise(records), roofline.read(folder))
+    return rates_table.markdown(summarise(records), roofline.read(folder))

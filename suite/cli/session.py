@@ -16,6 +16,7 @@ from suite.report import (
     best_table,
     convergence,
     convergence_table,
+    rates_table,
     scaling,
     scaling_table,
     table,
@@ -74,7 +75,7 @@ def show(records: list[Record], folder: Path) -> None:
         console.print(convergence_table.render(convergence.rows(records)))
     else:
         summaries = summarise(records)
-        console.print(table.render(summaries, console.width, roofline.read(folder)))
+        console.print(rates_table.render(summaries, console.width, roofline.read(folder)))
         if best := best_table.render(summaries):
             console.print(best)
         if scaling.has_several(summaries):

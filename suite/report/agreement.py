@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from suite.report.warnings import ReportWarning
+from suite.report.warning import ReportWarning
 from suite.results.record import Epoch, Record
 
 # In standard errors of the difference between two results on test sets of the same size. Runs of

@@ -7,8 +7,9 @@ from rich.table import Table
 from suite.manifests import catalog
 from suite.report.best import best
 from suite.report.numbers import number, rate_of
+from suite.report.rates_table import title_of
 from suite.report.summary import TrialSummary
-from suite.report.table import of_rows, title_of
+from suite.report.table import of_rows
 
 TITLE = "best proven row of each framework, for each model and arithmetic"
 LEFT = ("model", "arithmetic", "devices", "framework", "variant", "track", "input")

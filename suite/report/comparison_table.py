@@ -12,7 +12,8 @@ from rich.text import Text
 
 from suite.report.comparison import Comparison, Comparisons
 from suite.report.numbers import UNKNOWN, rate_of
-from suite.report.table import of_rows, title_of
+from suite.report.rates_table import title_of
+from suite.report.table import of_rows
 from suite.results.stats import CONFIDENCE
 
 LEFT = ("a | b", "b is")

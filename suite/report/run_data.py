@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 
-from suite.report import convergence, table
+from suite.report import convergence, rates_table
 from suite.report.comparison import Comparison, compare
 from suite.report.summary import TrialSummary, summarise
 from suite.results import roofline, store
@@ -32,7 +32,9 @@ class RunData:
     @cached_property
     def by_workload(self) -> dict[str, list[TrialSummary]]:
         """The trials of each workload, by its title."""
-        return {title: list(group) for title, group in groupby(self.trials, key=table.title_of)}
+        return {
+            title: list(group) for title, group in groupby(self.trials, key=rates_table.title_of)
+        }
 
     @cached_property
     def _several_seeds(self) -> bool:
@@ -62,7 +64,7 @@ class RunData:
     def label(self, trial: TrialSummary) -> str:
         """The trial's name in figures: with its seed where the run has several."""
         seed = f", seed {trial.record.seed}" if self._several_seeds else ""
-        return table.name_of(trial) + seed
+        return rates_table.name_of(trial) + seed
 
     def only(self, trials: Collection[TrialSummary]) -> RunData:
         """The same run with these of its trials alone."""
@@ -84,7 +86,7 @@ def of(folder: Path, records: Sequence[Record]) -> RunData:
     return RunData(
         folder=folder,
         records=tuple(records),
-        trials=tuple(sorted(summarise(records), key=table.order)),
+        trials=tuple(sorted(summarise(records), key=rates_table.order)),
         peak=roofline.read(folder),
         notes=planfile.notes(folder),
         missing=tuple(planfile.missing(folder, list(records))),

@@ -8,7 +8,8 @@ from statistics import median
 
 from suite.models import MODELS
 from suite.report import agreement
-from suite.report.warnings import ReportWarning, warnings_of
+from suite.report.warning import ReportWarning
+from suite.report.warnings import warnings_of
 from suite.results import stats
 from suite.results.record import Error, Parity, Record, Status, parity_of
 from suite.results.telemetry import Energy

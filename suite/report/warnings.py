@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from suite.manifests.workloads import PROOF_STEPS
+from suite.report.warning import ReportWarning
 from suite.results import stats
 from suite.results.record import Record, parity_of
 
@@ -15,15 +15,6 @@ HIGH_SPREAD = 0.05
 BUSY_CORES = 0.25  # of other processes, on average over the blocks
 SAMPLER_SHARE = 0.005  # of the cores, for the telemetry
 STEADY_GOVERNORS = (None, "performance")
-
-
-@dataclass(frozen=True)
-class ReportWarning:
-    """A warning about one trial: its kind, a detail of this trial, and the next step."""
-
-    kind: str
-    detail: str
-    hint: str
 
 
 def warnings_of(runs: Sequence[Record]) -> tuple[ReportWarning, ...]:

@@ -4,7 +4,7 @@ import json
 
 from rich.console import Console
 
-from suite.report import as_json, best_table, table
+from suite.report import as_json, best_table, rates_table
 from suite.report.best import best
 from suite.report.summary import TrialSummary, summarise
 from suite.results.record import Memory, Parity
@@ -57,7 +57,7 @@ def test_a_single_workload_needs_no_table_of_the_best_rows() -> None:
 def test_the_best_rows_are_bold_in_their_tables_and_marked_in_json() -> None:
     console = Console(width=120, force_terminal=True, color_system="standard")
     with console.capture() as captured:
-        console.print(table.render(summaries()))
+        console.print(rates_table.render(summaries()))
     lines = [line for line in captured.get().splitlines() if "PyTorch" in line[:20]]
     bold = [line for line in lines if "\x1b[1m" in line]
     assert len(lines) == 5 and len(bold) == 1 and "300" in bold[0]

@@ -7,7 +7,7 @@ import pytest
 from suite.cli.explain import explain
 from suite.errors import UsageError
 from suite.paths import REPOSITORY
-from suite.report import best_table, comparison_table, table
+from suite.report import best_table, comparison_table, rates_table
 from suite.report.comparison import compare
 from suite.report.explanations import EXPLANATIONS, explanation
 from suite.report.summary import summarise
@@ -23,7 +23,7 @@ def test_every_heading_of_the_reports_is_explained() -> None:
     pairs = compare(summaries, summaries).pairs
     shown = headings(
         [
-            *(table._cells(each, None, None) for each in summaries),
+            *(rates_table._cells(each, None, None) for each in summaries),
             *map(best_table._cells, summaries),
             *map(comparison_table.cells_of, pairs),
         ]

@@ -13,6 +13,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from suite.report import run_data
 from suite.report.html import page as report_page
+from suite.report.html import site as pages
 from tests.report.made_run import CONFIGURATIONS, made_run
 
 CHROMIUM = shutil.which("chromium")
@@ -43,6 +44,16 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "report.html"
 
 
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("site")
+    made_run(place / "results")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DLSUITE_HOME", str(place / "home"))
+        pages.write(place / "results", place / "site")
+    return place / "site"
+
+
 Opened = Callable[..., Page]
 
 
@@ -53,7 +64,12 @@ def opened(browser: Browser, file: Path) -> Iterator[Opened]:
     contexts = []
 
     def open_page(
-        width: int = WIDE, scheme: str = "light", *, script: bool = True, interactive: bool = False
+        width: int = WIDE,
+        scheme: str = "light",
+        *,
+        script: bool = True,
+        interactive: bool = False,
+        other: Path | None = None,
     ) -> Page:
         context = browser.new_context(
             viewport={"width": width, "height": 900},
@@ -65,7 +81,8 @@ def opened(browser: Browser, file: Path) -> Iterator[Opened]:
         page.on("console", lambda message: problems.append(f"console: {message.text}"))
         page.on("pageerror", lambda error: problems.append(f"error: {error}"))
         page.on("request", lambda request: problems.append(f"request: {request.url[:60]}"))
-        address = (file.with_stem("interactive") if interactive else file).as_uri()
+        own = file.with_stem("interactive") if interactive else file
+        address = (other or own).as_uri()
         page.goto(address)
         problems.remove(f"request: {address[:60]}")
         return page
@@ -148,12 +165,17 @@ def test_without_script_the_page_has_everything_and_no_filter(opened: Opened) ->
 def test_axe_finds_nothing_serious(opened: Opened, scheme: str) -> None:
     page = opened(scheme=scheme)
     page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+    assert serious(page) == []
+
+
+def serious(page: Page) -> list[str]:
+    """What axe finds that is serious or critical."""
     found = Axe().run(page).response["violations"]
-    assert [
-        (each["id"], [node["target"] for node in each["nodes"]][:3])
+    return [
+        f"{each['id']}: {each['nodes'][0]['html']}"
         for each in found
         if each["impact"] in ("serious", "critical")
-    ] == []
+    ]
 
 
 def test_a_printed_page_has_no_navigation_and_dark_text(opened: Opened) -> None:
@@ -186,3 +208,24 @@ def test_every_figure_of_an_interactive_page_is_drawn_again(opened: Opened, file
         assert figures.nth(number).locator("svg").evaluate(DRAWN)
     assert page.evaluate("document.documentElement.scrollWidth") <= NARROW
     assert file.with_stem("interactive").stat().st_size < 3 * 10**6
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_pages_of_a_site_are_accessible_and_do_not_scroll_sideways(
+    opened: Opened, site: Path, width: int, scheme: str
+) -> None:
+    (workload,) = (site / "workloads").iterdir()
+    for path in (site / "index.html", workload):
+        page = opened(width, scheme, other=path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert serious(page) == []
+
+
+def test_the_filter_of_a_workload_and_the_links_of_a_site_work(opened: Opened, site: Path) -> None:
+    (workload,) = (site / "workloads").iterdir()
+    page = opened(other=workload)
+    every = visible(page, "tbody tr")
+    page.select_option("select[name=framework]", "jax")
+    assert 0 < visible(page, "tbody tr") < every
+    assert page.locator("#shown").inner_text().endswith(f"of {every} rows")

@@ -5,7 +5,8 @@ import json
 from rich.console import Console
 
 from suite.manifests.workloads import Repeats
-from suite.report import as_json, table
+from suite.report import as_json, rates_table
+from suite.report.numbers import rate_of
 from suite.report.summary import summarise
 from suite.results.record import Epoch, Error, Parity, Record
 from suite.results.telemetry import Energy
@@ -51,7 +52,7 @@ def some_records() -> list[Record]:
 def rendered(width: int = 120) -> str:
     console = Console(width=width, no_color=True)
     with console.capture() as captured:
-        console.print(table.render(summarise(some_records()), width))
+        console.print(rates_table.render(summarise(some_records()), width))
     return captured.get()
 
 
@@ -87,12 +88,12 @@ def test_a_model_of_text_has_tokens_per_second_beside_sequences() -> None:
     assert json.loads(as_json.render("r", [summary], []))["trials"][0]["tokens_per_s"] == 640
     console = Console(width=130, no_color=True)
     with console.capture() as captured:
-        console.print(table.render([summary], 130))
+        console.print(rates_table.render([summary], 130))
     assert "tokens/s" in captured.get() and "tokens/s" not in rendered(130)
 
 
 def test_slow_rates_keep_three_digits() -> None:
-    shown = [table.rate_of(rate) for rate in (1234.5, 99.6, 99.4, 1.2345, None)]
+    shown = [rate_of(rate) for rate in (1234.5, 99.6, 99.4, 1.2345, None)]
     assert shown == ["1,234", "100", "99.4", "1.23", "-"]
 
 
@@ -116,7 +117,7 @@ def test_the_track_is_in_the_title_or_in_each_row_where_there_are_several() -> N
     tuned = record(track="tuned", trial_id="t", samples_per_s=9000.0, environment=tf32)
     console = Console(width=120, no_color=True)
     with console.capture() as captured:
-        console.print(table.render(summarise([*some_records(), tuned])))
+        console.print(rates_table.render(summarise([*some_records(), tuned])))
     lines = captured.get().splitlines()
     assert "track equal" not in lines[0] and "track" in lines[2]
     assert "tuned (TF32)" in lines[4] and "equal" in lines[5]
@@ -140,7 +141,7 @@ def test_the_share_of_the_peak_has_a_column_where_the_peak_is_known() -> None:
     found = summarise([record(samples_per_s=100.0, flops_per_sample=6e8, bytes_per_sample=1e7)])
     console = Console(width=120, no_color=True)
     with console.capture() as captured:
-        console.print(table.render(found, 120, PEAK))
+        console.print(rates_table.render(found, 120, PEAK))
     assert "MFU" in captured.get() and " 60% " in captured.get()
     assert "MFU" not in rendered()
     values = json.loads(as_json.render("r", found, [], PEAK))
@@ -154,7 +155,7 @@ def test_the_table_has_the_stop_reasons_where_runs_are_repeated_as_needed() -> N
     found = [each.model_copy(update={"repeats": adaptive}) for each in some_records()]
     console = Console(width=200, no_color=True)
     with console.capture() as captured:
-        console.print(table.render(summarise(found), 200))
+        console.print(rates_table.render(summarise(found), 200))
     assert (
         "stop reason: pytorch:eager not yet, jax:eager interval narrow, mxnet:eager not yet"
         in captured.get()
@@ -169,7 +170,7 @@ def test_each_kind_of_warning_is_shown_once_with_all_its_trials() -> None:
     ]
     console = Console(width=120, no_color=True)
     with console.capture() as captured:
-        console.print(table.render(summarise(found)))
+        console.print(rates_table.render(summarise(found)))
     lines = captured.get().splitlines()
     at = lines.index("warning: too few runs: pytorch:eager (1), jax:eager (1)")
     assert lines[at + 1] == "  hint: --repeats 3 or more"
@@ -195,7 +196,7 @@ def test_energy_has_a_column_where_a_trial_has_a_value() -> None:
     console = Console(width=150, no_color=True)
     with console.capture() as captured:
         summaries = summarise([each.model_copy(update={"telemetry": measured}) for each in found])
-        console.print(table.render(summaries, 150))
+        console.print(rates_table.render(summaries, 150))
     assert "J/sample (net)" in captured.get() and "0.0123 (0.0098)" in captured.get()
     assert "J/sample (net)" not in rendered()
     values = json.loads(as_json.render("r", summaries, []))["trials"][0]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from suite.report import table
+from suite.report import rates_table
 from suite.report.figures.figure import Tags, tags_of, work_tags
 from suite.report.figures.rates import rates
 from suite.report.html.parts import Plot, Row, Table
@@ -43,14 +43,14 @@ def answers(run: RunData) -> list[Answer]:
 
 
 def _answer(run: RunData, title: str, trials: Sequence[TrialSummary], plot: Plot | None) -> Answer:
-    cells = table.cells_of(trials, run.peak)
+    cells = rates_table.cells_of(trials, run.peak)
     rows = [Row(cells=row, tags=tags_of(trial)) for row, trial in zip(cells, trials, strict=True)]
     return Answer(
         title=title,
         sentence=_sentence(run, title, trials),
         plot=plot,
         table=Table(caption=f"Rates: {title}", rows=rows),
-        warnings=table.warnings_of(trials),
+        warnings=rates_table.warnings_of(trials),
         errors=[f"{run.label(each)}: {each.error.message}" for each in trials if each.error],
         tags=work_tags(trials[0]),
     )

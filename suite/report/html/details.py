@@ -10,8 +10,8 @@ from suite.report.figures.figure import Tags, tags_of
 from suite.report.figures.runs import blocks, telemetry
 from suite.report.html.parts import Plot, Row, Table, known_columns
 from suite.report.numbers import UNKNOWN, number, rate_of, yes_no
+from suite.report.rates_table import title_of
 from suite.report.summary import TrialSummary
-from suite.report.table import title_of
 from suite.results.record import Record
 
 if TYPE_CHECKING:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Callable, Iterator
-from importlib.resources import files
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +16,7 @@ from suite.report.figures.figure import Figure, tags_of
 from suite.report.figures.parity import parity
 from suite.report.figures.ratios import figure_of, ratios
 from suite.report.figures.speed_up import speed_up
-from suite.report.html import answer, details, machine, proofs
+from suite.report.html import answer, details, frame, machine, proofs
 from suite.report.html.parts import Plot, Row, Table
 
 if TYPE_CHECKING:
@@ -40,29 +37,17 @@ def write(
     write_atomically(path, html(run, against, interactive=interactive))
 
 
-def html(run: RunData, against: RunData | None = None, *, interactive: bool = False) -> str:
-    """The page: one file that loads nothing, with the styles and the script that it allows."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    loader = PackageLoader("suite.report.html")
-    environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    own = {name: _text(name) for name in ("style.css", "filter.js")}
-    live = _live() if interactive else ""
-    hashes = {name.partition(".")[0]: _hash(text) for name, text in own.items()}
-    hashes["live"] = _hash(live)
+def html(
+    run: RunData,
+    against: RunData | None = None,
+    *,
+    interactive: bool = False,
+    up: str | None = None,
+) -> str:
+    """The page; `up` is the address of the list of all runs, where there is one."""
     config = render.of_page({**render.CONFIG, "mark": {"tooltip": {"content": "data"}}})
-    values = _values(run, against)
-    page = environment.get_template("page.html.j2")
-    return page.render(
-        **values,
-        style=own["style.css"],
-        script=own["filter.js"],
-        hashes=hashes,
-        live=live,
-        config=config,
-    )
+    live = _live() if interactive else ""
+    return frame.render("page.html.j2", live=live, config=config, up=up, **_values(run, against))
 
 
 def _values(run: RunData, against: RunData | None) -> dict[str, Any]:
@@ -70,6 +55,7 @@ def _values(run: RunData, against: RunData | None) -> dict[str, Any]:
     return {
         "run": run,
         "record": run.records[0],
+        "version": run.records[0].environment.get("dlsuite", ""),
         "choices": _choices(run),
         "answers": answer.answers(run),
         "curves": _plots(curves, run),
@@ -148,14 +134,4 @@ def _live() -> str:
     """The script that draws the figures again, with the runtime of Vega."""
     import vl_convert
 
-    return str(vl_convert.javascript_bundle(_text("interactive.js")))
-
-
-def _text(name: str) -> str:
-    return files("suite.report.html").joinpath("templates", name).read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    """The source expression that allows exactly this inline style or script."""
-    digest = hashlib.sha256(text.encode()).digest()
-    return f"sha256-{base64.b64encode(digest).decode()}"
+    return str(vl_convert.javascript_bundle(frame.text("interactive.js")))

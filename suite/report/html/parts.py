@@ -17,6 +17,7 @@ class Row:
 
     cells: Mapping[str, str]  # column -> text
     tags: Tags = field(default_factory=dict)
+    address: str = ""  # of the page that the heading leads to
 
 
 @dataclass(frozen=True, kw_only=True)

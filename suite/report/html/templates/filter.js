@@ -1,7 +1,7 @@
 "use strict";
 // Hides everything that is about another framework, model or device than the chosen ones.
 const form = document.getElementById("filter");
-const rows = document.querySelectorAll("#answer tbody tr");
+const rows = document.querySelectorAll("[data-counted] tbody tr");
 
 function apply() {
   const tagged = document.querySelectorAll("[data-framework], [data-model], [data-device]");
