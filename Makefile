@@ -4,9 +4,10 @@ GPUS ?= 0
 DEVICE ?= cpu
 BIN := .venv/bin
 READY := .venv/.ready
+DEV := .venv/.ready-dev
 
 .PHONY: help bench bench-all images parity parity-small parity-ranks parity-bfloat16 parity-large selftest report \
-  test verify lint format docs clean large-models
+  test dev verify lint format docs clean large-models
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9%-]*\):.*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -65,24 +66,26 @@ selftest: $(READY) ## plant thirty-six faults in copies of the worker; each must
 report: $(READY) ## show the newest run
 	$(BIN)/dlsuite report
 
+dev: $(DEV) ## add the tools of developers to .venv
+
 test: lint ## lint, types, unit tests, and a short trial of each framework
 	$(BIN)/python -m pytest -m "not verify"
 
-verify: $(READY) ## the long tests, the self-test and all proofs: more than an hour on two cores
+verify: $(DEV) ## the long tests, the self-test and all proofs: more than an hour on two cores
 	$(BIN)/python -m pytest -m verify
 	$(MAKE) selftest parity-small parity-ranks parity-bfloat16 parity-large
 
-lint: $(READY) ## format, lint, types, and the import contract
+lint: $(DEV) ## format, lint, types, and the import contract
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo >/dev/null || $(BIN)/lint-imports
 
-format: $(READY) ## format the source
+format: $(DEV) ## format the source
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: $(READY) ## write the generated pages: docs/*.schema.json, docs/frameworks.md, docs/columns.md
+docs: $(DEV) ## write the generated pages: docs/*.schema.json, docs/frameworks.md, docs/columns.md
 	$(BIN)/python -m suite.protocol.schema
 	$(BIN)/python scripts/docs_tables.py
 
@@ -93,8 +96,13 @@ $(READY): pyproject.toml
 	@echo "making the host's environment (.venv)"
 	@rm -rf .venv
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $(READY)
+
+$(DEV): $(READY)
+	@echo "adding the tools of developers"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $(DEV)
 
 clean: ## remove the host's environment and caches of tools
 	rm -rf .venv build *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -21,7 +21,7 @@ from suite.protocol.trial_file import Node, Task
 from suite.results.logs import Sample, samples_of
 from suite.results.record import Error, Status
 from suite.worker import ranks
-from suite.worker.launch import DIED
+from suite.worker.launch import failure_order
 from suite.worker.telemetry import FILE
 
 LIKELY_CAUSE = {
@@ -213,14 +213,9 @@ def _verdict(
 
 
 def _failure(reported: list[Event]) -> Event:
-    """The event of the failure; empty where there is none.
-
-    Of several ranks, the first that a node names, and before that one that was killed: the others
-    fail because it is missing.
-    """
+    """The event of the failure, of several ranks that of the first; empty where there is none."""
     of_ranks = [each for each in events.of(reported, "failed") if "rank" in each]
-    killed = [each for each in of_ranks if each["error_class"] == DIED]
-    return next(iter((*killed, *of_ranks)), events.one(reported, "failed"))
+    return min(of_ranks, key=failure_order, default=events.one(reported, "failed"))
 
 
 def _out_of_memory(event: Event) -> bool:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from suite.engines.base import Engine, Network, OnLine, Outcome, Place, Prepared, Stop
 from suite.engines.parallel import in_parallel
-from suite.worker.launch import DIED, failure
+from suite.worker.launch import failure, failure_order
 
 GRACE_S = 2.0  # for the other nodes to end by themselves, so that it is known which failed first
 
@@ -55,7 +54,7 @@ def run(
     if not failed:
         return outcomes[0]
     failures = {node: failure(folders[node] / "results" / "events.jsonl") for node in failed}
-    first = min(failed, key=lambda node: _order(failures[node]))
+    first = min(failed, key=lambda node: failure_order(failures[node]))
     if first and failures[first]:
         _append(folders[first], folders[0])
     return outcomes[first]
@@ -63,11 +62,6 @@ def run(
 
 def _failed(outcome: Outcome) -> bool:
     return outcome.end != "exited" or outcome.exit_code != 0
-
-
-def _order(event: dict[str, Any]) -> tuple[bool, bool, int]:
-    """A node with an event is before one without; a rank that died is before one that raised."""
-    return not event, event.get("error_class") != DIED, event.get("monotonic_ns", 0)
 
 
 def _append(source: Path, target: Path) -> None:

@@ -7,11 +7,12 @@ import io
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
 
 from suite.results.record import Record
-from suite.results.telemetry import Energy, Telemetry
+from suite.results.telemetry import Telemetry
 
 Kind = Literal["VARCHAR", "BIGINT", "DOUBLE", "BOOLEAN"]  # the types of DuckDB
 
@@ -26,12 +27,7 @@ class Column:
     value: Callable[[Record], Any]
 
 
-def _energy(record: Record) -> Energy | None:
-    """The energy of the GPU where there is one, else of the CPU."""
-    found = record.telemetry
-    if found is None:
-        return None
-    return found.gpu.energy if found.gpu else found.cpu_energy
+_energy = attrgetter("energy")
 
 
 def _of(part: Callable[[Record], Any], name: str) -> Callable[[Record], Any]:

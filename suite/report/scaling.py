@@ -34,7 +34,7 @@ class Row:
 
     @property
     def energy_j_per_sample(self) -> float | None:
-        """Joules per sample: of the machine on a CPU, of rank 0's device on a GPU."""
+        """Joules per sample: of the machine on a CPU, of all ranks on GPUs."""
         energy = self.trial.energy
         return energy.gross_j_per_sample if energy else None
 

@@ -94,10 +94,9 @@ def _trial(runs: list[Record], spent: float, differs: tuple[ReportWarning, ...])
 
 
 def _energy(runs: Sequence[Record]) -> Energy | None:
-    """The energy of the GPU where there is one, else of the CPU, in the run with the median."""
-    measured = [run.telemetry for run in runs if run.telemetry]
-    found = [each.gpu.energy if each.gpu else each.cpu_energy for each in measured]
-    known = sorted((each for each in found if each), key=lambda each: each.gross_j_per_sample)
+    """The energy of the run with the median gross joules per sample."""
+    energies = (run.energy for run in runs)
+    known = sorted(filter(None, energies), key=lambda each: each.gross_j_per_sample)
     return known[(len(known) - 1) // 2] if known else None
 
 

@@ -12,7 +12,7 @@ from suite.manifests.devices import Devices, DeviceSet
 from suite.manifests.strict import Strict
 from suite.manifests.tracks import RuntimeSettings, configuration
 from suite.manifests.workloads import Measure, Repeats, Workload
-from suite.results.telemetry import Telemetry
+from suite.results.telemetry import Energy, Telemetry, together
 
 # 10: device is a device set, cpu_parts, ranks; 9: blocks are columns; 8: the workload is one
 # object; runtime, interleaved; 7: parity.closing, blocks.loss, optimizer_steps;
@@ -248,6 +248,14 @@ class Record(Strict):
         if self.workload.precision == "bf16_mixed":
             return "bfloat16"
         return "tf32" if self.reported_device.get("tf32") else "float32"
+
+    @property
+    def energy(self) -> Energy | None:
+        """The energy of the GPUs of all ranks, else that of the CPU of rank 0's machine."""
+        if self.telemetry is None or self.telemetry.gpu is None:
+            return self.telemetry.cpu_energy if self.telemetry else None
+        of_ranks = [rank.telemetry for rank in self.ranks] or [self.telemetry]
+        return together([each.gpu.energy if each and each.gpu else None for each in of_ranks])
 
     @property
     def name(self) -> str:

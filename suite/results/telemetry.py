@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from suite.manifests.strict import Strict
@@ -16,6 +17,30 @@ class Energy(Strict):
     gross_j_per_sample: float
     net_j_per_sample: float | None
     idle_power_w: float | None
+
+
+def together(parts: Sequence[Energy | None]) -> Energy | None:
+    """The energy of several devices that trained together; None where one is unknown.
+
+    The samples are those of all devices, so joules per sample add up too.
+    """
+    known = [each for each in parts if each is not None]
+    if not known or len(known) < len(parts):
+        return None
+    return Energy(
+        source="power" if any(each.source == "power" for each in known) else "counter",
+        gross_j=sum(each.gross_j for each in known),
+        net_j=_sum([each.net_j for each in known]),
+        gross_j_per_sample=sum(each.gross_j_per_sample for each in known),
+        net_j_per_sample=_sum([each.net_j_per_sample for each in known]),
+        idle_power_w=_sum([each.idle_power_w for each in known]),
+    )
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    """The sum; None where a value is unknown."""
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
 
 
 class Gpu(Strict):

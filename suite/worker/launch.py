@@ -49,8 +49,7 @@ def run(trial: Trial, folder: Path) -> int:
             failed = [rank for rank, each in processes.items() if each.poll()]
             codes = {rank: processes[rank].returncode for rank in failed}
             _end(processes.values())
-            rank = _failed_first(trial, codes)
-            write_failure(Path(trial.paths["results"]), rank, codes[rank])
+            write_failure(Path(trial.paths["results"]), codes)
             return 1
     return 0
 
@@ -88,32 +87,16 @@ def _end(processes: Any) -> None:
             process.wait()
 
 
-def _failed_first(trial: Trial, codes: Mapping[int, int]) -> int:
-    """The rank that failed first.
+def write_failure(results: Path, codes: Mapping[int, int]) -> None:
+    """Write the event `failed` of the rank that failed first, and the end of its log.
 
-    The others fail because it is missing. A rank that was killed has no event; of those that
-    reported an error, the earliest counts.
+    `codes` has the exit code of each rank that failed.
     """
-    killed = [rank for rank, code in codes.items() if code < 0]
-    if killed:
-        return killed[0]
-    results = Path(trial.paths["results"])
-    return min(codes, key=lambda rank: _failure(results, rank).get("monotonic_ns", 0))
-
-
-def write_failure(results: Path, rank: int, code: int) -> None:
-    """Write the event `failed` of a rank that ended with `code`, and the end of its log."""
-    event = _failure(results, rank)
-    if not event:
-        event = {"error_class": DIED, "message": _ending(code)}
-        event["monotonic_ns"] = time.monotonic_ns()
-    event = {
-        **event,
-        "event": "failed",
-        "message": f"rank {rank}: {event['message']}",
-        "rank": rank,
-    }
-    line = json.dumps(event) + "\n"
+    failures = {rank: _failure(results, rank) or _death(code) for rank, code in codes.items()}
+    rank = min(failures, key=lambda each: failure_order(failures[each]))
+    event = failures[rank]
+    message = f"rank {rank}: {event['message']}"
+    line = json.dumps({**event, "event": "failed", "message": message, "rank": rank}) + "\n"
     with (results / "events.jsonl").open("a", encoding="utf-8") as file:
         file.write(line)
     sys.stdout.write(line)
@@ -123,6 +106,21 @@ def write_failure(results: Path, rank: int, code: int) -> None:
         text = log.read_text(encoding="utf-8", errors="replace")
         for each in text.splitlines()[-LOG_LINES:]:
             print(f"[rank {rank}] {each}", file=sys.stderr)
+
+
+def failure_order(event: Mapping[str, Any]) -> tuple[bool, bool, int]:
+    """The key by which the event `failed` of the rank that failed first is the smallest.
+
+    The other ranks fail because it is missing. One that died, without an event of its own, comes
+    before those that reported an error; of these the earliest is first. No event is last.
+    """
+    return not event, event.get("error_class") != DIED, event.get("monotonic_ns", 0)
+
+
+def _death(code: int) -> dict[str, Any]:
+    """The failure of a rank that reported none."""
+    now = time.monotonic_ns()
+    return {"error_class": DIED, "message": _ending(code), "monotonic_ns": now}
 
 
 def _ending(code: int) -> str:

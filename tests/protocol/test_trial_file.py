@@ -71,3 +71,18 @@ def test_a_rank_has_threads_for_its_own_cores(quick: Callable[..., Plan], tmp_pa
     assert (written["world_size"], written["slices"], written["threads"]) == (2, 2, 2)
     assert written["environment"]["OMP_NUM_THREADS"] == "2"
     assert (written["device"], written["rendezvous"]) == ("cpu", "127.0.0.1:1")
+
+
+def test_one_rank_does_the_same_as_a_single_process(
+    quick: Callable[..., Plan], tmp_path: Path
+) -> None:
+    """So the path of several devices costs nothing where there is one."""
+    alone, rank = quick("pytorch", devices=("cpu", "cpu:1")).trials
+    inputs, written = made_up(alone.workload, tmp_path), []
+    for trial in (alone, rank):
+        folder = tmp_path / trial.trial_id
+        cpus = trial_file.cpus_of(trial, Node(), [0, 2])
+        trial_file.write(folder, Task(trial=trial, inputs=inputs, mode="train"), cpus=cpus)
+        written.append(trial_file.read(folder))
+    different = {name for name in written[0] if written[0][name] != written[1][name]}
+    assert different == {"trial_id", "paths"}  # the paths name the folder of the trial

@@ -6,6 +6,7 @@ from typing import Any
 
 from suite.engines.attempt import free_port
 from suite.engines.venv.engine import VenvEngine
+from suite.worker.launch import DIED, failure_order
 
 
 def launch(folder: Path, **changes: Any) -> tuple[int, list[dict[str, Any]]]:
@@ -46,3 +47,9 @@ def test_the_log_of_another_rank_is_in_its_folder(trial_folder: Path) -> None:
     launch(trial_folder, framework="nothing")
     assert (trial_folder / "results" / "rank1" / "stderr.log").exists()
     assert (trial_folder / "results" / "rank1" / "events.jsonl").exists()
+
+
+def test_a_rank_that_died_failed_before_those_that_report_an_error() -> None:
+    died = {"error_class": DIED, "monotonic_ns": 30}
+    early, late = ({"error_class": "ValueError", "monotonic_ns": ns} for ns in (10, 20))
+    assert sorted([{}, late, died, early], key=failure_order) == [died, early, late, {}]

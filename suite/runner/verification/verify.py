@@ -79,7 +79,8 @@ def verify(folder: Path) -> Verification:
 def _alone(where: str, record: Record, folder: Path) -> Iterator[Outcome]:
     """The findings about a record alone, without its plan."""
     if record.run_id != folder.name:
-        yield Note(where=where, text=f"its run_id is {record.run_id}, the folder's another one")
+        text = f"its run_id is {record.run_id}, but the folder has another name"
+        yield Note(where=where, text=text)
     yield from records.check_figures(where, record)
     yield from events.check(where, record, folder)
 

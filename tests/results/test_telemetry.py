@@ -1,0 +1,53 @@
+"""The energy of several devices that train together."""
+
+from typing import Any
+
+from suite.results.record import Memory, Rank
+from suite.results.telemetry import Energy, Gpu, Telemetry, together
+from tests.results.test_record import record
+
+
+def energy(gross_j: float, net_j: float | None = 1.0) -> Energy:
+    return Energy(
+        source="counter",
+        gross_j=gross_j,
+        net_j=net_j,
+        gross_j_per_sample=gross_j / 10,
+        net_j_per_sample=None if net_j is None else net_j / 10,
+        idle_power_w=20.0,
+    )
+
+
+def telemetry(of_gpu: Energy | None = None, **changes: Any) -> Telemetry:
+    values: dict[str, Any] = dict.fromkeys(Telemetry.model_fields) | {"samples": 4}
+    if of_gpu is not None:
+        values["gpu"] = Gpu(**(dict.fromkeys(Gpu.model_fields) | {"uuid": "u", "energy": of_gpu}))
+    return Telemetry(**(values | changes))
+
+
+def test_the_energies_of_devices_add_up() -> None:
+    found = together([energy(30.0), energy(50.0)])
+    assert found and (found.gross_j, found.gross_j_per_sample, found.net_j) == (80.0, 8.0, 2.0)
+
+
+def test_one_unknown_energy_makes_the_sum_unknown() -> None:
+    assert together([energy(30.0), None]) is None
+    found = together([energy(30.0), energy(50.0, net_j=None)])
+    assert found and found.gross_j == 80.0 and found.net_j is None
+
+
+def test_the_energy_of_a_run_is_that_of_the_gpus_of_all_ranks() -> None:
+    of_ranks = [telemetry(energy(30.0)), telemetry(energy(50.0))]
+    ranks = tuple(
+        Rank(rank=rank, memory=Memory(), telemetry=each, log=f"rank{rank}.log")
+        for rank, each in enumerate(of_ranks)
+    )
+    alone = record(device="cuda", telemetry=of_ranks[0])
+    several = record(device="cuda:2", telemetry=of_ranks[0], ranks=ranks)
+    assert alone.energy == energy(30.0)
+    assert several.energy and several.energy.gross_j == 80.0
+
+
+def test_the_energy_of_a_run_without_a_gpu_is_that_of_the_cpu() -> None:
+    assert record(telemetry=telemetry(cpu_energy=energy(5.0))).energy == energy(5.0)
+    assert record().energy is None
