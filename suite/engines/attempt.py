@@ -9,10 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from suite.engines import nodes
-from suite.engines.base import LOOPBACK, Engine, Outcome, Prepared
+from suite.engines.base import LOOPBACK, Engine, OnLine, Outcome, Prepared, WorkerRun
 from suite.engines.errors import EngineLost
 from suite.errors import EngineError
 from suite.protocol import events, trial_file
@@ -88,31 +87,21 @@ def run_task(
             node = Node(number=number, rendezvous=address, shared=not network.separate)
             own = trial_file.cpus_of(task.trial, node, cpus)
             trial_file.write(of_node, task, cpus=own, node=node)
-        options: dict[str, Any] = {"name": name, "log": log, "deadline_s": deadline_s}
-        run = (
-            partial(engine.run, prepared, folder, **options)
-            if starts == 1
-            else partial(nodes.run, engine, prepared, folders, network, **options)
+        worker = WorkerRun(
+            prepared=prepared, folder=folder, name=name, log=log, deadline_s=deadline_s
         )
-        return attempt(run, folder, log=log, deadline_s=deadline_s, on_event=on_event)
+        run = engine.run if starts == 1 else partial(nodes.run, engine, folders, network)
+        return attempt(run, worker, on_event)
 
 
 def attempt(
-    run: Callable[..., Outcome],
-    folder: Path,
-    *,
-    log: Path,
-    deadline_s: float,
-    on_event: OnEvent,
+    run: Callable[[WorkerRun, OnLine], Outcome], worker: WorkerRun, on_event: OnEvent
 ) -> Attempt:
-    """Run the workers of the trial in `folder`, and decide its status; EngineLost as `run_task`.
-
-    `run(on_line=...)` runs them.
-    """
+    """Run a worker by `run`, and decide the status of its trial; EngineLost as `run_task`."""
     started_s = time.monotonic()
     output = _Output(on_event)
     try:
-        outcome = run(on_line=output.line)
+        outcome = run(worker, output.line)
     except EngineLost:
         raise
     except EngineError as error:
@@ -122,16 +111,17 @@ def attempt(
             events=output.events,
             total_s=time.monotonic() - started_s,
         )
-    output.add_file(folder / "results" / "events.jsonl")
-    status, error_of_worker = _verdict(outcome, output, deadline_s, log)
+    results = worker.folder / "results"
+    output.add_file(results / "events.jsonl")
+    status, error_of_worker = _verdict(outcome, output, worker.deadline_s, worker.log)
     return Attempt(
         status=status,
         error=error_of_worker,
         events=output.events,
-        samples=samples_of(folder / "results" / FILE),
+        samples=samples_of(results / FILE),
         total_s=time.monotonic() - started_s,
         engine_s=outcome.engine_s,
-        others=_other_ranks(folder / "results"),
+        others=_other_ranks(results),
     )
 
 

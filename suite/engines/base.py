@@ -86,6 +86,18 @@ class Place:
     stop: Stop
 
 
+@dataclass(frozen=True, kw_only=True)
+class WorkerRun:
+    """One run of a worker on the trial in `folder`."""
+
+    prepared: Prepared
+    folder: Path
+    name: str  # unique
+    log: Path  # of its standard error
+    deadline_s: float  # then it is killed
+    place: Place | None = None  # of a trial with several nodes
+
+
 class Engine(Protocol):
     """Runs workers. A context manager: no process or container outlives the block."""
 
@@ -117,23 +129,11 @@ class Engine(Protocol):
     def stop(self) -> None:
         """End every `prepare` and `run` in other threads, and refuse new ones."""
 
-    def run(
-        self,
-        prepared: Prepared,
-        folder: Path,
-        *,
-        name: str,
-        log: Path,
-        deadline_s: float,
-        on_line: OnLine,
-        place: Place | None = None,
-    ) -> Outcome:
-        """Run one worker on the trial in `folder`; its standard error goes to the file `log`.
+    def run(self, worker: WorkerRun, on_line: OnLine) -> Outcome:
+        """Run one worker; each line of its standard output is passed to `on_line` at once.
 
-        Each line of its standard output is passed to `on_line` at once. After `deadline_s` seconds,
-        or when this call is interrupted, the worker and its child processes are killed. `name` is
-        unique. A worker of several nodes has a `place`. Raise EngineLost if the engine stops
-        answering and does not return.
+        After its deadline, or when this call is interrupted, the worker and its child processes are
+        killed. Raise EngineLost if the engine stops answering and does not return.
         """
 
     def network(self, name: str, nodes: int) -> AbstractContextManager[Network]:

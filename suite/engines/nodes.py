@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from suite.engines.base import Engine, Network, OnLine, Outcome, Place, Prepared, Stop
+from suite.engines.base import Engine, Network, OnLine, Outcome, Place, Stop, WorkerRun
 from suite.engines.parallel import in_parallel
 from suite.worker.launch import failure, failure_order
 
@@ -15,31 +16,26 @@ GRACE_S = 2.0  # for the other nodes to end by themselves, so that it is known w
 
 def run(
     engine: Engine,
-    prepared: Prepared,
     folders: Sequence[Path],
     network: Network,
-    *,
-    name: str,
-    log: Path,
-    deadline_s: float,
+    worker: WorkerRun,
     on_line: OnLine,
 ) -> Outcome:
-    """Run a worker in each folder, a node of its own; return how the first failed one ended.
+    """Run `worker` in each folder, a node of its own; return how the first failed one ended.
 
     The results of all ranks are then in the first folder. Its events end with the failure.
     """
     stop = Stop()
 
     def one(node: int) -> Outcome:
-        outcome = engine.run(
-            prepared,
-            folders[node],
-            name=f"{name}-node{node}",
-            log=log if node == 0 else log.with_suffix(f".node{node}.log"),
-            deadline_s=deadline_s,
-            on_line=on_line if node == 0 else lambda line: None,
+        of_node = replace(
+            worker,
+            folder=folders[node],
+            name=f"{worker.name}-node{node}",
+            log=worker.log if node == 0 else worker.log.with_suffix(f".node{node}.log"),
             place=Place(network=network, node=node, stop=stop),
         )
+        outcome = engine.run(of_node, on_line if node == 0 else lambda line: None)
         if _failed(outcome):
             timer = threading.Timer(GRACE_S, stop)
             timer.daemon = True

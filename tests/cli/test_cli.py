@@ -40,7 +40,7 @@ from suite.paths import MANIFESTS, REPOSITORY
 
 DLSUITE = Path(sys.executable).with_name("dlsuite")
 COMMANDS = (
-    *("run", "resume", "parity", "selftest", "report", "data", "images", "shell", "clean"),
+    *("run", "resume", "parity", "selftest", "report", "site", "data", "images", "shell", "clean"),
     *("list", "doctor", "conformance", "compare", "peak", "convergence"),
     *("history", "query", "export", "import", "verify", "explain"),
 )

@@ -6,13 +6,13 @@ import json
 import os
 import uuid
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from suite.engines.attempt import Attempt, OnEvent, attempt
+from suite.engines.base import WorkerRun
 from suite.engines.docker.engine import DockerEngine
 from tests.conftest import TINY, Tiny
 
@@ -61,14 +61,13 @@ def run(
     ) -> Attempt:
         trial, log = tmp_path / "trial", tmp_path / "log"
         trial = trial if trial.exists() else folder(script)
-        run = partial(
-            engine.run,
-            engine.prepare(TINY, lambda text: None),
-            trial,
+        worker = WorkerRun(
+            prepared=engine.prepare(TINY, lambda text: None),
+            folder=trial,
             name=name or f"test-{os.getpid()}-{uuid.uuid4().hex[:6]}",
             log=log,
             deadline_s=deadline_s,
         )
-        return attempt(run, trial, log=log, deadline_s=deadline_s, on_event=on_event)
+        return attempt(engine.run, worker, on_event)
 
     return run_script

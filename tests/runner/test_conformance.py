@@ -3,12 +3,12 @@
 import json
 import re
 import sys
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from suite.engines.attempt import attempt
+from suite.engines.base import WorkerRun
 from suite.engines.venv.engine import VenvEngine
 from suite.manifests import catalog
 from suite.manifests.files import names
@@ -40,8 +40,8 @@ def test_a_missing_gpu_is_a_failure_with_a_message(framework: str, trial_folder:
     (trial_folder / "trial.json").write_text(json.dumps(values))
     prepared = engine.prepare(catalog.framework(framework), print)
     log = trial_folder / "log"
-    run = partial(engine.run, prepared, trial_folder, name="gpu", log=log, deadline_s=120)
-    done = attempt(run, trial_folder, log=log, deadline_s=120, on_event=lambda event: None)
+    worker = WorkerRun(prepared=prepared, folder=trial_folder, name="gpu", log=log, deadline_s=120)
+    done = attempt(engine.run, worker, lambda event: None)
     assert done.status == "failed" and done.error is not None
     assert re.search("(?i)cuda|gpu", done.error.message)
 

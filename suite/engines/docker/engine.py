@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 from suite.datasets.formats.prepared import DESCRIPTION
 from suite.engines import sessions
-from suite.engines.base import LOOPBACK, Network, OnLine, Outcome, Place, Prepared
+from suite.engines.base import LOOPBACK, Network, OnLine, Outcome, Place, Prepared, WorkerRun
 from suite.engines.docker import spec
 from suite.engines.docker.client import Container, Daemon, Image
 from suite.engines.docker.images import Images, Kind, Recipe
@@ -168,38 +168,29 @@ class DockerEngine:
             with suppress(EngineLost):
                 container.kill()
 
-    def run(
-        self,
-        prepared: Prepared,
-        folder: Path,
-        *,
-        name: str,
-        log: Path,
-        deadline_s: float,
-        on_line: OnLine,
-        place: Place | None = None,
-    ) -> Outcome:
+    def run(self, worker: WorkerRun, on_line: OnLine) -> Outcome:
         started_s = time.monotonic()
         # Run ids of two result folders may be equal.
-        volume = f"dlsuite-{name}-{self._session_id}"
-        container = self._create(prepared, folder, name, volume, place)
+        volume = f"dlsuite-{worker.name}-{self._session_id}"
+        container = self._create(worker, volume)
         removed = False
 
         def collect() -> None:
             nonlocal removed
-            found = fetch(container, "/trial/results", folder)
+            found = fetch(container, "/trial/results", worker.folder)
             removed = not found and container.state() is None
             if removed:
-                self._volumes.collect(volume, "results", folder, str(prepared.image_id))
+                image_id = str(worker.prepared.image_id)
+                self._volumes.collect(volume, "results", worker.folder, image_id)
 
         with (
             self._removed_afterwards(container, volume),
-            log.open("wb") as stderr,
+            worker.log.open("wb") as stderr,
             self._stoppable(container),
         ):
-            if place:
-                place.stop.on_call(partial(_kill, container))
-            watch = Watch(self.daemon, container, deadline_s, on_line, stderr)
+            if worker.place:
+                worker.place.stop.on_call(partial(_kill, container))
+            watch = Watch(self.daemon, container, worker.deadline_s, on_line, stderr)
             outcome = watch.until_ended()
             lost = persist(self.daemon, collect)
             if outcome.exit_code and outcome.end == "exited" and (removed or lost):
@@ -288,16 +279,14 @@ class DockerEngine:
     def _gpus(self) -> dict[str, Any]:
         return spec.gpu_options(self.settings, self.daemon.info)
 
-    def _create(
-        self, prepared: Prepared, folder: Path, name: str, volume: str, place: Place | None
-    ) -> Container:
+    def _create(self, worker: WorkerRun, volume: str) -> Container:
         """The container of a trial, not started, with all its files in volumes."""
-        trial = trial_file.read(folder)
-        image_id = str(prepared.image_id)
+        trial = trial_file.read(worker.folder)
+        image_id = str(worker.prepared.image_id)
         paths = {key: Path(value) for key, value in trial["paths"].items()}
         files = self._trial_files(paths, image_id)
         trial["paths"] = files.paths
-        labels = {"dlsuite": "trial", TRIAL: name, SESSION: self._session_id}
+        labels = {"dlsuite": "trial", TRIAL: worker.name, SESSION: self._session_id}
         self.daemon.make_volume(volume, labels)
         container = self.daemon.create(
             image_id,
@@ -306,7 +295,7 @@ class DockerEngine:
             volumes={**files.volumes, volume: {"bind": "/trial", "mode": "rw"}},
             folders=files.folders,
             environment=trial["environment"],
-            **self._options() | _network_options(place),
+            **self._options() | _network_options(worker.place),
         )
         if "/data" in files.folders:
             _require_same_data(container, paths["data"])

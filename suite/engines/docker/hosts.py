@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlsplit
 
-from suite.engines.base import LOOPBACK, Network, OnLine, Outcome, Place, Prepared
+from suite.engines.base import LOOPBACK, Network, OnLine, Outcome, Prepared, WorkerRun
 from suite.errors import EngineError, UsageError
 from suite.manifests.frameworks import FrameworkManifest
 from suite.messages import Notify
@@ -83,27 +83,9 @@ class HostsEngine:
         for engine in self.engines:
             engine.stop()
 
-    def run(
-        self,
-        prepared: Prepared,
-        folder: Path,
-        *,
-        name: str,
-        log: Path,
-        deadline_s: float,
-        on_line: OnLine,
-        place: Place | None = None,
-    ) -> Outcome:
-        engine = self.engines[place.node] if place else self._first
-        return engine.run(
-            prepared,
-            folder,
-            name=name,
-            log=log,
-            deadline_s=deadline_s,
-            on_line=on_line,
-            place=place,
-        )
+    def run(self, worker: WorkerRun, on_line: OnLine) -> Outcome:
+        engine = self.engines[worker.place.node] if worker.place else self._first
+        return engine.run(worker, on_line)
 
     @contextmanager
     def network(self, name: str, nodes: int) -> Iterator[Network]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from suite.engines.base import EngineName, Network, Outcome, Prepared
+from suite.engines.base import EngineName, Network, Outcome, WorkerRun
 from suite.engines.errors import EngineLost
 from suite.engines.slurm import cluster
 from suite.engines.slurm.cluster import Allocation
@@ -123,14 +123,12 @@ class SlurmEngine(VenvEngine):
         yield Network(name=None, hosts=hosts, separate=True, starts_all=True)
 
     @contextmanager
-    def _process(
-        self, command: list[str], folder: Path, stderr: int, name: str
-    ) -> Iterator[subprocess.Popen[str]]:
+    def _process(self, worker: WorkerRun, stderr: int) -> Iterator[subprocess.Popen[str]]:
         try:
-            with super()._process(command, folder, stderr, name) as process:
+            with super()._process(worker, stderr) as process:
                 yield process
         finally:
-            self._cancel(name)
+            self._cancel(worker.name)
 
     def _outcome(self, exit_code: int, *, expired: bool) -> Outcome:
         if exit_code and cluster.find(self._job_name) is None:
@@ -144,11 +142,11 @@ class SlurmEngine(VenvEngine):
             if of_step == name:
                 cluster.cancel(step)
 
-    def _command(self, prepared: Prepared, folder: Path, name: str) -> list[str]:
-        trial = trial_file.read(folder)
-        start = cluster.start(self.job, name=name, nodes=trial["nodes"])
+    def _command(self, worker: WorkerRun) -> list[str]:
+        trial = trial_file.read(worker.folder)
+        start = cluster.start(self.job, name=worker.name, nodes=trial["nodes"])
         module = "suite.worker" if trial["world_size"] == 1 else "suite.worker.launch"
-        return [*start, str(prepared.python), "-m", module, str(folder)]
+        return [*start, str(worker.prepared.python), "-m", module, str(worker.folder)]
 
     def _environment(self, folder: Path) -> dict[str, str]:
         environment = super()._environment(folder)

@@ -14,7 +14,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from suite.engines.base import LOOPBACK, EngineName, Network, OnLine, Outcome, Place, Prepared
+from suite.engines.base import (
+    LOOPBACK,
+    EngineName,
+    Network,
+    OnLine,
+    Outcome,
+    Prepared,
+    WorkerRun,
+)
 from suite.engines.gpus import Gpus, visible
 from suite.engines.venv import environments
 from suite.manifests.frameworks import FrameworkManifest
@@ -78,31 +86,17 @@ class VenvEngine:
         for process in list(self._running):
             _kill(process)
 
-    def run(
-        self,
-        prepared: Prepared,
-        folder: Path,
-        *,
-        name: str,
-        log: Path,
-        deadline_s: float,
-        on_line: OnLine,
-        place: Place | None = None,
-    ) -> Outcome:
-        command = self._command(prepared, folder, name)
-        with (
-            log.open("wb") as stderr,
-            self._process(command, folder, stderr.fileno(), name) as process,
-        ):
+    def run(self, worker: WorkerRun, on_line: OnLine) -> Outcome:
+        with worker.log.open("wb") as stderr, self._process(worker, stderr.fileno()) as process:
             expired = threading.Event()
 
             def expire() -> None:
                 expired.set()
                 _kill(process)
 
-            if place:
-                place.stop.on_call(lambda: _kill(process))
-            deadline = threading.Timer(deadline_s, expire)
+            if worker.place:
+                worker.place.stop.on_call(lambda: _kill(process))
+            deadline = threading.Timer(worker.deadline_s, expire)
             deadline.start()
             try:
                 assert process.stdout is not None
@@ -117,26 +111,24 @@ class VenvEngine:
         """How a worker ended, by the exit code of its command."""
         return Outcome(exit_code=exit_code, end="timeout" if expired else "exited")
 
-    def _command(self, prepared: Prepared, folder: Path, name: str) -> list[str]:
+    def _command(self, worker: WorkerRun) -> list[str]:
         """The command that runs the worker."""
-        return [str(prepared.python), "-m", "suite.worker", str(folder)]
+        return [str(worker.prepared.python), "-m", "suite.worker", str(worker.folder)]
 
     @contextmanager
     def network(self, name: str, nodes: int) -> Iterator[Network]:
         yield Network(name=None, hosts=(LOOPBACK,) * nodes)
 
     @contextmanager
-    def _process(
-        self, command: list[str], folder: Path, stderr: int, name: str
-    ) -> Iterator[subprocess.Popen[str]]:
-        """The process of the worker `name`, in a group that is killed at the end of the block."""
+    def _process(self, worker: WorkerRun, stderr: int) -> Iterator[subprocess.Popen[str]]:
+        """The worker's process, in a group that is killed at the end of the block."""
         # A new TMPDIR for each process: a compiler's cache of another run would hide the cost of
         # the first step. It is not in the trial's folder: that path is too long for a socket.
         temporary = tempfile.TemporaryDirectory(prefix="dlsuite-", ignore_cleanup_errors=True)
         process = subprocess.Popen(
-            command,
-            cwd=folder,
-            env=self._environment(folder) | {"TMPDIR": temporary.name},
+            self._command(worker),
+            cwd=worker.folder,
+            env=self._environment(worker.folder) | {"TMPDIR": temporary.name},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=stderr,

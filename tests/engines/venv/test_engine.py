@@ -3,12 +3,12 @@
 import json
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from suite.engines.attempt import Attempt, attempt
+from suite.engines.base import WorkerRun
 from suite.manifests import catalog
 from suite.protocol.events import Event
 from tests.conftest import ScriptEngine
@@ -33,8 +33,10 @@ def run(script_engine: Script, tmp_path: Path) -> Callable[..., Attempt]:
         (folder / "trial.json").write_text(json.dumps(trial))
         prepared = engine.prepare(catalog.framework("pytorch"), print)
         log = tmp_path / "log"
-        run = partial(engine.run, prepared, folder, name="trial", log=log, deadline_s=deadline_s)
-        return attempt(run, folder, log=log, deadline_s=deadline_s, on_event=on_event)
+        worker = WorkerRun(
+            prepared=prepared, folder=folder, name="trial", log=log, deadline_s=deadline_s
+        )
+        return attempt(engine.run, worker, on_event)
 
     return run_script
 
