@@ -18,6 +18,8 @@ def join(trial: Trial) -> None:
     # gloo looks for the interface of this host's own name, which may have none.
     if trial.addresses[trial.rank].startswith("127."):
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    # With this variable of torchrun, rank 0 would not listen at the address of the group.
+    os.environ.pop("TORCHELASTIC_USE_AGENT_STORE", None)
     distributed.init_process_group(
         "gloo" if trial.device == "cpu" else "nccl",
         init_method=f"tcp://{trial.addresses[0]}",
