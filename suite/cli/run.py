@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -261,9 +262,7 @@ def conclude(records: list[Record], folder: RunFolder) -> None:
     """
     show(records, folder.path)
     if records:
-        with folder.writing(page.NAME):
-            page.write(folder.path / page.NAME, run_data.of(folder.path, records))
-        print(f"report: {folder.path / page.NAME}")
+        _write_page(records, folder)
     bad = failures(records)
     if bad or not any(each.status == "ok" for each in records):
         raise RunsFailed(
@@ -289,3 +288,19 @@ def conclude(records: list[Record], folder: RunFolder) -> None:
             f"accuracy differs by more than {MARGIN} points: {', '.join(different)}",
             hint=f"dlsuite report {folder.path}",
         )
+
+
+def _write_page(records: list[Record], folder: RunFolder) -> None:
+    """Write the page of a run, and name it.
+
+    Where a figure cannot be drawn, a message says so: the records and the exit code stay.
+    """
+    path = folder.path / page.NAME
+    try:
+        with folder.writing(page.NAME):
+            page.write(path, run_data.of(folder.path, records))
+    except ValueError as error:  # of vl-convert
+        reason = str(error).partition("\n")[0]
+        print(f"{path} is not written, a figure cannot be drawn: {reason}", file=sys.stderr)
+    else:
+        print(f"report: {path}")

@@ -1,5 +1,6 @@
 """`dlsuite report`: its forms, its page and its figures."""
 
+import importlib
 import json
 import subprocess
 import sys
@@ -87,3 +88,16 @@ def test_a_finished_run_ends_with_the_name_of_its_page(
     page = folder.path / "report.html"
     assert capsys.readouterr().out.splitlines()[-1] == f"report: {page}"
     assert "TensorFlow graph is fastest" in page.read_text()
+
+
+def test_a_figure_that_cannot_be_drawn_does_not_hide_the_outcome_of_a_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """vl-convert raises ValueError for a specification that is not valid."""
+    module = importlib.import_module("suite.report.figures.speed_up")  # a function has its name too
+    monkeypatch.setattr(module, "_spec", lambda points: {"mark": "no mark of this name"})
+    folder = store.RunFolder(made_run(tmp_path))
+    with pytest.raises(RunsFailed):
+        run_command.conclude(store.read(folder.path), folder)
+    assert "report.html is not written, a figure cannot be drawn: " in capsys.readouterr().err
+    assert not (folder.path / "report.html").exists()
