@@ -147,7 +147,7 @@ def selftest(
 ) -> None:
     """Plant faults in copies of the worker, one by one, and check that a proof finds each.
 
-    Twenty-seven show in the steps of the certificate, six of them in bf16_mixed and six on two
+    Twenty-nine show in the steps of the certificate, six of them in bf16_mixed and eight on two
     ranks; seven show only in a timed run. With the docker engine each fault gets an image, which
     is removed afterwards.
     """
@@ -189,8 +189,12 @@ def _findings(runner: Runner, plan: Plan, live: Live) -> list[tests.Finding]:
         work_dir=runner.work_dir,
         notify=live.notify,
     )
+    findings = []
     try:
-        return [*test.run(replace(plan, trials=available))]
+        for finding in test.run(replace(plan, trials=available)):
+            live.announce(selftest_table.line(finding))
+            findings.append(finding)
+        return findings
     except ProofFailed as error:
         raise ParityFailed(str(error), hint="dlsuite doctor") from None
 

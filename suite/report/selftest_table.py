@@ -33,3 +33,12 @@ def render(findings: list[Finding]) -> Table:
         worker = (each.framework, each.variant, each.precision, each.device)
         table.add_row(each.fault or "none", *worker, each.caught_by or UNKNOWN, verdict)
     return table
+
+
+def line(finding: Finding) -> str:
+    """A finding as one line, shown as soon as it is known."""
+    worker = f"{finding.framework}:{finding.variant}"
+    if finding.fault:
+        outcome = f"found by {finding.caught_by}" if finding.good else "NOT FOUND"
+        return f"{finding.fault} in {worker}: {outcome}"
+    return f"without a fault, {worker}: {'ok' if finding.good else f'ALARM, {finding.caught_by}'}"

@@ -72,7 +72,11 @@ def hosts() -> Iterator[tuple[str, str]]:
     folder = Path("/run") / f"dlsuite-hosts-{os.getpid()}"  # a socket's path must be short
     folder.mkdir()
     with ExitStack() as stack:
-        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        stack.callback(shutil.rmtree, folder)
+        # The engine leaves the namespace of its host network mounted.
+        stack.callback(
+            subprocess.run, ["umount", folder / "exec" / "netns" / "default"], check=False
+        )
         socket = folder / "docker.sock"
         subprocess.run(["ip", "link", "add", "name", BRIDGE, "type", "bridge"], check=True)
         stack.callback(subprocess.run, ["ip", "link", "delete", BRIDGE], check=True)
