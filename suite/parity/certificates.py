@@ -35,10 +35,10 @@ from suite.parity.workers import LOWERINGS
 from suite.paths import digest, home, write_atomically
 from suite.protocol.events import first_problem
 from suite.protocol.plan import Trial
+from suite.results.certificate import FOLDER
 from suite.results.record import Parity
 
 CERTIFICATE_VERSION = 11  # changes when the rules of judging change
-FOLDER = "certificates"  # in the cache, and in the folder of a run
 
 
 @dataclass(frozen=True, kw_only=True)

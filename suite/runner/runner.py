@@ -13,7 +13,7 @@ from suite.parity.certificates import Certificate
 from suite.parity.tensors import ProofFailed
 from suite.protocol import trial_file
 from suite.protocol.plan import Plan, Trial, Work
-from suite.results import checksums, roofline
+from suite.results import certificate, checksums, roofline
 from suite.results.record import Parity, Record
 from suite.results.roofline import HardwarePeak
 from suite.results.store import RunFolder
@@ -231,7 +231,7 @@ class Runner:
             found = self.certify(trials, workload_inputs, fresh=False)
         except ProofFailed as error:
             reason = str(error)
-        with folder.writing(certificates.FOLDER):
+        with folder.writing(certificate.FOLDER):
             certificates.keep(folder.path, found.values())
         unproven = Parity(proven=False, reason=reason)
         return {

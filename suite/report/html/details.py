@@ -56,8 +56,7 @@ def _detail(run: RunData, trial: TrialSummary, plots: Sequence[Plot]) -> Detail:
 
 def _cells(run: Record) -> dict[str, str]:
     found, warm = run.telemetry, sum(run.blocks.warmup)
-    gpu = found.gpu if found else None
-    energy = (gpu.energy if gpu else found.cpu_energy) if found else None
+    gpu, energy = found.gpu if found else None, run.energy
     return {
         "run": f"run {run.repeat}",
         "status": run.status,

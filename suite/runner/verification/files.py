@@ -7,14 +7,13 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from suite.errors import ResultsError
-from suite.parity import certificates
 from suite.paths import sha256
-from suite.results import checksums, roofline, store
+from suite.results import certificate, checksums, roofline, store
 from suite.runner import sources
 from suite.runner.verification.findings import Note, Outcome, finding
 
 # Every other file, such as the user's notes, may be added later.
-FOLDERS = ("logs", certificates.FOLDER, sources.WORKER_FOLDER, sources.LOCKS_FOLDER)
+FOLDERS = ("logs", certificate.FOLDER, sources.WORKER_FOLDER, sources.LOCKS_FOLDER)
 FILES = (store.PLAN, roofline.NAME, store.RECORDS)
 
 

@@ -10,6 +10,7 @@ from suite.errors import ResultsError
 from suite.parity import certificates
 from suite.parity.certificates import Certificate
 from suite.results import checksums, roofline, store
+from suite.results.certificate import FOLDER
 from suite.results.record import SCHEMA_VERSION, Record
 from suite.runner import planfile
 from suite.runner.planfile import OtherVersion, Planned
@@ -95,9 +96,9 @@ def _in_plan(where: str, record: Record, context: Context) -> Iterator[Outcome]:
 def _certificates(folder: Path, outcomes: list[Outcome]) -> dict[str, Certificate]:
     """The certificates in a run's folder by their key; unreadable ones are findings."""
     found = {}
-    place = folder / certificates.FOLDER
+    place = folder / FOLDER
     if not place.is_dir():
-        outcomes.append(Note(where=certificates.FOLDER, text="not in the run, so not checked"))
+        outcomes.append(Note(where=FOLDER, text="not in the run, so not checked"))
     for path in sorted(place.glob("*.json")):
         where = path.relative_to(folder).as_posix()
         try:

@@ -24,6 +24,7 @@ from suite.parity.tolerances import Judged, rules_of, worst
 from suite.paths import LOCKS, home, sha256
 from suite.protocol.plan import Plan, Trial
 from suite.results import roofline, store
+from suite.results.certificate import FOLDER
 from suite.runner import planfile
 from suite.runner.planfile import Planned
 from suite.runner.runner import Runner
@@ -111,7 +112,7 @@ def cache(engine: ScriptEngine, trial: Trial, prepared: Prepared, inputs: Inputs
         reference_error=1e-15,
         of=described,
     )
-    path = home() / certificates.FOLDER / f"{certificate.key}.json"
+    path = home() / FOLDER / f"{certificate.key}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(asdict(certificate)), encoding="utf-8")
 
