@@ -13,7 +13,7 @@ from suite.datasets.formats import image_folder, prepared
 from suite.engines.attempt import run_task
 from suite.engines.venv.engine import VenvEngine
 from suite.manifests import catalog
-from suite.manifests.workloads import Measure, Sgd, Workload
+from suite.manifests.workloads import Measure, Sgd, SuiteWorkload
 from suite.protocol import events
 from suite.protocol.expansion import expand
 from suite.protocol.trial_file import Task
@@ -165,7 +165,7 @@ def test_a_trial_trains_on_photographs(name: str, tmp_path: Path) -> None:
     image_folder.prepare(dataset, folder, root, lambda text: None)
     images = prepared.read(folder).images
     dataset = dataset.model_copy(update={"samples": images.samples, "classes": 2})
-    workload = Workload(
+    workload = SuiteWorkload(
         model="vit_tiny_cifar10",
         dataset="imagenet",
         batch_size=BATCH,
