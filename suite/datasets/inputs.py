@@ -23,6 +23,7 @@ class Inputs:
     data: Path
     images: Path | None = None  # the user's folder that the data was prepared from
     weights: Path
+    statistics: Path  # running means and variances of batch norms, for inference
     order: Path
     sha256: str
     origin: str  # where the data came from

@@ -56,14 +56,16 @@ def _need_images(dataset: DatasetManifest, data: Path) -> None:
 def make(
     workload: Workload, dataset: DatasetManifest, *, data: Path, seed: int, folder: Path
 ) -> Inputs:
-    """Write weights.npy and order.npy (docs/protocol.md) into `folder`.
+    """Write weights.npy, statistics.npy and order.npy (docs/protocol.md) into `folder`.
 
     `data` is the folder of a prepared dataset.
     """
     architecture = MODELS[workload.model]()
     folder.mkdir(parents=True, exist_ok=True)
     weights, order = folder / "weights.npy", folder / "order.npy"
+    statistics = folder / "statistics.npy"
     np.save(weights, architecture.initial_weights(seed))
+    np.save(statistics, architecture.inference_statistics(seed))
     generator = np.random.default_rng(seed)
     samples = dataset.samples["train"]
     permutations = [generator.permutation(samples) for _ in range(max(1, workload.epochs))]
@@ -71,12 +73,15 @@ def make(
     described = prepared.read(data)
     assert described is not None  # `data` is the folder of a prepared dataset
     hashes = [sha256(weights), sha256(order), described.fingerprint]
+    if workload.mode == "infer":
+        hashes.append(sha256(statistics))
     return Inputs(
         architecture=architecture,
         dataset=dataset,
         data=data,
         images=described.source_folder,
         weights=weights,
+        statistics=statistics,
         order=order,
         sha256=digest(hashes),
         origin=described.origin,

@@ -12,7 +12,7 @@ from suite.errors import nearest
 from suite.manifests.devices import DeviceKind, Devices
 from suite.manifests.strict import Name, Strict
 from suite.manifests.tracks import FrameworkTrack, TrackName
-from suite.manifests.workloads import BatchNorm, Input, Precision
+from suite.manifests.workloads import BatchNorm, Input, Precision, Scenario, Workload
 
 
 def _python_range(text: str) -> str:
@@ -34,6 +34,8 @@ class Unsupported(Strict):
     layer: Name | None = None  # a kind of layer (docs/protocol.md)
     input: Input | None = None
     precision: Precision | None = None
+    mode: Literal["train", "infer"] | None = None
+    scenario: Scenario | None = None
     ranks: Literal["several"] | None = None
     batch_norm: BatchNorm | None = None
     reason: str
@@ -89,20 +91,20 @@ class FrameworkManifest(Strict):
         variant: str,
         devices: Devices,
         layers: set[str],
-        input: Input,
-        precision: Precision,
-        batch_norm: BatchNorm,
+        workload: Workload,
     ) -> str | None:
-        """Why this variant cannot run a model with these kinds of layers; None where it can."""
+        """Why this variant cannot run a workload with these kinds of layers; None where it can."""
         for entry in self.unsupported:
             matches = (
                 entry.variant in (None, variant),
                 entry.device in (None, devices.kind),
                 entry.layer in {None, *layers},
-                entry.input in (None, input),
-                entry.precision in (None, precision),
+                entry.input in (None, workload.input),
+                entry.precision in (None, workload.precision),
+                entry.mode in (None, workload.mode),
+                entry.scenario in (None, workload.scenario),
                 entry.ranks is None or devices.ranks > 1,
-                entry.batch_norm in (None, batch_norm),
+                entry.batch_norm in (None, workload.batch_norm),
             )
             if all(matches):
                 return entry.reason

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator as After
 from pydantic import (
@@ -13,6 +13,7 @@ from pydantic import (
     PositiveInt,
     ValidationInfo,
     field_validator,
+    model_validator,
 )
 
 from suite.errors import nearest
@@ -25,7 +26,10 @@ Input = Literal["host", "disk", "device", "loader"]
 Precision = Literal["float32", "bf16_mixed"]
 # Of the statistics of batch norm on several ranks: of each rank's slice, or of the whole batch.
 BatchNorm = Literal["per_rank", "synchronized"]
+# How queries arrive in inference, by the names of MLPerf (docs/inference.md).
+Scenario = Literal["single_stream", "multi_stream", "offline", "server"]
 PROOF_STEPS = 10  # training steps that a certificate compares
+ONE_SAMPLE = ("single_stream", "server")  # scenarios whose calls have one sample
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -80,6 +84,9 @@ class Measure(Strict):
     max_measure_s: PositiveFloat = 5
     relative_error: PositiveFloat = 0.01
     sample_s: NonNegativeFloat = 0.25  # the telemetry's interval; 0: no telemetry
+    min_query_s: PositiveFloat = 10  # inference: the queries take at least so long,
+    min_queries: PositiveInt = 2000  # and are at least so many,
+    max_query_s: PositiveFloat = 30  # unless they take so long
     idle_s: NonNegativeFloat = 1.0  # how long idle power is measured, where power can be read
 
 
@@ -87,16 +94,48 @@ class WorkloadDefaults(Strict):
     """A workload without its model."""
 
     dataset: Name
-    mode: Literal["train"] = "train"
+    mode: Literal["train", "infer"] = "train"
+    # Of a training step; in inference, of one call of the model.
     batch_size: PositiveInt
     precision: Precision = "float32"
     input: Input = "host"
     batch_norm: BatchNorm = "per_rank"
-    optimizer: Optimizer
+    optimizer: Optimizer | None = None  # in inference, none
+    scenario: Scenario | None = None  # in training, none
+    # In inference, this many samples from the start of the test split; all are proven.
+    query_samples: PositiveInt | None = None
+    latency_bound_s: PositiveFloat | None = None  # of 99 % of the queries of scenario server
     # For the certificate's steps, where rounding errors explode at the optimizer's own rate.
     proof_learning_rate: PositiveFloat | None = None
     # Whole epochs of the first run of each trial. The other runs end when their rate is certain.
     epochs: NonNegativeInt = 1
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_epochs_of_inference(cls, values: Any) -> Any:
+        infers = isinstance(values, dict) and values.get("mode") == "infer"
+        return {"epochs": 0, **values} if infers else values
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        """Training has an optimizer, inference a scenario; neither has the other's fields."""
+        infers = self.mode == "infer"
+        needs = {
+            "optimizer": not infers,
+            "scenario": infers,
+            "query_samples": infers,
+            "latency_bound_s": self.scenario == "server",
+        }
+        for name, needed in needs.items():
+            if needed and getattr(self, name) is None:
+                raise ValueError(f"{name} is missing, mode is {self.mode}")
+            if not needed and getattr(self, name) is not None:
+                raise ValueError(f"{name} has no meaning here, mode is {self.mode}")
+        if infers and (self.epochs or self.precision != "float32" or self.input != "host"):
+            raise ValueError("mode infer has epochs 0, precision float32 and input host")
+        if self.scenario in ONE_SAMPLE and self.batch_size != 1:
+            raise ValueError(f"scenario {self.scenario} has batch_size 1")
+        return self
 
 
 class Workload(WorkloadDefaults):
@@ -105,8 +144,18 @@ class Workload(WorkloadDefaults):
     model: Annotated[Name, After(_model)]
 
     @property
-    def proof_optimizer(self) -> Optimizer:
+    def way(self) -> str:
+        """The optimizer with its learning rate, or the scenario of inference."""
+        if self.optimizer:
+            return f"{self.optimizer.name} {self.optimizer.learning_rate:g}"
+        bound = f" within {1000 * self.latency_bound_s:g} ms" if self.latency_bound_s else ""
+        return f"{self.scenario}{bound}"
+
+    @property
+    def proof_optimizer(self) -> Optimizer | None:
         """The optimizer with the learning rate of the certificate's steps."""
+        if self.optimizer is None:
+            return None
         rate = self.proof_learning_rate or self.optimizer.learning_rate
         return self.optimizer.model_copy(update={"learning_rate": rate})
 

@@ -106,6 +106,20 @@ class Architecture:
         ]
         return np.concatenate(parts)
 
+    def inference_statistics(self, seed: int) -> NDArray[np.float32]:
+        """One flat vector, in the order of `statistics`: random ones, unlike those of any batch.
+
+        Means have a normal distribution around 0, variances a uniform one around 1.
+        """
+        generator = np.random.default_rng(seed)
+        parts = [
+            generator.uniform(0.5, 1.5, each.size)
+            if each.name.endswith(".variance")
+            else generator.normal(0.0, 0.1, each.size)
+            for each in self.statistics()
+        ]
+        return np.concatenate([*parts, np.zeros(0)]).astype(np.float32)
+
     def to_json(self) -> dict[str, Any]:
         """The form of trial.json."""
         return {

@@ -38,7 +38,10 @@ from suite.protocol.plan import Trial
 from suite.results.certificate import FOLDER
 from suite.results.record import Parity
 
-CERTIFICATE_VERSION = 11  # changes when the rules of judging change
+CERTIFICATE_VERSION = 12  # changes when the rules of judging change
+# What the reference depends on, beside the model and its inputs: of training, and of inference.
+OF_STEPS = ("batch_size", "optimizer", "steps", "slices")
+OF_INFERENCE = ("query_samples",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,10 +241,14 @@ def reference_of(prover: Prover, trial: Trial, *, fresh: bool = False) -> Refere
 
 def of_trial(trial: Trial, architecture: Architecture, steps: int) -> dict[str, Any]:
     """The parts of a certificate's key that follow from its trial alone."""
+    workload = trial.workload
+    optimizer = workload.proof_optimizer
     return {
         "model": json.dumps(architecture.to_json()),
-        "batch_size": trial.workload.batch_size,
-        "optimizer": trial.workload.proof_optimizer.model_dump_json(),
+        "batch_size": workload.batch_size,
+        "optimizer": optimizer.model_dump_json() if optimizer else None,
+        "scenario": workload.scenario,
+        "query_samples": workload.query_samples,
         "steps": steps,
         "slices": trial.slices if architecture.batch_norm_positions else 1,
         "framework": trial.framework,
@@ -249,7 +256,7 @@ def of_trial(trial: Trial, architecture: Architecture, steps: int) -> dict[str, 
         "runtime": trial.runtime.model_dump_json(),
         "device": trial.device,
         "cpu_parts": trial.cpu_parts,
-        "precision": trial.workload.precision,
+        "precision": workload.precision,
         "tolerance": rules_of(trial).tolerance,
     }
 
@@ -261,7 +268,7 @@ def _workload(trial: Trial, inputs: Inputs, steps: int) -> dict[str, Any]:
         "model": parts["model"],
         "inputs": inputs.sha256,
         "normalize": inputs.dataset.normalize.model_dump_json(),
-        **{name: parts[name] for name in ("batch_size", "optimizer", "steps", "slices")},
+        **{name: parts[name] for name in (OF_INFERENCE if trial.workload.scenario else OF_STEPS)},
     }
 
 

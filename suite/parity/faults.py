@@ -90,7 +90,7 @@ FAULTS = (
         name="dropout left on",
         framework="pytorch",
         file="protocol.py",
-        right='if self.mode == "parity":',
+        right='if self.mode == "parity" and self.scenario is None:',
         wrong="if False:",
     ),
     Fault(

@@ -10,7 +10,7 @@ from suite.engines.attempt import run_task
 from suite.engines.base import Engine, Prepared
 from suite.messages import Notify
 from suite.parity import workers
-from suite.parity.tensors import QUANTITIES, ProofFailed, Tensors, read_ranks
+from suite.parity.tensors import QUANTITIES, ProofFailed, Tensors, read_answers, read_ranks
 from suite.paths import home
 from suite.protocol.plan import Trial
 from suite.protocol.schema import Mode
@@ -40,8 +40,13 @@ class Prover:
         return self.of_ranks(trial, precision, role=role)[0]
 
     def of_ranks(self, trial: Trial, precision: str, *, role: str) -> list[list[Tensors]]:
-        """The tensors of each step as each rank has them; ProofFailed where the worker fails."""
+        """The tensors of each step as each rank has them; ProofFailed where the worker fails.
+
+        Inference has one step, which answers all samples.
+        """
         results = self.run(trial, precision, role=role, mode="parity")
+        if trial.workload.scenario:
+            return [[read_answers(results)]]
         folders = [ranks.folder(results, rank) for rank in range(trial.devices.ranks)]
         steps = [
             read_ranks(folders, f"step{step:02d}", QUANTITIES, self.inputs)

@@ -19,6 +19,7 @@ from suite.datasets.inputs import Inputs
 from suite.engines.parallel import in_parallel
 from suite.manifests import catalog
 from suite.manifests.tracks import EQUAL
+from suite.manifests.workloads import Workload
 from suite.parity.tensors import ProofFailed, Tensors
 from suite.parity.tolerances import Errors, Rules
 from suite.parity.workers import LOWERINGS
@@ -34,6 +35,8 @@ TOLERANCE = 1e-9  # between the two float64 lowerings
 # mean is a long sum: a framework that adds n values one after the other has an error of
 # sqrt(n) / 6 ulps (root mean square). Where sqrt(n) is more than 20, the perturbation is sqrt(n).
 PERTURBATION_ULPS = 20
+# The reference of inference does not depend on how the queries arrive.
+ANSWERS_BATCH_SIZE = 32
 # As much as the rounding of a weight to bfloat16: each draw shows another case of that rounding.
 PERTURBATION_BFLOAT16 = 2.0**-9
 
@@ -143,6 +146,7 @@ class Reference:
         framework, variant = which
         trial = replace(
             self.trial,
+            workload=_of_reference(self.trial.workload),
             framework=framework,
             variant=variant,
             device="cpu",
@@ -160,9 +164,19 @@ class Reference:
         """The largest perturbation of a weight, as a share of it."""
         if precision == "bf16_simulated":
             return PERTURBATION_BFLOAT16
-        values = self.prover.inputs.architecture.batch_norm_positions
+        infers = self.trial.workload.scenario is not None  # batch norm then has no long sum
+        values = 0 if infers else self.prover.inputs.architecture.batch_norm_positions
         ulps = max(PERTURBATION_ULPS, math.sqrt(self.trial.workload.batch_size * values))
         return float(ulps * np.finfo(np.float32).eps)
+
+
+def _of_reference(workload: Workload) -> Workload:
+    """The workload of the reference: of inference, the same for all scenarios and batch sizes."""
+    if workload.scenario is None:
+        return workload
+    size = min(ANSWERS_BATCH_SIZE, workload.query_samples or 1)
+    changes = {"scenario": "offline", "batch_size": size, "latency_bound_s": None}
+    return workload.model_copy(update=changes)
 
 
 def _combined(choose: Callable[[float, float], float], first: Errors, second: Errors) -> Errors:

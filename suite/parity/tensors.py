@@ -47,6 +47,15 @@ def read(results: Path, prefix: str, quantities: tuple[str, ...], inputs: Inputs
     return tensors
 
 
+def read_answers(results: Path) -> Tensors:
+    """The logits of all samples, of a worker in mode parity of inference."""
+    path = results / "inference.npy"
+    try:
+        return {"logits": np.load(path).astype(np.float64)}
+    except (OSError, ValueError) as error:
+        raise ProofFailed(f"{path.name}: {error}") from None
+
+
 def read_ranks(
     folders: list[Path], prefix: str, quantities: tuple[str, ...], inputs: Inputs
 ) -> list[Tensors]:

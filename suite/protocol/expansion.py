@@ -58,7 +58,7 @@ def expand(
             workload=workload,
             seed=seed,
             cpu_parts=1 if device == "cpu" else parts,
-            proof_steps=entry.proof_steps or suite.proof_steps,
+            proof_steps=1 if workload.scenario else entry.proof_steps or suite.proof_steps,
             proof_batch_size=entry.batch_size if entry.max_batch_size else None,
             budget_s=entry.trial_budget_s or suite.repeats.trial_budget_s,
         )

@@ -53,11 +53,18 @@ class Trial:
 
     @property
     def proof_trial(self) -> Trial:
-        """The trial whose certificate covers this one."""
-        if self.proof_batch_size is None:
+        """The trial whose certificate covers this one.
+
+        A certificate of inference serves all scenarios: the calls of the model are the same.
+        """
+        changes: dict[str, object] = {}
+        if self.proof_batch_size is not None:
+            changes["batch_size"] = self.proof_batch_size
+        if self.workload.scenario:
+            changes |= {"scenario": "offline", "latency_bound_s": None}
+        if not changes:
             return self
-        workload = self.workload.model_copy(update={"batch_size": self.proof_batch_size})
-        return replace(self, workload=workload)
+        return replace(self, workload=self.workload.model_copy(update=changes))
 
     @property
     def series(self) -> Series:
@@ -78,14 +85,21 @@ class Trial:
     def trial_id(self) -> str:
         """A name that is unique among all trials, and valid as a file name."""
         workload = self.workload
-        name, *numbers = workload.optimizer.model_dump().values()
-        optimizer = name + "-".join(f"{number:g}" for number in numbers)
         batch_norm = "" if workload.batch_norm == "per_rank" else f"-{workload.batch_norm}"
         return (
             f"{self.framework}-{self.variant}-{self.track}-{workload.model}-{workload.dataset}"
-            f"-{workload.mode}-b{workload.batch_size}-{workload.precision}-{optimizer}"
+            f"-{workload.mode}-b{workload.batch_size}-{workload.precision}-{_way(workload)}"
             f"-{workload.input}{batch_norm}-{self.device.replace(':', '')}-s{self.seed}"
         )
+
+
+def _way(workload: Workload) -> str:
+    """The optimizer with its constants, or the scenario of inference with its own."""
+    if workload.optimizer:
+        name, *numbers = workload.optimizer.model_dump().values()
+        return str(name) + "-".join(f"{number:g}" for number in numbers)
+    bound = f"{workload.latency_bound_s:g}" if workload.latency_bound_s else ""
+    return f"{workload.scenario}{bound}-{workload.query_samples}"
 
 
 @dataclass(frozen=True, kw_only=True)

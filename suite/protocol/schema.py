@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hi
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
 
-from suite.manifests.workloads import Input, Measure, Optimizer
+from suite.manifests.workloads import Input, Measure, Optimizer, Scenario
 from suite.models.branches import Branches
 from suite.models.layers import Layer
 from suite.paths import REPOSITORY
@@ -29,7 +29,7 @@ PositiveNumber = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Shape = tuple[Positive, ...]
 Precision = Literal["float32", "tf32", "bfloat16"]
-Mode = Literal["train", "parity", "replay", "peak"]
+Mode = Literal["train", "infer", "parity", "replay", "peak"]
 
 
 class _Part(BaseModel):
@@ -98,6 +98,7 @@ class Paths(_Part):
 
     data: str
     weights: str
+    statistics: str
     order: str
     results: str
     images: str | None = Field(default=None, description="Only with input loader.")
@@ -124,9 +125,23 @@ class TrialFile(_Part):
         description="Where each batch comes from: disk (read from the mapped file), host (gathered "
         "from memory), device (the first batches, repeatedly), loader (the framework's own loader)."
     )
-    batch_size: Positive
+    batch_size: Positive = Field(
+        description="Samples of a training step; in inference, of one call of the model."
+    )
+    scenario: Scenario | None = Field(
+        description="Inference: how queries arrive (docs/inference.md); null: training."
+    )
+    query_samples: Positive | None = Field(
+        description="Inference: the queries take this many samples, from the start of the test "
+        "split; null: training."
+    )
+    latency_bound_s: PositiveNumber | None = Field(
+        description="Scenario server: of 99 % of the queries; otherwise null."
+    )
     precision: Literal["float32", "float64", "bf16_mixed", "bf16_simulated"]
-    optimizer: Optimizer = Field(description="The formulas are in docs/optimizers.md.")
+    optimizer: Optimizer | None = Field(
+        description="The formulas are in docs/optimizers.md. Inference has none."
+    )
     device: str
     cpus: list[Count] = Field(
         min_length=1,
@@ -268,6 +283,77 @@ class Replayed(_Event):
     loss: float
 
 
+class FirstInference(_Event):
+    """The first call of the model is done, with its compilation."""
+
+    event: Literal["first_inference"]
+    duration_s: Seconds
+
+
+class Warmed(_Event):
+    """The model was called until the duration of a call was steady."""
+
+    event: Literal["warmed"]
+    calls: Positive
+    duration_s: Seconds
+    call_s: PositiveNumber = Field(description="Median of the last calls.")
+    steady: bool = Field(description="False: warm-up was cut short.")
+
+
+class Overhead(_Event):
+    """The same scenario was run with a null model, which returns an array that is ready."""
+
+    event: Literal["overhead"]
+    latency_s: PositiveNumber = Field(
+        description="Median latency of a query; in scenario offline, mean duration of a call."
+    )
+
+
+class RateTried(_Event):
+    """Scenario server: a step of the search for the highest rate of queries."""
+
+    event: Literal["rate"]
+    rate_per_s: PositiveNumber
+    p99_s: PositiveNumber
+    holds: bool = Field(description="Whether 99 % of the queries were within the bound.")
+
+
+class Inferred(_Event):
+    """The timed queries are answered."""
+
+    event: Literal["inference"]
+    scenario: Scenario
+    loadgen: str = Field(description="What made the queries: mlcommons-loadgen VERSION, or own.")
+    queries: Positive
+    samples: Positive
+    duration_s: PositiveNumber
+    samples_per_s: PositiveNumber
+    mean_s: PositiveNumber | None = Field(description="Latency of a query; null: offline.")
+    min_s: PositiveNumber | None
+    max_s: PositiveNumber | None
+    percentiles_s: dict[str, PositiveNumber] = Field(
+        description="Latencies by percentile: 50, 90, 95, 97, 99, 99.9; empty: offline."
+    )
+    early_stopping_s: dict[str, PositiveNumber] = Field(
+        description="LoadGen's upper estimates of percentiles 90 and 99, where it makes them."
+    )
+    rate_per_s: PositiveNumber | None = Field(description="Scenario server: of the queries.")
+
+
+class AnswersSaved(_Event):
+    """Random answers of the timed queries are saved."""
+
+    event: Literal["answers"]
+    samples: Positive
+
+
+class Answered(_Event):
+    """Mode parity of inference: each sample is answered once."""
+
+    event: Literal["answered"]
+    samples: Positive
+
+
 class Exchanged(_Event):
     """The gradients of all ranks were added, without other work."""
 
@@ -324,6 +410,13 @@ EVENTS: tuple[type[_Event], ...] = (
     Exchanged,
     ClosingDone,
     Replayed,
+    FirstInference,
+    Warmed,
+    Overhead,
+    RateTried,
+    Inferred,
+    AnswersSaved,
+    Answered,
     MemoryPeak,
     ParityStep,
     Peak,

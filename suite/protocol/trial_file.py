@@ -112,8 +112,11 @@ def write(folder: Path, task: Task, *, cpus: list[int], node: Node = Node()) -> 
         **_model(inputs),
         "input": workload.input,
         "batch_size": workload.batch_size,
+        "scenario": workload.scenario,
+        "query_samples": workload.query_samples,
+        "latency_bound_s": workload.latency_bound_s,
         "precision": task.precision or workload.precision,
-        "optimizer": optimizer.model_dump(),
+        "optimizer": optimizer.model_dump() if optimizer else None,
         "device": "cpu" if devices.kind == "cpu" else "cuda:0",
         "cpus": cpus,
         **_runtime(trial.runtime, len(cpus) // devices.per_node),
@@ -177,6 +180,7 @@ def _paths(folder: Path, task: Task) -> dict[str, str]:
     paths = {
         "data": inputs.data,
         "weights": inputs.weights,
+        "statistics": inputs.statistics,
         "order": inputs.order,
         "results": folder / "results",
     }

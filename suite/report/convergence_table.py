@@ -49,11 +49,10 @@ def as_values(rows: Iterable[Row]) -> list[dict[str, Any]]:
 def title_of(row: Row) -> str:
     """A title that describes the work, without the precision."""
     record, workload = row.record, in_float32(row.record.workload)
-    optimizer = f"{workload.optimizer.name} {workload.optimizer.learning_rate:g}"
     epochs = f"{workload.epochs} epoch{'s' if workload.epochs > 1 else ''}"
     return (
         f"{workload.model} on {workload.dataset}, {epochs}, batch {workload.batch_size}, "
-        f"{optimizer}, {record.device}"
+        f"{workload.way}, {record.device}"
     )
 
 

@@ -70,7 +70,7 @@ def _cells(trial: Trial, certificate: Certificate | None) -> dict[str, str]:
     proven = certificate is not None and certificate.proven
     return {
         "model": workload.model,
-        "optimizer": workload.optimizer.name,
+        "optimizer": workload.way.split()[0],
         "framework": trial.configuration,
         "steps": steps,
         **{

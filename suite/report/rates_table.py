@@ -70,10 +70,9 @@ def order(summary: TrialSummary) -> tuple[object, ...]:
 def title_of(summary: TrialSummary) -> str:
     """A title that describes the trial's workload."""
     record, workload = summary.record, summary.record.workload
-    optimizer = f"{workload.optimizer.name} {workload.optimizer.learning_rate:g}"
     return (
         f"{workload.model} on {workload.dataset}, {workload.mode}, batch {workload.batch_size}, "
-        f"{workload.precision}, {optimizer}, input from {workload.input}, {_device(record)}"
+        f"{workload.precision}, {workload.way}, input from {workload.input}, {_device(record)}"
         + (", synchronized batch norm" if workload.batch_norm == "synchronized" else "")
         + (f", {record.interleaved} interleaved" if record.interleaved > 1 else "")
     )

@@ -39,6 +39,10 @@ def _last_epoch(record: Record) -> Any:
     return record.epochs[-1] if record.epochs else None
 
 
+def _optimizer(record: Record) -> Any:
+    return record.workload.optimizer
+
+
 def _telemetry(record: Record) -> Telemetry | None:
     return record.telemetry
 
@@ -59,12 +63,12 @@ COLUMNS = (
     Column("precision", "VARCHAR", "of the operands of products", lambda r: r.workload.precision),
     Column("arithmetic", "VARCHAR", "the precision, or tf32", lambda r: r.arithmetic),
     Column("input", "VARCHAR", "where batches come from", lambda r: r.workload.input),
-    Column("optimizer", "VARCHAR", "the optimizer", lambda r: r.workload.optimizer.name),
+    Column("optimizer", "VARCHAR", "the optimizer", _of(_optimizer, "name")),
     Column(
         "learning_rate",
         "DOUBLE",
         "its learning rate",
-        lambda r: r.workload.optimizer.learning_rate,
+        _of(_optimizer, "learning_rate"),
     ),
     Column("device", "VARCHAR", "the device set", lambda r: r.device),
     Column("cores", "BIGINT", "physical cores of all ranks", lambda r: r.cores),

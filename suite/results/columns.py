@@ -52,8 +52,9 @@ def host_of(record: Record) -> str:
     return ", ".join(parts)
 
 
-def _optimizer(record: Record) -> str:
-    return " ".join(f"{each}" for each in record.workload.optimizer.model_dump().values())
+def _optimizer(record: Record) -> str | None:
+    optimizer = record.workload.optimizer
+    return " ".join(f"{each}" for each in optimizer.model_dump().values()) if optimizer else None
 
 
 OF_FOLDER = (

@@ -14,11 +14,11 @@ from suite.manifests.tracks import RuntimeSettings, configuration
 from suite.manifests.workloads import Measure, Repeats, Workload
 from suite.results.telemetry import Energy, Telemetry, together
 
-# 10: device is a device set, cpu_parts, ranks; 9: blocks are columns; 8: the workload is one
+# 11: inference, parity.closing.answers; 10: device is a device set, cpu_parts, ranks; 9: blocks are columns; 8: the workload is one
 # object; runtime, interleaved; 7: parity.closing, blocks.loss, optimizer_steps;
 # 6: blocks.monotonic_ns; 5: parity.steps; 4: runtime; 3: measure, repeats, times.total_s; 2: input,
 # data_origin; 1: the first version
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 
 Status = Literal["ok", "failed", "timeout", "oom", "skipped"]
 
@@ -138,12 +138,47 @@ class Rank(Strict):
     log: str | None = None
 
 
+class RateTried(Strict):
+    """A step of the search for the highest rate of queries."""
+
+    rate_per_s: float
+    p99_s: float
+    holds: bool  # 99 % of the queries were within the bound
+
+
+class Inference(Strict):
+    """The timed queries of a run; latencies are those of queries."""
+
+    loadgen: str  # what made the queries and measured them
+    queries: int
+    samples: int
+    mean_s: float | None  # null in scenario offline, as all latencies
+    min_s: float | None
+    max_s: float | None
+    percentiles_s: dict[str, float]  # by percentile: 50, 90, 95, 97, 99, 99.9
+    early_stopping_s: dict[str, float]  # LoadGen's upper estimates of percentiles 90 and 99
+    call_s: float | None  # median duration of a call of the model at the end of warm-up
+    overhead_s: float | None  # of a query, in scenario offline of a call, with a null model
+    rate_per_s: float | None = None  # scenario server: of the queries
+    rates: tuple[RateTried, ...] = ()  # scenario server: the search for it
+
+    @property
+    def overhead_share(self) -> float | None:
+        """The overhead as a share of the median latency; in scenario offline, of a call."""
+        latency_s = self.percentiles_s.get("50", self.call_s)
+        return self.overhead_s / latency_s if self.overhead_s and latency_s else None
+
+
 class Closing(Strict):
-    """The closing proof of one run: its last steps compared with the reference."""
+    """The closing proof of one run: its last steps compared with the reference.
+
+    In inference, random answers of the timed queries are compared.
+    """
 
     proven: bool
     step: int  # number of the first compared step, from 0
     steps: int = 0  # number of compared steps
+    answers: int | None = None  # in inference, the number of compared answers
     draws: int = 0  # dropout masks drawn by the reference; 0: the model has no dropout
     worst: dict[str, float] = Field(default={})  # quantity -> largest relative L2 error
     share: float | None = None  # the largest error as a share of its tolerance
@@ -212,6 +247,7 @@ class Record(Strict):
     steps: int | None = None  # training steps that the run requested
     optimizer_steps: int | None = None  # steps that the framework counted
     epochs: tuple[Epoch, ...] = ()
+    inference: Inference | None = None
     memory: Memory = Memory()  # on the host of all ranks together, on a device the largest
     telemetry: Telemetry | None = None  # of rank 0
     ranks: tuple[Rank, ...] = ()  # each of several ranks
@@ -248,6 +284,11 @@ class Record(Strict):
         if self.workload.precision == "bf16_mixed":
             return "bfloat16"
         return "tf32" if self.reported_device.get("tf32") else "float32"
+
+    @property
+    def latency_s(self) -> float | None:
+        """The median latency of a query; None in training and in scenario offline."""
+        return self.inference.percentiles_s.get("50") if self.inference else None
 
     @property
     def energy(self) -> Energy | None:

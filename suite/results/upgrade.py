@@ -6,12 +6,12 @@ from typing import Any
 
 from suite.results.record import COLUMNS, SCHEMA_VERSION
 
-UPGRADABLE = (6, 7, 8, 9)
+UPGRADABLE = (6, 7, 8, 9, 10)
 WORKLOAD = ("model", "dataset", "mode", "batch_size", "precision", "input", "optimizer")
 
 
 def upgraded(values: dict[str, Any]) -> dict[str, Any]:
-    """The values of a record of version 6, 7, 8 or 9, converted to the current version.
+    """The values of a record of versions 6 to 10, converted to the current version.
 
     Raise KeyError where a value of that version is missing.
     """
@@ -20,8 +20,9 @@ def upgraded(values: dict[str, Any]) -> dict[str, Any]:
     if version < 9:
         columns = {name: [block.get(name) for block in newer["blocks"]] for name in COLUMNS}
         newer = {**newer, "blocks": columns}
-    # The number of a device was always 0.
-    device = newer["device"].partition(":")[0]
+    device = newer["device"]
+    if version < 10:
+        device = device.partition(":")[0]  # its number was always 0
     return {**newer, "schema_version": SCHEMA_VERSION, "device": device}
 
 

@@ -28,6 +28,7 @@ PASSES = 8 / 3
 # the tolerance of 1e-4, float32 in both and perturbed weights in the first.
 REFERENCE_WORKERS = {"float64": len(LOWERINGS) + 1, "float32": len(LOWERINGS)}
 WARM_STEPS = 16  # that a run of long steps does at least
+SERVER_SEARCH_S = 45.0  # for the highest rate of queries, in scenario server
 PEAK_S = 60.0
 ENVIRONMENT_S = 120.0
 DATASET_S = 30.0
@@ -40,9 +41,9 @@ def _at_once(workload: Workload) -> int:
 
 
 @cache
-def _flops(model: str) -> float:
-    """The operations of a training step, per sample."""
-    return float(MODELS[model]().flops_per_sample("train"))
+def _flops(model: str, mode: str = "train") -> float:
+    """The operations of a training step, or of inference, per sample."""
+    return float(MODELS[model]().flops_per_sample(mode))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,14 +68,14 @@ class Costs:
         proof = trial.proof_trial
         if unsupported_reason(trial) or proof.trial_id in self.proven:
             return 0.0
-        work = PASSES * proof.proof_steps * _step_flops(proof.workload)
+        work = _proof_flops(proof)
         proof_s = START_S + work / self._rate(trial)
         return proof_s / _at_once(proof.workload)
 
     def reference_s(self, trial: Trial) -> float:
         """The reference of a trial's certificate; it serves all trials of the workload."""
         proof = trial.proof_trial
-        work = PASSES * proof.proof_steps * _step_flops(proof.workload) / self.cores
+        work = _proof_flops(proof) / self.cores
         per_worker = {"float64": work / FLOAT64_FLOPS, "float32": work / FLOAT32_FLOPS}
         return sum(n * (START_S + per_worker[name]) for name, n in REFERENCE_WORKERS.items())
 
@@ -85,6 +86,11 @@ class Costs:
     def _run_s(self, trial: Trial) -> float:
         measure = self.plan.measure
         step_s = _step_flops(trial.workload) / self._rate(trial)
+        warmup_s = measure.max_warmup_blocks * max(measure.block_s, step_s)
+        if trial.workload.scenario:
+            queries_s = max(measure.min_query_s, measure.min_queries * step_s)
+            search_s = SERVER_SEARCH_S if trial.workload.scenario == "server" else 0.0
+            return START_S + warmup_s + min(queries_s, measure.max_query_s) + search_s
         timed_s = measure.max_warmup_blocks * measure.block_s + measure.max_measure_s
         return START_S + max(timed_s, WARM_STEPS * step_s)
 
@@ -97,7 +103,7 @@ class Costs:
 
     def _closing_s(self, trial: Trial) -> float:
         """The first lowering in float64 does two steps, or one long one, from two states."""
-        if not closes(trial):
+        if trial.workload.scenario or not closes(trial):
             return 0.0
         work = 2 * _step_flops(trial.workload)
         return START_S + work / (FLOAT64_FLOPS * self.cores)
@@ -107,4 +113,11 @@ class Costs:
 
 
 def _step_flops(workload: Workload) -> float:
-    return workload.batch_size * _flops(workload.model)
+    return workload.batch_size * _flops(workload.model, workload.mode)
+
+
+def _proof_flops(proof: Trial) -> float:
+    workload = proof.workload
+    if workload.query_samples:
+        return workload.query_samples * _flops(workload.model, workload.mode)
+    return PASSES * proof.proof_steps * _step_flops(workload)

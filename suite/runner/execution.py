@@ -12,7 +12,7 @@ from suite.datasets.inputs import Inputs
 from suite.engines.attempt import Attempt, run_task
 from suite.engines.base import Engine, Prepared
 from suite.engines.parallel import in_parallel
-from suite.parity import closing
+from suite.parity import answers, closing
 from suite.parity.tensors import ProofFailed
 from suite.protocol import events, trial_file
 from suite.protocol.plan import Plan, Run, Trial
@@ -30,7 +30,12 @@ from suite.worker.launch import LOG
 from suite.worker.telemetry import FILE
 
 # The files of a rank that are kept, and the ends of their names.
-KEPT = {"events.jsonl": "events.jsonl", FILE: FILE, LOG: "log"}
+KEPT = {
+    "events.jsonl": "events.jsonl",
+    FILE: FILE,
+    LOG: "log",
+    "loadgen/mlperf_log_summary.txt": "loadgen.txt",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,11 +122,22 @@ class Execution:
         return plausibility.problem(record, run.epochs, peak)
 
     def _closes(self, run: Run) -> bool:
-        """Whether the run ends with a closing proof."""
+        """Whether the run ends with a closing proof; in inference, every run does."""
+        if run.trial.workload.scenario:
+            return True
         return (run.repeat == 0 or self.plan.verify_runs) and series.closes(run.trial)
 
     def _prove(self, run: Run, attempt: Attempt) -> Closing:
         """The result of the closing proof; not proven where there is nothing to compare."""
+        if run.trial.workload.scenario:
+            return answers.prove(
+                self.reference,
+                run.trial,
+                self._ready(run).inputs,
+                self._folder(run) / "results",
+                work_dir=self.work_dir,
+                notify=self.progress.notify,
+            )
         event = events.one(attempt.events, "closing")
         if not event:
             return Closing(proven=False, step=0, reason="the worker wrote no closing proof")
@@ -151,17 +167,17 @@ class Execution:
         ready = self._ready(run)
         if isinstance(ready.framework, Unavailable):
             return Attempt(status=ready.framework.status, error=ready.framework.error, events=[])
-        if too_large := self.outcomes.too_large(run.trial):
-            return Attempt(status="skipped", error=too_large, events=[])
+        if reason := self.outcomes.too_large(run.trial):
+            return Attempt(status="skipped", error=reason, events=[])
         task = Task(
             trial=run.trial,
             inputs=ready.inputs,
-            mode="train",
+            mode=run.trial.workload.mode,
             measure=self.plan.measure,
             interleaving=interleaving,
             repeat=run.repeat,
             epochs=run.epochs,
-            closing=self._closes(run),
+            closing=self._closes(run) and run.trial.workload.scenario is None,
         )
         attempt = run_task(
             self.engine,

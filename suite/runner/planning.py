@@ -202,6 +202,12 @@ def _check_data(workload: Workload, suite: str) -> None:
             f"{model.classes} classes, {workload.dataset} has {data.shape} and {data.classes}",
             hint="dlsuite list",
         )
+    if (workload.query_samples or 0) > data.samples["test"]:
+        raise ManifestError(
+            f"suite {suite!r}: query_samples {workload.query_samples} is more than the "
+            f"{data.samples['test']} test samples of {workload.dataset}",
+            hint="dlsuite list",
+        )
     if workload.batch_size > data.samples["train"]:
         raise UsageError(
             f"batch size {workload.batch_size} is more than the {data.samples['train']} "

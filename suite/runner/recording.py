@@ -20,9 +20,11 @@ from suite.results.record import (
     Block,
     Blocks,
     Epoch,
+    Inference,
     Memory,
     Parity,
     Rank,
+    RateTried,
     Record,
     Times,
 )
@@ -108,13 +110,19 @@ def measured(attempt: Attempt, batch_size: int, name: str = "") -> dict[str, Any
     steady = [block for block in blocks if not block.warmup]
     measured_s = sum(block.duration_s for block in steady)
     samples = sum(block.steps for block in steady) * batch_size
+    inferred = events.one(reported, "inference")
+    warmed = events.one(reported, "warmed")
+    if inferred:
+        measured_s, samples = inferred["duration_s"], inferred["samples"]
+    rate = samples / measured_s if steady else inferred.get("samples_per_s")
     times = Times(
         import_s=events.one(reported, "started").get("import_s"),
         build_s=events.one(reported, "built").get("build_s"),
-        first_step_s=events.one(reported, "compiled").get("first_step_s"),
+        first_step_s=events.one(reported, "compiled").get("first_step_s")
+        or events.one(reported, "first_inference").get("duration_s"),
         synchronize_s=events.one(reported, "compiled").get("synchronize_s"),
-        warmup_s=warmup_s if blocks else None,
-        measured_s=measured_s if steady else None,
+        warmup_s=warmup_s if blocks else warmed.get("duration_s"),
+        measured_s=measured_s or None,
         exchange_s=events.one(reported, "exchanged").get("duration_s"),
         total_s=attempt.total_s,
         engine_s=attempt.engine_s,
@@ -122,15 +130,16 @@ def measured(attempt: Attempt, batch_size: int, name: str = "") -> dict[str, Any
     return {
         "times": times,
         "blocks": Blocks.of(blocks),
-        "steady": events.one(reported, "warm").get("steady"),
-        "samples_per_s": samples / measured_s if steady else None,
+        "steady": (events.one(reported, "warm") or warmed).get("steady"),
+        "samples_per_s": rate,
+        "inference": _inference(reported) if inferred else None,
         "steps": events.one(reported, "trained").get("steps"),
         "optimizer_steps": events.one(reported, "trained").get("optimizer_steps"),
         "epochs": tuple(
             Epoch(**_fields(each, Epoch.model_fields)) for each in events.of(reported, "epoch")
         ),
         "telemetry": telemetry.summarise(attempt.samples, reported, trained=samples)
-        if steady
+        if rate
         else None,
         "memory": _together([_memory(each.events) for each in attempt.ranks]),
         "ranks": tuple(
@@ -171,3 +180,17 @@ def _together(memories: list[Memory]) -> Memory:
 def _fields(event: Event, names: Iterable[str], *omitted: str) -> dict[str, Any]:
     """The values of an event that have one of these names, without those in `omitted`."""
     return {name: event[name] for name in names if name in event and name not in omitted}
+
+
+def _inference(reported: list[Event]) -> Inference:
+    """The timed queries of a worker with these events."""
+    values = _fields(events.one(reported, "inference"), Inference.model_fields)
+    return Inference(
+        **values,
+        call_s=events.one(reported, "warmed").get("call_s"),
+        overhead_s=events.one(reported, "overhead").get("latency_s"),
+        rates=tuple(
+            RateTried(**_fields(each, RateTried.model_fields))
+            for each in events.of(reported, "rate")
+        ),
+    )

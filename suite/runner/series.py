@@ -1,6 +1,7 @@
 """Trials that differ only in their batch size: which of them fit into memory, and are closed.
 
-A larger batch needs more memory, so after one that does not fit no larger one is tried. The closing
+A larger batch needs more memory, so after one that does not fit no larger one is tried. In
+inference, none is tried after two that are not faster than the smaller ones. The closing
 proof of a large batch takes long, because its reference computes in float64 on the CPU.
 """
 
@@ -14,6 +15,7 @@ from suite.results.record import Closing, Error, Record
 
 # Of a closing proof at a batch size above the smallest of its series: half a minute on 16 cores.
 CLOSING_FLOPS = 2e12
+GROWTH = 1.02  # of the rate; two batch sizes in a row below it end a series of inference
 
 
 def closes(trial: Trial) -> bool:
@@ -31,6 +33,7 @@ class Outcomes:
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self._too_large: dict[Series, int] = {}
         self._closings: dict[Series, dict[int, Closing]] = {}
+        self._rates: dict[Series, dict[int, float]] = {}  # of inference, in each trial's first run
         self.add(records)
 
     def add(self, records: Iterable[Record]) -> None:
@@ -40,17 +43,24 @@ class Outcomes:
             if record.status == "oom":
                 known = self._too_large.get(key, batch_size)
                 self._too_large[key] = min(known, batch_size)
+            if record.inference and record.samples_per_s and record.repeat == 0:
+                self._rates.setdefault(key, {})[batch_size] = record.samples_per_s
             closing = record.parity.closing
             if closing and closing.batch_size is None:
                 self._closings.setdefault(key, {})[batch_size] = closing
 
     def too_large(self, trial: Trial) -> Error | None:
-        """Why the trial is not tried; None where no smaller batch has failed."""
+        """Why the trial is not tried; None where its batch may fit, and may be faster."""
+        batch_size = trial.workload.batch_size
         smallest = self._too_large.get(trial.series)
-        if smallest is None or trial.workload.batch_size <= smallest:
-            return None
-        message = f"batch {smallest} did not fit into memory"
-        return Error(error_class="OutOfMemory", message=message)
+        if smallest is not None and batch_size > smallest:
+            message = f"batch {smallest} did not fit into memory"
+            return Error(error_class="OutOfMemory", message=message)
+        knee = _knee(self._rates.get(trial.series, {}), batch_size)
+        if knee is not None:
+            message = f"the throughput does not grow after batch {knee}"
+            return Error(error_class="NoGrowth", message=message)
+        return None
 
     def closing(self, trial: Trial) -> Closing | None:
         """The closing proof of the largest smaller batch of the trial's series."""
@@ -60,6 +70,16 @@ class Outcomes:
             return None
         largest = max(smaller)
         return found[largest].model_copy(update={"batch_size": largest})
+
+
+def _knee(rates: dict[int, float], batch_size: int) -> int | None:
+    """The batch size after which two larger ones, but smaller than this one, are no faster."""
+    sizes = sorted(size for size in rates if size < batch_size)
+    for position, size in enumerate(sizes[:-2]):
+        best = max(rates[each] for each in sizes[: position + 1])
+        if all(rates[each] < GROWTH * best for each in sizes[position + 1 : position + 3]):
+            return size
+    return None
 
 
 def failures(records: Sequence[Record]) -> list[Record]:

@@ -16,9 +16,7 @@ def unsupported_reason(trial: Trial) -> str | None:
         variant=trial.variant,
         devices=trial.devices,
         layers=_kinds(workload.model),
-        input=workload.input,
-        precision=workload.precision,
-        batch_norm=workload.batch_norm,
+        workload=workload,
     )
 
 

@@ -32,8 +32,8 @@ THROTTLED = {
 
 
 def windows(reported: Sequence[Event]) -> list[Window]:
-    """The first and the last nanosecond of each timed block in the events of a worker."""
-    blocks = events.of(list(reported), "block")
+    """The first and the last nanosecond of each timed block, or of the timed queries."""
+    blocks = events.of(list(reported), "block") or events.of(list(reported), "inference")
     return [
         (each["monotonic_ns"] - round(each["duration_s"] * 1e9), each["monotonic_ns"])
         for each in blocks

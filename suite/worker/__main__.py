@@ -21,7 +21,15 @@ import numpy as np
 from . import interleaving, launch, peak, proof, ranks, telemetry
 from .frameworks import load
 from .loop import exchange, train
-from .protocol import Distributed, Events, Session, Trial, read_weights
+from .protocol import (
+    Distributed,
+    Events,
+    Predictor,
+    Session,
+    Trial,
+    read_statistics,
+    read_weights,
+)
 
 
 def main(folder: Path) -> int:
@@ -55,23 +63,38 @@ def _run(trial: Trial, events: Events) -> None:
             if hasattr(os, "sched_setaffinity"):  # the sampler, already started, is not pinned
                 os.sched_setaffinity(0, trial.cpus)
             framework = _load(trial, events)
-            session = None if trial.mode == "peak" else _build(trial, framework, events)
-        _run_mode(trial, framework, session, events, group)
+            model = None if trial.mode == "peak" else _build(trial, framework, events)
+        _run_mode(trial, framework, model, events, group)
     events.emit("finished")
 
 
 def _run_mode(
-    trial: Trial, framework: Any, session: Session | None, events: Events, group: ranks.Alone
+    trial: Trial,
+    framework: Any,
+    model: Session | Predictor | None,
+    events: Events,
+    group: ranks.Alone,
 ) -> None:
     """Run the trial in its mode; a loader's processes end when this function returns."""
 
     def memory() -> None:
         events.emit("memory", host_rss_peak_bytes=_rss_peak_bytes(), **framework.memory(trial))
 
-    if session is None:
+    if model is None:
         peak.measure(trial, events.emit)
         memory()
-    elif trial.mode == "train":
+        return
+    if trial.scenario:
+        from . import inference  # LoadGen is needed here alone
+
+        with interleaving.of(trial):
+            inference.MODES[trial.mode](
+                trial, cast(Predictor, model), framework.LAYOUT, events.emit
+            )
+        memory()
+        return
+    session = cast(Session, model)
+    if trial.mode == "train":
         stepper = train(trial, session, framework.LAYOUT, events.emit, group)
         if trial.world_size > 1:
             exchange(trial, cast(Distributed, session), group, events.emit)
@@ -97,17 +120,23 @@ def _load(trial: Trial, events: Events) -> Any:
     return framework
 
 
-def _build(trial: Trial, framework: Any, events: Events) -> Session:
-    """Build the model with its initial weights."""
+def _build(trial: Trial, framework: Any, events: Events) -> Session | Predictor:
+    """Build the model with its initial weights; for inference, with its statistics too."""
+    weights = read_weights(trial)
     started = time.perf_counter()
-    session: Session = framework.Session(trial, read_weights(trial))
+    if trial.scenario:
+        model: Any = framework.Predictor(trial, weights, read_statistics(trial))
+        built = weights
+    else:
+        model = framework.Session(trial, weights)
+        built = model.weights()
     events.emit(
         "built",
         build_s=time.perf_counter() - started,
-        parameters=sum(values.size for values in session.weights().values()),
+        parameters=sum(values.size for values in built.values()),
         device=framework.device(trial),
     )
-    return session
+    return cast("Session | Predictor", model)
 
 
 def _rss_peak_bytes() -> int:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 # In one call of a variant that does several. As many batches are resident with input `device`, so
 # that every call takes the same ones.
 STEPS_PER_CALL = 8
@@ -39,8 +39,11 @@ class Trial:
     statistics: list[dict[str, Any]]
     input: str
     batch_size: int
+    scenario: str | None  # of inference; None: training
+    query_samples: int | None  # of inference, from the start of the test split
+    latency_bound_s: float | None  # scenario server
     precision: str
-    optimizer: dict[str, Any]
+    optimizer: dict[str, Any]  # None in inference
     device: str
     cpus: list[int]
     threads: int | None  # None: the framework's own choice
@@ -115,9 +118,12 @@ class Trial:
 
     @property
     def layers(self) -> list[dict[str, Any]]:
-        """The outer series of layers; in mode parity without dropout, which is random."""
+        """The outer series of layers; in mode parity of training without dropout.
+
+        Dropout is random. In inference the framework itself must leave it out.
+        """
         layers: list[dict[str, Any]] = self.architecture["layers"]
-        if self.mode == "parity":
+        if self.mode == "parity" and self.scenario is None:
             return _without_dropout(layers)
         return layers
 
@@ -150,6 +156,23 @@ class State:
     statistics: Weights
     optimizer: dict[str, Weights]  # slot (docs/protocol.md) -> its value for each parameter
     steps: int  # the number of steps that the optimizer has done
+
+
+class Predictor(Protocol):
+    """One model in its inference form, implemented by the `inference` module of each framework.
+
+    Weights and statistics are canonical (docs/protocol.md). Batch norm takes the statistics, and
+    dropout is off.
+    """
+
+    def __init__(self, trial: Trial, weights: Weights, statistics: Weights) -> None: ...
+
+    def predict(self, inputs: Array) -> Array:
+        """The logits (N, classes) in host memory, contiguous, in the trial's dtype.
+
+        `inputs` (N, ...) are in host memory, in the trial's dtype and the module's `LAYOUT`; N is
+        always the trial's batch size.
+        """
 
 
 class Session(Protocol):
@@ -265,6 +288,11 @@ def steps_per_call(session: Session) -> int:
 def read_weights(trial: Trial) -> Weights:
     """The weights in `paths.weights` by name: one flat vector, in the order of the parameters."""
     return read_flat(Path(trial.paths["weights"]), trial.parameters)
+
+
+def read_statistics(trial: Trial) -> Weights:
+    """The running means and variances in `paths.statistics` by name, as `read_weights`."""
+    return read_flat(Path(trial.paths["statistics"]), trial.statistics)
 
 
 def read_flat(path: Path, named: list[dict[str, Any]]) -> Weights:

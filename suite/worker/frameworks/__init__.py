@@ -4,6 +4,8 @@
   `protocol.Session`), and `SETTINGS`, the trial settings that it accepts, if any.
 - `layers`: the lowering of each kind of layer.
 - `device`: the framework on a device, under a trial's settings.
+- `inference`: `LAYOUT`, `version()`, `device(trial)`, `memory(trial)` and `Predictor` (see
+  `protocol.Predictor`). A framework for inference alone has no `session`.
 - `peak` (optional): `operations(trial, precisions, size, values)`, for the hardware peak.
 - `distributed` (optional): how the ranks of a trial meet, and how they add their gradients.
 - `loader` (optional): `batches(trial, photographs)`, an endless series of inputs and labels as
@@ -19,23 +21,34 @@ from typing import Any
 
 from ..protocol import Trial
 
+MAIN = ("session", "inference")  # a framework has one of these modules, or both
 VARIANT = "DLSUITE_VARIANT"  # for a module that needs the variant when it is imported
 
 
 def names() -> list[str]:
     """The frameworks of this worker, sorted."""
-    return sorted(path.parent.name for path in Path(__file__).parent.glob("*/session.py"))
+    modules = [path for name in MAIN for path in Path(__file__).parent.glob(f"*/{name}.py")]
+    return sorted({path.parent.name for path in modules})
 
 
 def load(trial: Trial) -> Any:
-    """Import the framework's session module; NotImplementedError where a setting is unknown."""
+    """Import the framework's module `session`, or `inference` where the trial is inference.
+
+    Raise NotImplementedError where a setting is unknown, or where there is no such module.
+    """
     framework = trial.framework
     os.environ[VARIANT] = trial.variant
-    module = _part(framework, "session")
+    module = _part(framework, "inference" if trial.scenario else "session")
     unknown = set(trial.settings) - set(getattr(module, "SETTINGS", ()))
     if unknown:
         raise NotImplementedError(f"{framework} has no settings {', '.join(sorted(unknown))}")
     return module
+
+
+def main_module(framework: str) -> Any:
+    """Import the framework's module `session`, or `inference` where it has no other."""
+    has_session = (Path(__file__).parent / framework / "session.py").exists()
+    return _part(framework, "session" if has_session else "inference")
 
 
 def load_loader(framework: str) -> Any:
@@ -51,4 +64,6 @@ def load_peak(framework: str) -> Any:
 def _part(framework: str, module: str) -> Any:
     if framework not in names():
         raise NotImplementedError(f"this worker has no framework {framework!r}")
+    if not (Path(__file__).parent / framework / f"{module}.py").exists():
+        raise NotImplementedError(f"{framework} has no module {module!r} in this worker")
     return importlib.import_module(f".{framework}.{module}", __package__)

@@ -28,12 +28,19 @@ class BatchNorm(nn.BatchNorm2d):
         super().__init__(layer["channels"], eps=layer["epsilon"], momentum=layer["momentum"])
         self.slices = 1
         values = slice_size * math.prod(layer["input_shape"][1:])
-        self._excess = values / (values - 1)
+        self._excess = values / max(1, values - 1)  # of one value, there is no unbiased variance
         self.running_var.fill_(self._excess)
 
     def biased_variance(self) -> torch.Tensor:
         """The running biased variance."""
         return self.running_var / self._excess
+
+    def plain(self) -> nn.BatchNorm2d:
+        """PyTorch's own batch norm in inference mode, with this one's running statistics."""
+        norm = nn.BatchNorm2d(self.num_features, eps=self.eps).eval()
+        norm.weight, norm.bias, norm.running_mean = self.weight, self.bias, self.running_mean
+        norm.running_var = self.biased_variance()
+        return norm
 
     def restore(self, mean: torch.Tensor, biased_variance: torch.Tensor) -> None:
         """Set the running statistics."""

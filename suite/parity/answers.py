@@ -1,0 +1,89 @@
+"""The proof of a timed run of inference: random answers of its queries, against the reference.
+
+LoadGen draws the answers during the timed queries, as MLPerf's compliance test TEST01 does.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from suite.datasets.inputs import Inputs
+from suite.engines.base import Engine, Prepared
+from suite.messages import Notify
+from suite.parity.certificates import reference_of
+from suite.parity.prover import Prover
+from suite.parity.reference import relative_error
+from suite.parity.tensors import ProofFailed
+from suite.parity.tolerances import judge, rules_of, worst
+from suite.protocol.plan import Trial
+from suite.results.record import Closing
+from suite.worker.proof import CLOSING
+
+Ready = Callable[[], tuple[Engine, dict[str, Prepared]]]
+
+
+def prove(
+    reference: Ready,
+    trial: Trial,
+    inputs: Inputs,
+    results: Path,
+    *,
+    work_dir: Path,
+    notify: Notify,
+) -> Closing:
+    """Judge the answers that a worker wrote to `results/closing/` (docs/protocol.md).
+
+    `reference` returns the reference's engine and frameworks, or raises ProofFailed.
+    """
+    started_s = time.monotonic()
+    closing = Closing(proven=False, step=0, answers=0)
+    try:
+        samples, logits = _saved(results / CLOSING)
+        engine, prepared = reference()
+        with tempfile.TemporaryDirectory(prefix="answers-", dir=work_dir) as folder:
+            prover = Prover(
+                engine=engine,
+                prepared=prepared,
+                inputs=inputs,
+                steps=1,
+                work_dir=Path(folder),
+                notify=notify,
+            )
+            computed = reference_of(prover, trial)
+            rules = replace(rules_of(trial), two_sided=False)
+            expected = computed.tensors[0]["logits"]
+            if samples.max(initial=0) >= len(expected):
+                raise ProofFailed(f"an answer is for sample {samples.max()} of {len(expected)}")
+            errors = [{"logits": relative_error(logits, expected[samples])}]
+            found = judge(errors, lambda draws: computed.rounding_tolerances(draws, rules), rules)
+    except ProofFailed as error:
+        return closing.model_copy(update={"reason": f"closing proof: {error}"})
+    reason = found.excess(0)
+    return closing.model_copy(
+        update={
+            "proven": reason is None,
+            "answers": len(samples),
+            "reason": f"closing proof of {len(samples)} answers: {reason}" if reason else None,
+            "worst": worst(found.errors),
+            "share": found.share,
+            "duration_s": time.monotonic() - started_s,
+        }
+    )
+
+
+def _saved(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """The sample numbers and the logits of the answers; ProofFailed where there are none."""
+    try:
+        samples = np.load(folder / "answers_samples.npy")
+        logits = np.load(folder / "answers_logits.npy").astype(np.float64)
+    except (OSError, ValueError) as error:
+        raise ProofFailed(f"the answers cannot be read: {error}") from None
+    if not len(samples) or len(samples) != len(logits):
+        raise ProofFailed(f"{len(samples)} sample numbers and {len(logits)} answers")
+    return samples, logits
