@@ -53,6 +53,15 @@ def to_canonical(trial: Trial, weights: Weights) -> Weights:
     return converted
 
 
+def input_form(trial: Trial, layout: str) -> tuple[tuple[int, ...], str]:
+    """The shape of a batch of inputs in `layout` (NCHW or NHWC), and its type."""
+    shape = tuple(trial.architecture["input_shape"])
+    if len(shape) == 3 and layout == "NHWC":
+        shape = (*shape[1:], shape[0])
+    of_tokens = trial.layers[0]["kind"] == "embedding"
+    return (trial.batch_size, *shape), "int32" if of_tokens else trial.dtype
+
+
 def _kernels(trial: Trial) -> list[tuple[str, tuple[int, int, int] | None]]:
     """The name of each kernel, with the (channels, height, width) flattened before it, if any."""
     kernels: list[tuple[str, tuple[int, int, int] | None]] = []

@@ -12,6 +12,9 @@ from ...protocol import Trial
 
 def prepare(trial: Trial) -> None:
     """Select the device and apply the settings."""
+    if trial.variant == "triton_gemm":
+        os.environ["XLA_FLAGS"] = "--xla_gpu_triton_gemm_any=true"  # read by the first device
+    jax.config.update("jax_enable_x64", trial.dtype == "float64")
     if trial.device == "cpu":
         jax.config.update("jax_platforms", "cpu")  # even where there is a GPU
     else:

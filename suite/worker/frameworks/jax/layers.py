@@ -231,11 +231,12 @@ SIMPLE: dict[str, Callable[[Any], Any]] = {
     "tokens": lambda images: images.reshape((images.shape[0], -1, images.shape[-1])),
     "first_token": lambda sequence: sequence[:, 0],
 }
-# The path of a parameter inside its layer, by its canonical role, where it is not the role itself.
+# The path of a parameter or statistic inside its layer, by its canonical role, where it is not the
+# role itself.
 PATHS: dict[str, dict[str, tuple[str, ...]]] = {
     "conv2d": {"weight": ("kernel",)},
     "dense": {"weight": ("kernel",)},
-    "batch_norm": {"weight": ("scale",)},
+    "batch_norm": {"weight": ("scale",), "variance": ("var",)},
     "layer_norm": {"weight": ("scale",)},
     "embedding": {"weight": ("embedding",)},
     "lstm": {
@@ -250,3 +251,16 @@ PATHS: dict[str, dict[str, tuple[str, ...]]] = {
         "out_bias": ("output", "bias"),
     },
 }
+
+
+def paths(trial: Trial) -> dict[str, tuple[str, ...]]:
+    """The path of each parameter and statistic in the model, by its canonical name."""
+    layers = {layer["name"]: layer for layer in trial.leaves()}
+    found = {}
+    for each in (*trial.parameters, *trial.statistics):
+        layer, role = each["name"].split(".")
+        path = PATHS.get(layers[layer]["kind"], {}).get(role, (role,))
+        if role == "weight" and is_biased(layers[layer], trial):
+            path = ("product", *path)
+        found[each["name"]] = (layer, *path)
+    return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -18,7 +17,7 @@ from ...protocol import STEPS_PER_CALL, Array, State, Trial, Weights
 from . import bfloat16
 from . import device as jax_device
 from .distributed import Ranks, join, mean
-from .layers import PATHS, Model, is_biased, series
+from .layers import Model, paths, series
 
 LAYOUT = "NHWC"
 
@@ -44,16 +43,13 @@ memory = jax_device.memory
 
 class Session:
     def __init__(self, trial: Trial, weights: Weights) -> None:
-        if trial.variant == "triton_gemm":
-            os.environ["XLA_FLAGS"] = "--xla_gpu_triton_gemm_any=true"  # read by the first device
-        jax.config.update("jax_enable_x64", trial.dtype == "float64")
         jax_device.prepare(trial)
         if trial.world_size > 1:
             join(trial)
         self._ranks = Ranks() if trial.world_size > 1 else None
         self._trial = trial
         self._kinds = {layer["name"]: layer["kind"] for layer in trial.leaves()}
-        self._biased = {layer["name"] for layer in trial.leaves() if is_biased(layer, trial)}
+        self._paths = paths(trial)
         # The object graph is traversed once, here; nnx.jit would traverse it in every step.
         model = Model(trial)
         self._graph, self._template, rest = nnx.split(model, nnx.Param, ...)
@@ -121,9 +117,8 @@ class Session:
     def statistics(self) -> Weights:
         found = {}
         for each in self._trial.statistics:
-            layer, role = each["name"].split(".")
-            moment = self._rest[layer]["var" if role == "variance" else "mean"]
-            found[each["name"]] = np.array(moment)
+            layer, moment = self._paths[each["name"]]
+            found[each["name"]] = np.array(self._rest[layer][moment])
         return found
 
     def optimizer_state(self) -> dict[str, Weights]:
@@ -138,8 +133,7 @@ class Session:
     def restore(self, state: State) -> None:
         self._params = self._load(to_channels_last(self._trial, state.weights))
         for name, values in state.statistics.items():
-            layer, role = name.split(".")
-            moment = "var" if role == "variance" else "mean"
+            layer, moment = self._paths[name]
             self._rest[layer][moment] = jnp.array(values, self._trial.dtype)
         slots = {
             name: self._load(to_channels_last(self._trial, state.optimizer[slot]))
@@ -162,18 +156,10 @@ class Session:
         is_float = jnp.issubdtype(values.dtype, jnp.floating)
         return values.astype(self._trial.dtype) if is_float else values
 
-    def _path(self, name: str) -> tuple[str, ...]:
-        """The path of a parameter in the model's state."""
-        layer, role = name.split(".")
-        path = PATHS.get(self._kinds[layer], {}).get(role, (role,))
-        if layer in self._biased and role == "weight":
-            path = ("product", *path)
-        return (layer, *path)
-
     def _load(self, weights: Weights) -> Tree:
         tree: Tree = {}
         for name, values in weights.items():
-            *path, last = self._path(name)
+            *path, last = self._paths[name]
             inner = tree
             for part in path:
                 inner = inner.setdefault(part, {})
@@ -184,7 +170,7 @@ class Session:
         named = {}
         for each in self._trial.parameters:
             values: Any = tree
-            for part in self._path(each["name"]):
+            for part in self._paths[each["name"]]:
                 values = values[part]
             named[each["name"]] = np.array(values)
         return to_canonical(self._trial, named)

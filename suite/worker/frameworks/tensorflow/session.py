@@ -11,7 +11,7 @@ from ...layouts import to_canonical, to_channels_last
 from ...protocol import STEPS_PER_CALL, Array, State, Trial, Weights
 from . import device as tensorflow_device
 from . import distributed
-from .layers import Cast, Layer, Pass, rounded, series, to_bfloat16
+from .layers import Cast, Layer, Pass, Variables, rounded, series, to_bfloat16
 
 LAYOUT = "NHWC"
 
@@ -35,10 +35,7 @@ class Session:
         }
         self._statistics = {each["name"]: _statistic(each, trial) for each in trial.statistics}
         known = {**self._variables, **self._statistics}
-        # On a CPU, TensorFlow's products and sums of bfloat16 accumulate in bfloat16.
-        cast = (rounded if trial.device == "cpu" else to_bfloat16) if trial.mixed else None
-        model = series(trial.layers, known, trial.slice_size if trial.own_slices else None, cast)
-        self._model = _mixed(model, cast) if cast else model
+        self._model = lowered(trial, known)
         self._smallest = min(self._variables.values(), key=lambda each: each.shape.num_elements())
         self._optimizer = Optimizer(trial, list(self._variables.values()))
         compiled = tf.function(jit_compile=trial.variant == "xla", reduce_retracing=False)
@@ -143,6 +140,14 @@ class Session:
         steps = len(labels)
         start = tf.constant(0), tf.zeros([], self._trial.dtype)
         return tf.while_loop(lambda number, loss: number < steps, step, start)[1]
+
+
+def lowered(trial: Trial, variables: Variables) -> Layer:
+    """The trial's model, from inputs to logits; `variables` are its parameters and statistics."""
+    # On a CPU, TensorFlow's products and sums of bfloat16 accumulate in bfloat16.
+    cast = (rounded if trial.device == "cpu" else to_bfloat16) if trial.mixed else None
+    model = series(trial.layers, variables, trial.slice_size if trial.own_slices else None, cast)
+    return _mixed(model, cast) if cast else model
 
 
 def _mixed(model: Layer, cast: Cast) -> Layer:
