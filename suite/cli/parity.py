@@ -147,8 +147,8 @@ def selftest(
 ) -> None:
     """Plant faults in copies of the worker, one by one, and check that a proof finds each.
 
-    Twenty-nine show in the steps of the certificate, six of them in bf16_mixed and eight on two
-    ranks; seven show only in a timed run. With the docker engine each fault gets an image, which
+    Thirty-three show in a certificate, six of them in bf16_mixed, four in inference, eight on two
+    ranks; nine show only in a timed run. With the docker engine each fault gets an image, which
     is removed afterwards.
     """
     plan = plan_of("variants", RunOptions(frameworks=tuple(framework or ())), device="cpu")
@@ -185,7 +185,7 @@ def _findings(runner: Runner, plan: Plan, live: Live) -> list[tests.Finding]:
         engine=runner.engine,
         prepared=prepared,
         make_engine=_engine_maker(runner.engine.name),
-        inputs={each: files(each, f"inputs-{each.model}") for each in tests.WORKLOADS},
+        inputs={each: files(each, f"inputs-{each.model}-{each.mode}") for each in tests.WORKLOADS},
         work_dir=runner.work_dir,
         notify=live.notify,
     )

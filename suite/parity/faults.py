@@ -1,7 +1,7 @@
 """Faults for the self-test: each is planted in a copy of the worker, and a proof must find it.
 
-A certificate shows the faults of FAULTS, TEXT_FAULTS, BFLOAT16_FAULTS and RANK_FAULTS; only a timed
-run shows those of RUN_FAULTS.
+A certificate shows the faults of FAULTS, TEXT_FAULTS, BFLOAT16_FAULTS, RANK_FAULTS and
+INFERENCE_FAULTS; only a timed run shows those of RUN_FAULTS and TIMED_INFERENCE_FAULTS.
 """
 
 from __future__ import annotations
@@ -368,5 +368,72 @@ RANK_FAULTS = (
         wrong="lax.stop_gradient(lax.pmean((mean, square), AXIS))",
         device=TWO_RANKS,
         batch_norm="synchronized",
+    ),
+)
+
+INFERENCE_FAULTS = (
+    Fault(
+        name="inference: batch norm with the statistics of the batch",
+        framework="tensorflow",
+        file="frameworks/tensorflow/inference.py",
+        right="(inputs, Pass(training=False))",
+        wrong="(inputs, Pass(training=True))",
+    ),
+    Fault(
+        name="inference: dropout left on",
+        framework="pytorch",
+        file="frameworks/pytorch/inference.py",
+        right="        _fold(model)\n",
+        wrong="""\
+        _fold(model)
+        for each in model.modules():
+            if isinstance(each, nn.Dropout):
+                each.train()
+""",
+    ),
+    Fault(
+        name="inference: a batch filled at its beginning, and cut at its end",
+        framework="pytorch",
+        file="inference.py",
+        right="chosen += chosen[-1:] * (self._batch_size - len(chosen))",
+        wrong="chosen = chosen[-1:] * (self._batch_size - len(chosen)) + chosen",
+    ),
+    Fault(
+        name="inference: the answers of two samples exchanged",
+        framework="tensorflow",
+        file="inference.py",
+        right="for number, sample in enumerate(samples)\n",
+        wrong="for number, sample in enumerate([*samples[1::-1], *samples[2:]])\n",
+    ),
+)
+
+TIMED_INFERENCE_FAULTS = (
+    Fault(
+        name="inference: the answer of another query in every tenth timed call",
+        framework="pytorch",
+        file="inference.py",
+        right="    started_ns = time.perf_counter_ns()\n",
+        wrong="""\
+    answer, calls, kept = responder._predict, [0], [ready]
+
+    def other(batch):
+        calls[0] += 1
+        kept.append(answer(batch))
+        return kept.pop(0) if calls[0] % 10 == 0 else kept.pop()
+
+    responder._predict = other
+    started_ns = time.perf_counter_ns()
+""",
+    ),
+    Fault(
+        name="inference: an output cached in the timed queries",
+        framework="jax",
+        file="inference.py",
+        right="    started_ns = time.perf_counter_ns()\n",
+        wrong="""\
+    known, answer = {}, responder._predict
+    responder._predict = lambda batch: known.setdefault(batch.shape, answer(batch))
+    started_ns = time.perf_counter_ns()
+""",
     ),
 )

@@ -14,10 +14,10 @@ from suite.manifests.tracks import RuntimeSettings, configuration
 from suite.manifests.workloads import Measure, Repeats, Workload
 from suite.results.telemetry import Energy, Telemetry, together
 
-# 11: inference, parity.closing.answers; 10: device is a device set, cpu_parts, ranks; 9: blocks are columns; 8: the workload is one
-# object; runtime, interleaved; 7: parity.closing, blocks.loss, optimizer_steps;
-# 6: blocks.monotonic_ns; 5: parity.steps; 4: runtime; 3: measure, repeats, times.total_s; 2: input,
-# data_origin; 1: the first version
+# 11: inference, parity.closing.answers; 10: device is a device set, cpu_parts, ranks; 9: blocks are
+# columns; 8: the workload is one object; runtime, interleaved; 7: parity.closing, blocks.loss,
+# optimizer_steps; 6: blocks.monotonic_ns; 5: parity.steps; 4: runtime; 3: measure, repeats,
+# times.total_s; 2: input, data_origin; 1: the first version
 SCHEMA_VERSION = 11
 
 Status = Literal["ok", "failed", "timeout", "oom", "skipped"]

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import ValidationError
@@ -31,19 +31,42 @@ from suite.protocol.expansion import expand
 from suite.protocol.plan import Trial
 from suite.protocol.schema import Mode, TrialFile
 from suite.protocol.trial_file import Task
+from suite.runner.support import unsupported_reason
 from suite.worker import host
 from suite.worker.proof import CLOSING
 
+Kind = Literal["train", "parity", "infer", "answers"]  # of a trial of the test
 SAMPLES = {"train": 200, "test": 50}  # not a multiple of the batch size: the last batch is padded
 STEPS = 2
 DEADLINE_S = 300.0
-MEASURE = Measure(block_s=0.01, max_warmup_blocks=8, min_measure_s=0.05, max_measure_s=1)
+MEASURE = Measure(
+    block_s=0.01,
+    max_warmup_blocks=8,
+    min_measure_s=0.05,
+    max_measure_s=1,
+    min_query_s=0.05,
+    min_queries=100,
+    max_query_s=1,
+)
+INFERENCE = {
+    "mode": "infer",
+    "scenario": "multi_stream",
+    "batch_size": 8,
+    "query_samples": SAMPLES["test"],
+    "optimizer": None,
+    "epochs": 0,
+}
 ORDER = {
     "train": (
         *("started", "built", "compiled", "warmup", "block", "epoch", "trained", "memory"),
         *("closing", "finished"),
     ),
     "parity": ("started", "built", "parity", "memory", "finished"),
+    "infer": (
+        *("started", "built", "first_inference", "warmed", "overhead", "inference", "answers"),
+        *("memory", "finished"),
+    ),
+    "answers": ("started", "built", "answered", "memory", "finished"),
 }
 
 
@@ -56,22 +79,33 @@ def check(command: list[str], *, framework: str = "pytorch", variant: str = "eag
     with tempfile.TemporaryDirectory(prefix="dlsuite-conformance-") as name:
         work_dir = Path(name)
         trial, trial_inputs = _workload(work_dir, framework, variant)
-        for mode in ("train", "parity"):
-            folder = work_dir / mode
+        infers = replace(trial, workload=trial.workload.model_copy(update=INFERENCE))
+        tasks: tuple[tuple[Kind, Trial, Mode], ...] = (
+            ("train", trial, "train"),
+            ("parity", trial, "parity"),
+            ("infer", infers, "infer"),
+            ("answers", infers, "parity"),
+        )
+        tasks = tuple(each for each in tasks if unsupported_reason(each[1]) is None)
+        for kind, of_kind, mode in tasks:
+            folder = work_dir / kind
+            training = kind in ("train", "parity")
             task = Task(
-                trial=trial,
+                trial=of_kind,
                 inputs=trial_inputs,
                 mode=mode,
                 measure=MEASURE,
-                epochs=1,
+                epochs=1 if training else 0,
                 steps=STEPS,
-                closing=mode == "train",
+                closing=kind == "train",
             )
             trial_file.write(folder, task, cpus=host.cpus())
             problems += [
-                f"{mode}: {problem}" for problem in _try(command, folder, mode, trial_inputs)
+                f"{kind}: {problem}" for problem in _try(command, folder, kind, trial_inputs)
             ]
-        problems += [f"broken trial: {each}" for each in _broken(command, work_dir)]
+        if tasks:
+            broken = _broken(command, work_dir / tasks[0][0], work_dir)
+            problems += [f"broken trial: {each}" for each in broken]
     return problems
 
 
@@ -98,7 +132,7 @@ def _workload(work_dir: Path, framework: str, variant: str) -> tuple[Trial, Inpu
     return trial, trial_inputs
 
 
-def _try(command: list[str], folder: Path, mode: Mode, trial_inputs: Inputs) -> Iterator[str]:
+def _try(command: list[str], folder: Path, kind: Kind, trial_inputs: Inputs) -> Iterator[str]:
     """The violations of the worker in the trial in `folder`."""
     problems = trial_problems(trial_file.read(folder))
     yield from (f"trial.json itself: {problem}" for problem in problems)
@@ -113,18 +147,18 @@ def _try(command: list[str], folder: Path, mode: Mode, trial_inputs: Inputs) -> 
         return
     if not path.exists() or process.stdout != path.read_text(encoding="utf-8"):
         yield "standard output differs from events.jsonl"
-    yield from _order(reported, mode)
-    yield from _files(folder / "results", trial_inputs, mode)
+    yield from _order(reported, kind)
+    yield from _files(folder / "results", trial_inputs, kind)
 
 
-def _order(reported: list[Event], mode: Mode) -> Iterator[str]:
+def _order(reported: list[Event], kind: Kind) -> Iterator[str]:
     """Events that are missing or in the wrong order."""
     kinds = [event["event"] for event in reported]
-    missing = [kind for kind in ORDER[mode] if kind not in kinds]
+    missing = [each for each in ORDER[kind] if each not in kinds]
     if missing:
         yield f"no event {', '.join(missing)}"
         return
-    first = ORDER[mode][:3]
+    first = ORDER[kind][:3]
     if tuple(kinds[: len(first)]) != first or kinds[-1] != "finished":
         yield f"events in the wrong order: {', '.join(dict.fromkeys(kinds))}"
     if "warmup" in kinds[kinds.index("block") :] if "block" in kinds else False:
@@ -134,7 +168,7 @@ def _order(reported: list[Event], mode: Mode) -> Iterator[str]:
         yield "monotonic_ns decreases"
 
 
-def _files(results: Path, trial_inputs: Inputs, mode: Mode) -> Iterator[str]:
+def _files(results: Path, trial_inputs: Inputs, kind: Kind) -> Iterator[str]:
     """Files that are missing or have another shape than the protocol requires."""
     model = trial_inputs.architecture
     parameters, statistics = sketch_sizes(model.parameters()), sketch_sizes(model.statistics())
@@ -149,7 +183,15 @@ def _files(results: Path, trial_inputs: Inputs, mode: Mode) -> Iterator[str]:
         "inference": (batch, model.classes),
         "gradients": (sum(parameters),),
     }
-    if mode == "parity":
+    if kind == "answers":
+        shapes: dict[str, tuple[int, ...] | None] = {"inference": (SAMPLES["test"], model.classes)}
+    elif kind == "infer":
+        logits = _shape(results / CLOSING / "answers_logits.npy")
+        shapes = {
+            f"{CLOSING}/answers_samples": logits[:1] if logits else None,
+            f"{CLOSING}/answers_logits": (logits[0] if logits else 0, model.classes),
+        }
+    elif kind == "parity":
         shapes = {
             f"step{step:02d}_{name}": shape
             for step in range(STEPS)
@@ -174,11 +216,11 @@ def _shape(path: Path) -> tuple[int, ...] | None:
     return shape
 
 
-def _broken(command: list[str], work_dir: Path) -> Iterator[str]:
+def _broken(command: list[str], task: Path, work_dir: Path) -> Iterator[str]:
     """The violations in a trial with truncated weights, which must fail with an event."""
     folder, weights = work_dir / "broken", work_dir / "truncated.npy"
     (folder / "results").mkdir(parents=True)
-    values = trial_file.read(work_dir / "train")
+    values = trial_file.read(task)
     np.save(weights, np.zeros(7, np.float32))
     values["paths"] |= {"weights": str(weights), "results": str(folder / "results")}
     (folder / trial_file.NAME).write_text(json.dumps(values), encoding="utf-8")

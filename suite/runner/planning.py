@@ -208,7 +208,7 @@ def _check_data(workload: Workload, suite: str) -> None:
             f"{data.samples['test']} test samples of {workload.dataset}",
             hint="dlsuite list",
         )
-    if workload.batch_size > data.samples["train"]:
+    if workload.optimizer and workload.batch_size > data.samples["train"]:
         raise UsageError(
             f"batch size {workload.batch_size} is more than the {data.samples['train']} "
             f"training samples of {workload.dataset}",

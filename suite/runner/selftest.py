@@ -30,9 +30,11 @@ from suite.parity.certificates import judged, reference_of
 from suite.parity.faults import (
     BFLOAT16_FAULTS,
     FAULTS,
+    INFERENCE_FAULTS,
     RANK_FAULTS,
     RUN_FAULTS,
     TEXT_FAULTS,
+    TIMED_INFERENCE_FAULTS,
     TWO_RANKS,
     Fault,
 )
@@ -69,10 +71,26 @@ RUN_WORKLOAD = Workload(
     optimizer=Sgd(name="sgd", learning_rate=0.01),
     epochs=8,  # of eight steps: even a busy machine does the sixty that the faults need
 )
+INFERENCE_WORKLOAD = Workload(
+    model="every_layer",
+    dataset="synthetic",
+    mode="infer",
+    scenario="offline",
+    batch_size=8,
+    query_samples=50,  # not a multiple of the batch size: the last batch is filled
+)
 # Workloads that differ only in these have the same inputs.
 SAME_INPUTS = {"precision": "float32", "batch_norm": "per_rank"}
-WORKLOADS = (WORKLOAD, TEXT_WORKLOAD, RUN_WORKLOAD)
-RUN_MEASURE = Measure(block_s=0.1, min_measure_s=0.5, max_measure_s=1, sample_s=0)
+WORKLOADS = (WORKLOAD, TEXT_WORKLOAD, RUN_WORKLOAD, INFERENCE_WORKLOAD)
+RUN_MEASURE = Measure(
+    block_s=0.1,
+    min_measure_s=0.5,
+    max_measure_s=1,
+    sample_s=0,
+    min_query_s=0.2,
+    min_queries=1000,
+    max_query_s=2,
+)
 
 # Makes an engine that runs the worker in a folder.
 MakeEngine = Callable[[Path], AbstractContextManager[Engine]]
@@ -114,10 +132,14 @@ class SelfTest:
         """
         trials = [*dict.fromkeys(replace(trial, workload=WORKLOAD) for trial in plan.trials)]
         references: dict[tuple[Workload, int], Reference] = {}
-        for workload, device in ((WORKLOAD, "cpu"), (TEXT_WORKLOAD, "cpu"), (WORKLOAD, TWO_RANKS)):
+        on_cpu = ((each, "cpu") for each in (WORKLOAD, TEXT_WORKLOAD, INFERENCE_WORKLOAD))
+        for workload, device in (*on_cpu, (WORKLOAD, TWO_RANKS)):
             of_work = replace(trials[0], workload=workload, device=device)
             references[workload, of_work.slices] = reference_of(
-                self._prover(self.engine, self.prepared, workload, f"clean-{device}"), of_work
+                self._prover(
+                    self.engine, self.prepared, workload, f"clean-{device}-{workload.mode}"
+                ),
+                of_work,
             )
         reference = references[WORKLOAD, 1]
         for number, fault in enumerate(self._faults()):
@@ -126,6 +148,8 @@ class SelfTest:
                 continue
             if fault in TEXT_FAULTS:
                 trial = replace(trial, workload=TEXT_WORKLOAD)
+            if fault in (*INFERENCE_FAULTS, *TIMED_INFERENCE_FAULTS):
+                trial = replace(trial, workload=INFERENCE_WORKLOAD)
             work = trial.workload
             trial = _on(_in(trial, fault.precision), fault.device, fault.batch_norm)
             own = references[work, trial.slices]
@@ -134,7 +158,7 @@ class SelfTest:
             with self.make_engine(worker) as engine:
                 framework = catalog.framework(trial.framework)
                 prepared = {trial.framework: engine.prepare(framework, self.notify)}
-                if fault in RUN_FAULTS:
+                if fault in (*RUN_FAULTS, *TIMED_INFERENCE_FAULTS):
                     found = self._timed(engine, prepared, plan, trial, f"fault-{number}")
                 else:
                     found = self._proof(engine, prepared, trial, own, f"fault-{number}")
@@ -145,6 +169,7 @@ class SelfTest:
             found = found or self._timed(self.engine, self.prepared, plan, trial, "clean")
             yield _finding(None, trial, found)
             yield from self._without_fault(_in(trial, "bf16_mixed"), reference)
+            yield from self._without_fault_in_inference(plan, trial, references)
         first = {trial.framework: trial for trial in reversed(trials)}
         for trial in first.values() if self._has_cores(TWO_RANKS) else ():
             for batch_norm in get_args(BatchNorm):
@@ -161,11 +186,23 @@ class SelfTest:
             found = self._proof(self.engine, self.prepared, trial, reference, name)
             yield _finding(None, trial, found)
 
+    def _without_fault_in_inference(
+        self, plan: Plan, trial: Trial, references: Mapping[tuple[Workload, int], Reference]
+    ) -> Iterator[Finding]:
+        """What the proofs of inference find; nothing where the framework cannot run it."""
+        trial = replace(trial, workload=INFERENCE_WORKLOAD)
+        if unsupported_reason(trial) is None:
+            self.notify(f"without a fault: inference of {trial.configuration}")
+            own = references[INFERENCE_WORKLOAD, 1]
+            found = self._proof(self.engine, self.prepared, trial, own, "clean")
+            found = found or self._timed(self.engine, self.prepared, plan, trial, "clean")
+            yield _finding(None, trial, found)
+
     def _faults(self) -> Iterator[Fault]:
         """The faults that this machine has cores for."""
         yield from (*FAULTS, *TEXT_FAULTS, *BFLOAT16_FAULTS)
         yield from (fault for fault in RANK_FAULTS if self._has_cores(fault.device))
-        yield from RUN_FAULTS
+        yield from (*INFERENCE_FAULTS, *RUN_FAULTS, *TIMED_INFERENCE_FAULTS)
 
     def _has_cores(self, device: str) -> bool:
         return Devices.parse(device).ranks <= len(self.engine.host["cpus"])
@@ -179,7 +216,7 @@ class SelfTest:
             engine=engine,
             prepared=prepared,
             inputs=self.inputs[workload.model_copy(update=SAME_INPUTS)],
-            steps=PROOF_STEPS,
+            steps=1 if workload.scenario else PROOF_STEPS,
             work_dir=work_dir,
             notify=self.notify,
         )
@@ -202,10 +239,10 @@ class SelfTest:
     ) -> str | None:
         """The error that a timed run finds in the worker; None where it is proven."""
         precision = trial.workload.precision
-        trial = _in(replace(trial, workload=RUN_WORKLOAD), precision)
-        folder = RunFolder(
-            self.work_dir / name / f"{trial.framework}-{trial.variant}-{trial.track}"
-        )
+        if trial.workload != INFERENCE_WORKLOAD:
+            trial = _in(replace(trial, workload=RUN_WORKLOAD), precision)
+        worker = f"{trial.framework}-{trial.variant}-{trial.track}-{trial.workload.mode}"
+        folder = RunFolder(self.work_dir / name / worker)
         folder.logs.mkdir(parents=True)
         execution = Execution(
             engine=engine,
@@ -218,7 +255,7 @@ class SelfTest:
                 trial.trial_id: ReadyTrial(
                     trial=trial,
                     framework=prepared[trial.framework],
-                    inputs=self.inputs[RUN_WORKLOAD],
+                    inputs=self.inputs[trial.workload.model_copy(update=SAME_INPUTS)],
                     parity=Parity(proven=True),
                 )
             },

@@ -40,7 +40,7 @@ def sampling(trial: Trial) -> Iterator[None]:
     Interleaved workers are not sampled: the interval is too long to separate their blocks.
     """
     interval_s = trial.measure.get("sample_s", 0)
-    if trial.mode != "train" or "interleaving" in trial.paths or not interval_s:
+    if trial.mode not in ("train", "infer") or "interleaving" in trial.paths or not interval_s:
         yield
         return
     device, _, number = trial.device.partition(":")

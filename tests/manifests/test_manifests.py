@@ -12,6 +12,7 @@ from suite.manifests.devices import Devices
 from suite.manifests.files import Kind, names
 from suite.manifests.frameworks import FrameworkManifest, Unsupported
 from suite.manifests.suites import SuiteManifest
+from suite.manifests.workloads import Workload
 from suite.models import MODELS
 from suite.paths import LOCKS, MANIFESTS
 
@@ -111,15 +112,11 @@ def test_an_unsupported_combination_matches_its_fields_and_anything_else() -> No
     keras = catalog.framework("keras")
 
     def reason(manifest: FrameworkManifest = keras, **changes: Any) -> str | None:
-        usual = {
-            "variant": "jax",
-            "layers": {"dense"},
-            "input": "host",
-            "precision": "float32",
-            "batch_norm": "per_rank",
-        }
+        of_trial = {"variant": "jax", "layers": {"dense"}}
+        of_trial |= {name: changes.pop(name) for name in of_trial if name in changes}
         devices = Devices.parse(changes.pop("device", "cpu"))
-        return manifest.unsupported_reason(**{**usual, "devices": devices, **changes})
+        workload = catalog.suite("quick").workloads[0].model_copy(update=changes)
+        return manifest.unsupported_reason(**of_trial, devices=devices, workload=workload)
 
     assert "CUDA" in str(reason(variant="tensorflow", device="cuda"))
     assert reason(variant="tensorflow") is None
@@ -135,6 +132,43 @@ def test_an_unsupported_combination_matches_its_fields_and_anything_else() -> No
     changed = keras.model_copy(update={"unsupported": (Unsupported(layer="lstm", reason="none"),)})
     assert reason(changed, layers={"lstm", "dense"}) == "none"
     assert reason(changed) is None
+    trains = keras.model_copy(update={"unsupported": (Unsupported(mode="infer", reason="none"),)})
+    assert reason(trains, mode="infer", scenario="offline") == "none"
+    assert reason(trains) is None
+    own = Unsupported(scenario="server", reason="none")
+    serves = keras.model_copy(update={"unsupported": (own,)})
+    assert reason(serves, mode="infer", scenario="server") == "none"
+    assert reason(serves, mode="infer", scenario="offline") is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"scenario": None}, "scenario is missing, mode is infer"),
+        ({"query_samples": None}, "query_samples is missing, mode is infer"),
+        ({"scenario": "server"}, "latency_bound_s is missing"),
+        ({"latency_bound_s": 1.0}, "latency_bound_s has no meaning here"),
+        ({"optimizer": {"name": "sgd", "learning_rate": 1}}, "optimizer has no meaning here"),
+        ({"precision": "bf16_mixed"}, "precision float32"),
+        ({"epochs": 1}, "epochs 0"),
+        ({"batch_size": 2, "scenario": "single_stream"}, "single_stream has batch_size 1"),
+        ({"mode": "train"}, "optimizer is missing, mode is train"),
+    ],
+)
+def test_a_workload_of_inference_needs_its_own_fields(
+    changes: dict[str, Any], message: str
+) -> None:
+    values = {
+        "model": "lenet",
+        "dataset": "mnist",
+        "mode": "infer",
+        "scenario": "offline",
+        "batch_size": 1,
+        "query_samples": 10,
+    }
+    assert Workload.model_validate(values).epochs == 0
+    with pytest.raises(ValidationError, match=message):
+        Workload.model_validate(values | changes)
 
 
 @pytest.mark.parametrize(

@@ -205,6 +205,7 @@ def test_a_member_that_is_twice_or_not_there_is_refused(tmp_path: Path) -> None:
         (b"text", "not a complete .tar.gz"),
         (gzip.compress(b"text"), "not a complete .tar.gz|its first member"),
     ],
+    ids=["empty", "text", "compressed text"],
 )
 def test_a_file_that_is_no_exported_run_is_refused(
     tmp_path: Path, content: bytes, message: str

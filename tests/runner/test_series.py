@@ -6,7 +6,7 @@ from suite.manifests import catalog
 from suite.manifests.workloads import Repeats
 from suite.protocol.expansion import expand
 from suite.protocol.plan import Plan, Trial
-from suite.results.record import Parity, Record
+from suite.results.record import Inference, Parity, Record
 from suite.runner.planning import RunOptions, plan_of
 from suite.runner.series import Outcomes, closes, failures
 from tests.results.test_record import CLOSED, record
@@ -105,3 +105,36 @@ def test_a_batch_that_is_too_large_is_no_failure_where_a_smaller_one_fits() -> N
     assert failures([other, too_large]) == [too_large]
     crashed = of(large, status="failed")
     assert failures([fits, crashed]) == [crashed]
+
+
+def test_a_series_of_inference_ends_after_two_batch_sizes_that_are_no_faster() -> None:
+    suite = catalog.suite("inference")
+    offline = [each for each in suite.workloads if each.max_batch_size]
+    changed = suite.model_copy(update={"workloads": (offline[0],)})
+    trials = expand(changed, catalog.frameworks(), catalog.tracks(), only=["jax"]).trials
+    by_size = {trial.workload.batch_size: trial for trial in trials}
+    timed = Inference.model_construct()
+
+    def outcomes(**rates: float) -> Outcomes:
+        records = (
+            of(by_size[int(size[1:])], samples_per_s=rate, inference=timed, repeat=0)
+            for size, rate in rates.items()
+        )
+        return Outcomes(records)
+
+    slower_once = outcomes(b1=100, b2=200, b4=199, b8=300)
+    assert slower_once.too_large(by_size[16]) is None
+    ended = outcomes(b1=100, b2=200, b4=199, b8=203)
+    assert ended.too_large(by_size[8]) is None
+    reason = ended.too_large(by_size[16])
+    assert reason and reason.message == "the throughput does not grow after batch 2"
+    # Later runs of the smaller batch sizes do not change the decision.
+    ended.add([of(by_size[8], samples_per_s=400, inference=timed, repeat=1)])
+    assert ended.too_large(by_size[16]) == reason
+
+
+def test_the_scenarios_of_inference_share_their_certificates() -> None:
+    plan = plan_of("inference", RunOptions(frameworks=("jax",), models=("lenet",)), device="cpu")
+    proofs = {trial.proof_trial.trial_id for trial in plan.trials}
+    assert len(plan.trials) > 10 and len(proofs) == 2  # of one sample, and of eight
+    assert all(trial.proof_trial.workload.scenario == "offline" for trial in plan.trials)

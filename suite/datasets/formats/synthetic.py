@@ -27,6 +27,7 @@ BATCHES = {"train": 8, "test": 1}
 def fitted(workload: Workload) -> DatasetManifest:
     """The manifest that fits the workload's model and batch size."""
     model = MODELS[workload.model]()
+    own = workload.query_samples
     return DatasetManifest(
         name=NAME,
         title=TITLE,
@@ -34,7 +35,7 @@ def fitted(workload: Workload) -> DatasetManifest:
         shape=model.input_shape,
         classes=model.classes,
         normalize=_normalize(model),
-        samples={split: BATCHES[split] * workload.batch_size for split in SPLITS},
+        samples={split: own or BATCHES[split] * workload.batch_size for split in SPLITS},
     )
 
 

@@ -62,7 +62,8 @@ class Probe:
 
     def image(self, recipe: Recipe, image: Image, worker_sha256: str, **options: Any) -> str | None:
         """The defect of an image, if any: another worker, or a framework that fails to import."""
-        code = f"from suite.worker.frameworks import main_module as m; m({recipe.framework!r}).version()"
+        module = "from suite.worker.frameworks import main_module"
+        code = f"{module}; print(main_module({recipe.framework!r}).version())"
         with self._container(image.image_id, ["python", "-c", code], **options) as container:
             with tempfile.TemporaryDirectory() as folder:
                 fetch(container, IMAGE_WORKER, Path(folder))
