@@ -95,7 +95,8 @@ def _framework(manifest: FrameworkManifest) -> tuple[str, ...]:
     required = (folder / "requirements.in").read_text(encoding="utf-8")
     lock = (folder / manifest.locks[0]).read_text(encoding="utf-8")
     names = re.findall(r"^([\w.-]+)(?:\[[^]]*\])?==", required, re.MULTILINE)
-    shown = ", ".join(f"{name} {_version(name, lock)}" for name in names)
+    own = [name for name in names if name != "mlcommons-loadgen"]  # all frameworks have it
+    shown = ", ".join(f"{name} {_version(name, lock)}" for name in own)
     return manifest.title, shown, manifest.python, _yes((folder / "cuda.txt").exists())
 
 

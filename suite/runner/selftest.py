@@ -194,7 +194,7 @@ class SelfTest:
         if unsupported_reason(trial) is None:
             self.notify(f"without a fault: inference of {trial.configuration}")
             own = references[INFERENCE_WORKLOAD, 1]
-            found = self._proof(self.engine, self.prepared, trial, own, "clean")
+            found = self._proof(self.engine, self.prepared, trial, own, "clean-infer")
             found = found or self._timed(self.engine, self.prepared, plan, trial, "clean")
             yield _finding(None, trial, found)
 

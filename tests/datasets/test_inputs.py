@@ -41,6 +41,7 @@ def test_inputs_that_do_not_fit_in_memory_are_refused(
         dataset=catalog.dataset("mnist"),  # 70,000 x 784 x 4 bytes
         data=tmp_path,
         weights=tmp_path,
+        statistics=tmp_path,
         order=tmp_path,
         sha256="",
         origin="",
