@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
@@ -183,3 +184,21 @@ def variables(name: str, by_name: dict[str, Any], kinds: dict[str, str]) -> list
     layer, role = name.split(".")
     attributes = VARIABLES[kinds[layer]].get(role, (role,))
     return [attrgetter(attribute)(by_name[layer]) for attribute in attributes]
+
+
+def frozen(model: Any) -> Callable[[Any], Any]:
+    """The logits as a function of the inputs alone, to be compiled by the backend.
+
+    The variables are constants of its graph, so that the compiler folds what depends on them alone.
+    """
+    states = [
+        [np.array(variable) for variable in variables]
+        for variables in (model.trainable_variables, model.non_trainable_variables)
+    ]
+
+    def logits(inputs: Any) -> Any:
+        constants = [[ops.convert_to_tensor(each) for each in state] for state in states]
+        results, _ = model.stateless_call(*constants, inputs, training=False)
+        return ops.cast(results, keras.config.floatx())
+
+    return logits

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
+import numpy as np
 
-from ...protocol import Array
+from ...layouts import input_form
+from ...protocol import Array, Trial
 from ..jax import device
+from .layers import frozen
 
 STATE = (
     "trainable_variables",
@@ -22,6 +26,13 @@ prepare, describe, memory = device.prepare, device.describe, device.memory
 
 def put(inputs: Array, labels: Array) -> Any:
     return jax.device_put((inputs, labels))
+
+
+def predictor(model: Any, trial: Trial) -> Callable[[Array], Array]:
+    """The model as a function of arrays, compiled ahead of time."""
+    inputs = jax.ShapeDtypeStruct(*input_form(trial, "NHWC"))
+    logits = jax.jit(frozen(model)).lower(inputs).compile()
+    return lambda inputs: np.asarray(logits(inputs))
 
 
 class Trainer:

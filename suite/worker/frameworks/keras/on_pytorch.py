@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -29,6 +30,17 @@ def put(inputs: Array, labels: Array) -> tuple[torch.Tensor, torch.Tensor]:
 def _tensor(values: Array) -> torch.Tensor:
     # From a numpy array, Keras would make a copy first.
     return keras.ops.convert_to_tensor(torch.from_numpy(values))
+
+
+def predictor(model: Any, trial: Trial) -> Callable[[Array], Array]:
+    """The model as a function of arrays, called eagerly, without what gradients would need."""
+
+    def predict(inputs: Array) -> Array:
+        with torch.inference_mode():
+            logits: Array = model(_tensor(inputs), training=False).to("cpu", torch.float32).numpy()
+        return logits
+
+    return predict
 
 
 class Trainer:

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
-from ...protocol import Array
+from ...layouts import input_form
+from ...protocol import Array, Trial
 from ..tensorflow import device
+from .layers import frozen
 
 prepare, describe, memory = device.prepare, device.describe, device.memory
 
 
 def put(inputs: Array, labels: Array) -> tuple[Any, Any]:
     return tf.constant(inputs), tf.constant(labels)
+
+
+def predictor(model: Any, trial: Trial) -> Callable[[Array], Array]:
+    """The model as a function of arrays: one graph."""
+    logits = tf.function(frozen(model)).get_concrete_function(
+        tf.TensorSpec(*input_form(trial, "NHWC"))
+    )
+    return lambda inputs: logits(tf.constant(inputs)).numpy()
 
 
 class Trainer:

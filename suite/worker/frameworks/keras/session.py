@@ -49,15 +49,10 @@ memory = backend.memory
 
 class Session:
     def __init__(self, trial: Trial, weights: Weights) -> None:
-        backend.prepare(trial)
-        keras.config.set_floatx(trial.dtype)
-        keras.config.set_dtype_policy("mixed_bfloat16" if trial.mixed else trial.dtype)
         self._trial = trial
-        self._model, by_name = layers.make(trial)
-        kinds = {layer["name"]: layer["kind"] for layer in trial.leaves()}
-        self._variables = {name: layers.variables(name, by_name, kinds) for name in weights}
-        names = [each["name"] for each in trial.statistics]
-        self._statistics = {name: layers.variables(name, by_name, kinds)[0] for name in names}
+        self._model, found = build(trial)
+        self._variables = {name: found[name] for name in weights}
+        self._statistics = {each["name"]: found[each["name"]][0] for each in trial.statistics}
         self._shapes: dict[str, tuple[int, ...]] = {}  # the 2-D shape of a parameter's parts
         self._load(to_channels_last(trial, weights))
         # compile's other settings are Keras's defaults. jit_compile="auto" uses XLA with JAX, and
@@ -134,11 +129,7 @@ class Session:
 
     def _load(self, weights: Weights) -> None:
         for name, values in weights.items():
-            variables = self._variables[name]
-            parts = np.split(values, len(variables), axis=-1)
-            self._shapes[name] = parts[0].shape
-            for variable, part in zip(variables, parts):
-                variable.assign(part.reshape(variable.shape))
+            self._shapes[name] = assign(self._variables[name], values)
 
     def _canonical(self, slot: dict[str, Any] | None = None) -> Weights:
         """The parameters, or the values of an optimizer's slot by the path of each variable."""
@@ -149,6 +140,25 @@ class Session:
             parts = [np.array(value).reshape(self._shapes[name]) for value in values]
             named[name] = np.concatenate(parts, axis=-1)
         return to_canonical(self._trial, named)
+
+
+def build(trial: Trial) -> tuple[Any, dict[str, list[Any]]]:
+    """The model on its device, and the variables of each parameter and statistic by its name."""
+    backend.prepare(trial)
+    keras.config.set_floatx(trial.dtype)
+    keras.config.set_dtype_policy("mixed_bfloat16" if trial.mixed else trial.dtype)
+    model, by_name = layers.make(trial)
+    kinds = {layer["name"]: layer["kind"] for layer in trial.leaves()}
+    names = [each["name"] for each in (*trial.parameters, *trial.statistics)]
+    return model, {name: layers.variables(name, by_name, kinds) for name in names}
+
+
+def assign(variables: list[Any], values: Array) -> tuple[int, ...]:
+    """Set the variables of one parameter to their parts of `values`; return the shape of a part."""
+    parts = np.split(values, len(variables), axis=-1)
+    for variable, part in zip(variables, parts):
+        variable.assign(part.reshape(variable.shape))
+    return parts[0].shape
 
 
 def _trainer(model: Any) -> Any:
