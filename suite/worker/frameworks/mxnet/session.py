@@ -65,31 +65,28 @@ def memory(trial: Trial) -> dict[str, Any]:
 class Session:
     def __init__(self, trial: Trial, weights: Weights) -> None:
         self._trial = trial
-        self._context = mx.cpu() if trial.device == "cpu" else mx.gpu()
-        self._model = series(trial.layers)
-        self._model.cast(trial.dtype)
-        self._model.initialize(ctx=self._context)
-        known = self._model.collect_params()
-        kinds = {layer["name"]: layer["kind"] for layer in trial.leaves()}
-        self._parameters = {name: known[gluon_name(name, kinds)] for name in weights}
-        self._statistics = {
-            each["name"]: known[gluon_name(each["name"], kinds)] for each in trial.statistics
-        }
-        _in_thread(lambda: self._load(weights))
+        self._context = context(trial)
+        self._model, found = build(trial)
+        self._parameters = {name: found[name] for name in weights}
+        self._statistics = {each["name"]: found[each["name"]] for each in trial.statistics}
+        load(found, weights, trial)
         self._model.hybridize(static_alloc=True, static_shape=True)
         self._loss = gluon.loss.SoftmaxCrossEntropyLoss()
         self._loss.hybridize(static_alloc=True, static_shape=True)
         # One device needs no key-value store; without it the update runs on the gradients' device.
         self._store = distributed.join(trial) if trial.world_size > 1 else None
         self._trainer = gluon.Trainer(
-            known, _optimizer(trial), kvstore=self._store, update_on_kvstore=False
+            self._model.collect_params(),
+            _optimizer(trial),
+            kvstore=self._store,
+            update_on_kvstore=False,
         )
         if self._store:
             distributed.start(self._trainer)
         mx.random.seed(trial.seed + trial.rank)  # other dropout masks on each rank
 
     def put(self, inputs: Any, labels: Any) -> tuple[Any, Any]:
-        return self._input(inputs), self._input(labels)
+        return on_device(inputs, self._context), on_device(labels, self._context)
 
     def train_step(self, batch: tuple[Any, Any]) -> Any:
         losses, _ = self._forward_backward(*batch)
@@ -103,7 +100,7 @@ class Session:
         return float(loss.mean().asscalar())
 
     def logits(self, inputs: Array) -> Array:
-        logits: Array = self._model(self._input(inputs)).asnumpy()
+        logits: Array = self._model(on_device(inputs, self._context)).asnumpy()
         return logits
 
     def gradients(self, inputs: Array, labels: Array) -> tuple[Array, Weights]:
@@ -159,21 +156,45 @@ class Session:
 
         return add
 
-    def _load(self, weights: Weights) -> None:
-        for name, values in weights.items():
-            self._parameters[name].set_data(mx.nd.array(values, dtype=self._trial.dtype))
-
-    def _input(self, values: Any) -> Any:
-        if isinstance(values, np.ndarray):  # otherwise an array of MXNet's loader
-            values = mx.nd.from_numpy(values)  # shares the memory; nd.array would copy it
-        return values.as_in_context(self._context)
-
     def _forward_backward(self, inputs: Any, targets: Any) -> tuple[Any, Any]:
         with autograd.record():
             logits = self._model(inputs)
             losses = self._loss(logits, targets)
         losses.backward()
         return losses, logits
+
+
+def context(trial: Trial) -> Any:
+    """MXNet's device of the trial."""
+    return mx.cpu() if trial.device == "cpu" else mx.gpu()
+
+
+def build(trial: Trial) -> tuple[gluon.HybridBlock, dict[str, Any]]:
+    """The model on its device, and Gluon's parameters by the names of ours and of statistics."""
+    model = series(trial.layers)
+    model.cast(trial.dtype)
+    model.initialize(ctx=context(trial))
+    known = model.collect_params()
+    kinds = {layer["name"]: layer["kind"] for layer in trial.leaves()}
+    names = [each["name"] for each in (*trial.parameters, *trial.statistics)]
+    return model, {name: known[gluon_name(name, kinds)] for name in names}
+
+
+def load(parameters: dict[str, Any], values: Weights, trial: Trial) -> None:
+    """Set the parameters that `values` names."""
+
+    def copy() -> None:
+        for name, each in values.items():
+            parameters[name].set_data(mx.nd.array(each, dtype=trial.dtype))
+
+    _in_thread(copy)
+
+
+def on_device(values: Any, place: Any) -> Any:
+    """An array of numpy or of MXNet's loader as MXNet's array on the device `place`."""
+    if isinstance(values, np.ndarray):
+        values = mx.nd.from_numpy(values)  # shares the memory; nd.array would copy it
+    return values.as_in_context(place)
 
 
 def _in_thread(copy: Callable[[], T]) -> T:
