@@ -85,9 +85,10 @@ format: $(DEV) ## format the source
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: $(DEV) ## write the generated pages: docs/*.schema.json, docs/frameworks.md, docs/columns.md
+docs: $(DEV) ## write the generated files: docs/*.schema.json, docs/frameworks.md, docs/columns.md, manifests/ladder.json
 	$(BIN)/python -m suite.protocol.schema
 	$(BIN)/python scripts/docs_tables.py
+	$(BIN)/python scripts/ladder/rungs.py
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
