@@ -1,14 +1,17 @@
 """The data of the hand-written scripts, and the stopwatch that compare.py controls through a pipe.
 
-A script is started as `python SCRIPT DATA VARIANT BATCH_SIZE LEARNING_RATE PRECISION`.
+A script is started as `python SCRIPT DATA VARIANT BATCH_SIZE LEARNING_RATE PRECISION [MODEL]`. The
+scripts for inference (inference_<framework>.py) take the model from `<MODEL>_<framework>.py`.
 """
 
 from __future__ import annotations
 
+import importlib
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 
@@ -16,11 +19,16 @@ VARIANT = sys.argv[2]
 BATCH = int(sys.argv[3])
 LEARNING_RATE = float(sys.argv[4])
 MIXED = sys.argv[5] == "bf16_mixed"  # the scripts for PyTorch and JAX, without resnet50_jax.py
+MODEL = sys.argv[6] if sys.argv[6:] else None
+INFERENCE = MODEL is not None
+QUERIES = 256  # images for inference, used in rotation
 # The stages of ResNet-50: channels, blocks, stride of the first block.
 STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))
 # The sizes of gpt_mini, and the constants of its AdamW.
 VOCABULARY, LENGTH, BLOCKS, FEATURES, HEADS = 256, 256, 6, 192, 6
 BETAS, EPSILON, DECAY = (0.9, 0.999), 1e-7, 0.1
+# The sizes of vit_tiny: of a patch in pixels, then numbers of patches, features, heads and blocks.
+PATCH, PATCHES, VIT_FEATURES, VIT_HEADS, VIT_BLOCKS, VIT_EPSILON = 16, 196, 192, 3, 12, 1e-6
 
 
 def data(*, channels_last: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -32,6 +40,18 @@ def data(*, channels_last: bool = False) -> tuple[np.ndarray, np.ndarray, np.nda
         images = np.ascontiguousarray(images.transpose(0, 2, 3, 1))
     labels = np.load(folder / "train_labels.npy")
     return images, labels, np.random.default_rng(0).permutation(len(labels))
+
+
+def queries(*, channels_last: bool = False) -> np.ndarray:
+    """The test images for inference, as those of `data`."""
+    images = np.load(Path(sys.argv[1]) / "test_inputs.npy")[:QUERIES].astype(np.float32)
+    images = (images - images.mean()) / images.std()
+    return np.ascontiguousarray(images.transpose(0, 2, 3, 1)) if channels_last else images
+
+
+def model(framework: str) -> ModuleType:
+    """The script of the model in a framework, which trains only where it is started itself."""
+    return importlib.import_module(f"{MODEL}_{framework}")
 
 
 def text() -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -6,7 +6,6 @@ from common import LEARNING_RATE, MIXED, data, serve
 from jax import lax
 from jax import numpy as jnp
 
-images, labels, order = data(channels_last=True)
 rng = np.random.default_rng(0)
 
 
@@ -29,13 +28,17 @@ def max_pool(x):
     return lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
 
 
-def loss_function(params, x, y):
-    if MIXED:
-        params, x = jax.tree.map(lambda each: each.astype(jnp.bfloat16), (params, x))
+def model(params, x):
     x = max_pool(convolution(x, *params[0]))
     x = max_pool(convolution(x, *params[1]))
     x = jax.nn.relu(x.reshape(len(x), -1) @ params[2][0] + params[2][1])
-    logits = (x @ params[3][0] + params[3][1]).astype(jnp.float32)
+    return x @ params[3][0] + params[3][1]
+
+
+def loss_function(params, x, y):
+    if MIXED:
+        params, x = jax.tree.map(lambda each: each.astype(jnp.bfloat16), (params, x))
+    logits = model(params, x).astype(jnp.float32)
     log_p = jax.nn.log_softmax(logits)
     return -jnp.take_along_axis(log_p, y[:, None], axis=1).mean()
 
@@ -51,4 +54,6 @@ def step(batch):
     params, _ = train(params, images[batch], labels[batch])
 
 
-serve(step, lambda: jax.block_until_ready(params), order)
+if __name__ == "__main__":
+    images, labels, order = data(channels_last=True)
+    serve(step, lambda: jax.block_until_ready(params), order)

@@ -3,17 +3,18 @@
 from train_keras import keras, train
 
 layers = keras.layers
-train(
-    keras.Sequential(
-        [
-            keras.Input((28, 28, 1)),
-            layers.Conv2D(20, 5),
-            layers.MaxPooling2D(),
-            layers.Conv2D(50, 5),
-            layers.MaxPooling2D(),
-            layers.Flatten(),
-            layers.Dense(500, activation="relu"),
-            layers.Dense(10),
-        ]
-    )
+model = keras.Sequential(
+    [
+        keras.Input((28, 28, 1)),
+        layers.Conv2D(20, 5),
+        layers.MaxPooling2D(),
+        layers.Conv2D(50, 5),
+        layers.MaxPooling2D(),
+        layers.Flatten(),
+        layers.Dense(500, activation="relu"),
+        layers.Dense(10),
+    ]
 )
+
+if __name__ == "__main__":
+    train(model)

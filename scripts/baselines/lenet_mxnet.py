@@ -13,4 +13,5 @@ model.add(
     nn.Dense(10),
 )
 
-train(model)
+if __name__ == "__main__":
+    train(model)

@@ -20,4 +20,5 @@ for parameter in model.parameters():
     else:
         nn.initializer.Constant(0.0)(parameter)
 
-train(model)
+if __name__ == "__main__":
+    train(model)

@@ -20,4 +20,5 @@ for parameter in model.parameters():
     else:
         nn.init.zeros_(parameter)
 
-train(model)
+if __name__ == "__main__":
+    train(model)

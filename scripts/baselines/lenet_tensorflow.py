@@ -23,4 +23,5 @@ def model(x):
     return x @ w4 + b4
 
 
-train(model, variables)
+if __name__ == "__main__":
+    train(model, variables)

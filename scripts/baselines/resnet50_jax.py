@@ -4,11 +4,10 @@ from itertools import count
 
 import jax
 import numpy as np
-from common import LEARNING_RATE, STAGES, data, serve
+from common import INFERENCE, LEARNING_RATE, STAGES, data, serve
 from jax import lax
 from jax import numpy as jnp
 
-images, labels, order = data(channels_last=True)
 rng = np.random.default_rng(0)
 params, moments = {}, {}
 
@@ -41,6 +40,13 @@ params["classes"] = {
     "bias": jnp.zeros(1000),
 }
 
+if INFERENCE:
+    for name, (mean, variance) in moments.items():
+        own = params[name]
+        factor = own["scale"] / jnp.sqrt(variance + 1e-5)
+        folded = {"weight": own["weight"] * factor, "bias": own["bias"] - mean * factor}
+        params[name] = folded
+
 
 def conv_norm(params, found, name, x, stride=1):
     own = params[name]
@@ -52,6 +58,8 @@ def conv_norm(params, found, name, x, stride=1):
         [(pad, pad), (pad, pad)],
         dimension_numbers=("NHWC", "HWIO", "NHWC"),
     )
+    if INFERENCE:  # the batch norm is folded into the weight
+        return x + own["bias"]
     mean = x.mean((0, 1, 2))
     variance = (x * x).mean((0, 1, 2)) - mean * mean
     found[name] = mean, variance
@@ -59,8 +67,7 @@ def conv_norm(params, found, name, x, stride=1):
     return x * factor + (own["bias"] - mean * factor)
 
 
-def loss_function(params, x, y):
-    found = {}
+def model(params, x, found=None):
     x = jax.nn.relu(conv_norm(params, found, "start", x, 2))
     x = lax.reduce_window(
         x, -jnp.inf, lax.max, (1, 3, 3, 1), (1, 2, 2, 1), [(0, 0), (1, 1), (1, 1), (0, 0)]
@@ -71,7 +78,12 @@ def loss_function(params, x, y):
         main = conv_norm(params, found, f"{block} c", main)
         shortcut = conv_norm(params, found, f"{block} shortcut", x, stride) if projected else x
         x = jax.nn.relu(main + shortcut)
-    logits = x.mean((1, 2)) @ params["classes"]["weight"] + params["classes"]["bias"]
+    return x.mean((1, 2)) @ params["classes"]["weight"] + params["classes"]["bias"]
+
+
+def loss_function(params, x, y):
+    found = {}
+    logits = model(params, x, found)
     log_p = jax.nn.log_softmax(logits)
     return -jnp.take_along_axis(log_p, y[:, None], axis=1).mean(), found
 
@@ -88,4 +100,6 @@ def step(batch):
     params, moments, _ = train(params, moments, images[batch], labels[batch])
 
 
-serve(step, lambda: jax.block_until_ready(params), order)
+if __name__ == "__main__":
+    images, labels, order = data(channels_last=True)
+    serve(step, lambda: jax.block_until_ready(params), order)

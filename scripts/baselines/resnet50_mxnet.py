@@ -38,4 +38,5 @@ for size, count, first_stride in STAGES:
         channels = 4 * size
 model.add(nn.GlobalAvgPool2D(), nn.Dense(1000))
 
-train(model)
+if __name__ == "__main__":
+    train(model)

@@ -37,4 +37,5 @@ for size, count, first_stride in STAGES:
         channels = 4 * size
 model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, 1000))
 
-train(model)
+if __name__ == "__main__":
+    train(model)

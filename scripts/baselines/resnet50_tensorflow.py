@@ -1,7 +1,7 @@
 """ResNet-50 (v1.5) in TensorFlow, as one would write it by hand: variables, a tape, tf.function."""
 
 import tensorflow as tf
-from common import STAGES
+from common import INFERENCE, STAGES
 from train_tensorflow import train
 
 variables = []
@@ -23,6 +23,10 @@ class ConvNorm:
             x = tf.nn.conv2d(x, self.weight, 1, "SAME")
         else:  # SAME would pad unevenly, and paddings in numbers are slow on a CPU
             x = tf.nn.conv2d(tf.pad(x, self.pads), self.weight, self.stride, "VALID")
+        if INFERENCE:
+            return tf.compat.v1.nn.fused_batch_norm(
+                x, self.scale, self.bias, self.mean, self.variance, 1e-5, is_training=False
+            )[0]
         x, mean, variance = tf.compat.v1.nn.fused_batch_norm(
             x, self.scale, self.bias, epsilon=1e-5, is_training=True
         )
@@ -61,4 +65,5 @@ def model(x):
     return tf.reduce_mean(x, (1, 2)) @ weight + bias
 
 
-train(model, variables)
+if __name__ == "__main__":
+    train(model, variables)

@@ -20,4 +20,7 @@ def clone(layer):
 
 
 zoo = keras.applications.ResNet50(weights=None, classifier_activation=None)
-train(keras.models.clone_model(zoo, clone_function=clone))
+model = keras.models.clone_model(zoo, clone_function=clone)
+
+if __name__ == "__main__":
+    train(model)
