@@ -7,14 +7,16 @@ counts for each pair.
 
 Usage: .venv/bin/python scripts/baselines/compare.py [PAIRS [SLICES [SCRIPT
     [FRAMEWORK[:VARIANT] ...]]]]
-SCRIPT is lenet, gpt_mini, resnet50, or resnet50_zoo, the published code of that model for the
-framework; `lenet/bf16_mixed` compares in that precision, which PyTorch's and JAX's scripts have.
+SCRIPT is lenet, gpt_mini, vit_tiny, resnet50, or resnet50_zoo, the published code of that model for
+the framework. `lenet/bf16_mixed` compares in that precision, which PyTorch's and JAX's scripts
+have. `lenet/infer` compares the median latency of one image: the script's over the suite's.
 """
 
 from __future__ import annotations
 
 import statistics
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from contenders import BLOCK_S, HERE, Contender, Start, alternate, report, starts
@@ -24,32 +26,42 @@ SLICE_S = 1.0
 
 def main(pairs: int, slices: int, script: str, only: list[str]) -> None:
     script, _, named = script.partition("/")
-    precision = named or "float32"
-    for start in starts(script.removesuffix("_zoo"), only, precision):
+    infer = named == "infer"
+    precision = "float32" if infer else named or "float32"
+    for start in starts(script.removesuffix("_zoo"), only, precision, infer=infer):
         found = [statistics.median(ratios(start, script, slices)) for _ in range(pairs)]
-        report(f"{start.trial.configuration}, {precision}, suite / {script}", found)
+        compared = f"p50 of {script} / suite" if infer else f"{precision}, suite / {script}"
+        report(f"{start.trial.configuration}, {compared}", found)
 
 
 def ratios(start: Start, script: str, slices: int) -> list[float]:
     """The suite's speed over the script's in one pair of processes, for each pair of slices."""
     trial, workload = start.trial, start.trial.workload
-    path = HERE / f"{script}_{trial.framework}.py"
-    numbers = [str(workload.batch_size), str(workload.optimizer.learning_rate), workload.precision]
+    infer = workload.mode == "infer"
+    path = HERE / f"{'inference' if infer else script}_{trial.framework}.py"
+    rate = workload.optimizer.learning_rate if workload.optimizer else 0
+    numbers = [str(workload.batch_size), str(rate), workload.precision]
     command: list[str | Path] = [start.python, path, start.data, trial.variant, *numbers]
+    command += [script] if infer else []
     ours, theirs = start.suite(), Contender(command, start.environment)
     for contender in (ours, theirs):
         contender.steps(1)
     step_s = theirs.step_s()
     block = max(1, round(BLOCK_S / step_s))
     found = alternate(
-        lambda blocks: sum(ours.steps(block) for _ in range(blocks)),
-        lambda blocks: theirs.steps(blocks * block),
+        in_blocks(ours, block),
+        in_blocks(theirs, block) if infer else lambda blocks: theirs.steps(blocks * block),
         max(1, round(SLICE_S / (block * step_s))),
         slices,
     )
     ours.end()
     theirs.end()
     return found
+
+
+def in_blocks(contender: Contender, block: int) -> Callable[[int], float]:
+    """A slice of a number of blocks, each with `block` steps; it returns seconds."""
+    return lambda blocks: sum(contender.steps(block) for _ in range(blocks))
 
 
 if __name__ == "__main__":

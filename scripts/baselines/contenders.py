@@ -24,6 +24,7 @@ from suite.worker.loop import JITTER
 
 BLOCK_S = Measure().block_s
 CALIBRATION_S = 1.0
+QUERY_SAMPLES = 256  # as in common.py
 WARMUP_PAIRS = 3  # of slices, before those that count
 FRAMEWORKS = ("pytorch", "tensorflow", "jax", "mxnet")
 HERE = Path(__file__).parent
@@ -83,31 +84,35 @@ class Start:
     staged: Path  # a folder with the worker's code
 
     def suite(self) -> Contender:
-        """A process that does the suite's own steps."""
-        command: list[str | Path] = [self.python, HERE / "suite_step.py", self.folder]
+        """A process that does the suite's own steps, or calls of inference."""
+        script = "suite_call.py" if self.trial.workload.mode == "infer" else "suite_step.py"
+        command: list[str | Path] = [self.python, HERE / script, self.folder]
         return Contender(command, self.environment, self.staged)
 
 
-def starts(model: str, only: list[str], precision: str = "float32") -> Iterator[Start]:
-    """The zoo's workload of `model` in each framework."""
+def starts(
+    model: str, only: list[str], precision: str = "float32", *, infer: bool = False
+) -> Iterator[Start]:
+    """The zoo's workload of `model` in each framework; `infer`: its inference of one image."""
     suite, known = catalog.suite("zoo"), catalog.frameworks()
-    workloads = tuple(
-        workload.model_copy(update={"precision": precision})
-        for workload in suite.workloads
-        if workload.model == model
-    )
-    chosen = suite.model_copy(update={"workloads": workloads})
+    (workload,) = (each for each in suite.workloads if each.model == model)
     engine = VenvEngine()
-    plan = expand(chosen, known, catalog.tracks(), only=only or FRAMEWORKS)
     with tempfile.TemporaryDirectory() as work_dir:
-        its_inputs = obtain.obtain(
-            workloads[0], seed=1, folder=Path(work_dir) / "inputs", notify=print
-        )
+        its_inputs = obtain.obtain(workload, seed=1, folder=Path(work_dir) / "inputs", notify=print)
+        changes: dict[str, object] = {"precision": precision}
+        if infer:
+            samples = min(QUERY_SAMPLES, its_inputs.dataset.samples["test"])
+            changes = {"batch_size": 1, "optimizer": None, "epochs": 0, "mode": "infer"}
+            changes |= {"scenario": "single_stream", "query_samples": samples}
+        changed = workload.model_copy(update=changes)
+        chosen = suite.model_copy(update={"workloads": (changed,)})
+        plan = expand(chosen, known, catalog.tracks(), only=only or FRAMEWORKS)
         for trial in plan.trials:
             folder = Path(work_dir) / trial.trial_id
             prepared = engine.prepare(known[trial.framework], print)
             assert prepared.python
-            task = Task(trial=trial, inputs=its_inputs, mode="train", measure=suite.measure)
+            mode = trial.workload.mode
+            task = Task(trial=trial, inputs=its_inputs, mode=mode, measure=suite.measure)
             trial_file.write(folder, task, cpus=engine.host["cpus"])
             yield Start(
                 trial=trial,

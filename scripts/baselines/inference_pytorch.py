@@ -1,17 +1,18 @@
-"""Inference in PyTorch, as one would write it by hand: folded, in inference_mode, or frozen."""
+"""Inference in PyTorch, as one would write it by hand: inference_mode, folded or frozen."""
 
 import torch
 from common import VARIANT, model, queries
 from latency import serve_calls
+from torch import nn
 from torch.fx.experimental.optimization import fuse
 
 memory = torch.contiguous_format if VARIANT == "eager" else torch.channels_last
 net = model("pytorch").model.eval().requires_grad_(False).to(memory_format=memory)
-if VARIANT in ("eager", "channels_last"):
-    net = fuse(net)
-else:
+if VARIANT == "compiled":
     torch._inductor.config.freezing = True
     net = torch.compile(net)
+elif any(isinstance(module, nn.BatchNorm2d) for module in net.modules()):
+    net = fuse(net)
 
 
 @torch.inference_mode()
