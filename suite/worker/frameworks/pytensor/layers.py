@@ -1,0 +1,135 @@
+"""A trial's layers as a PyTensor graph.
+
+The batch is the last axis of images (channels, height, width, N) and of features (features, N), and
+the first axis of sequences (N, length, features).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+
+from ...protocol import Trial
+from . import sequences, windows
+from .variables import along
+
+
+class Graph:
+    """`logits` (N, ..., classes), as a function of `inputs` in the form of a trial's batch.
+
+    `tensors` has the parameters and the running statistics by name. With `training`, `updates` has
+    what a step changes besides the parameters: the statistics and the generators of dropout.
+    """
+
+    def __init__(self, trial: Trial, tensors: Mapping[str, Any], *, training: bool) -> None:
+        self.updates: dict[Any, Any] = {}
+        self._tensors = tensors
+        self._training = training
+        self._seed = trial.seed
+        layers, shape = trial.layers, (None, *trial.architecture["input_shape"])
+        text = layers[0]["kind"] == "embedding"
+        self.inputs = pt.tensor("inputs", shape=shape, dtype="int32" if text else trial.dtype)
+        axes = range(self.inputs.ndim)
+        results = self._series(layers, self.inputs if text else self.inputs.transpose(*axes[1:], 0))
+        self.logits = results.T if results.ndim == 2 else results
+
+    def _series(self, layers: list[dict[str, Any]], values: Any) -> Any:
+        for layer in layers:
+            values = self._lower(layer, values)
+        return values
+
+    def _lower(self, layer: dict[str, Any], values: Any) -> Any:
+        kind = layer["kind"]
+        if kind in SIMPLE:
+            return SIMPLE[kind](values)
+        if kind in ("add", "concat"):
+            results = [self._series(branch, values) for branch in layer["branches"]]
+            return pt.join(0, *results) if kind == "concat" else sum(results[1:], results[0])
+        if kind == "batch_norm":
+            return self._batch_norm(layer, values)
+        if kind == "dropout":
+            return self._dropout(layer["rate"], values) if self._training else values
+        if kind == "tied_head":
+            return pt.dot(values, self._tensors[f"{layer['embedding']}.weight"].T)
+        if kind in LAYERS:
+            prefix = f"{layer['name']}."
+            own = {
+                n.removeprefix(prefix): t for n, t in self._tensors.items() if n.startswith(prefix)
+            }
+            return LAYERS[kind](layer, values, own)
+        raise NotImplementedError(f"PyTensor module has no layer {kind!r}")
+
+    def _batch_norm(self, layer: dict[str, Any], images: Any) -> Any:
+        mean, variance = (self._tensors[f"{layer['name']}.{role}"] for role in ("mean", "variance"))
+        weight, bias = (self._tensors[f"{layer['name']}.{role}"] for role in ("weight", "bias"))
+        if self._training:
+            kept, new = 1 - layer["momentum"], layer["momentum"]
+            running = mean, variance
+            mean = images.mean(axis=(1, 2, 3))
+            variance = ((images - along(mean, images)) ** 2).mean(axis=(1, 2, 3))
+            for old, batch in zip(running, (mean, variance)):
+                self.updates[old] = kept * old + new * batch
+        factor = weight / pt.sqrt(variance + layer["epsilon"])
+        return images * along(factor, images) + along(bias - mean * factor, images)
+
+    def _dropout(self, rate: float, values: Any) -> Any:
+        # Each layer has a generator of its own.
+        seed = [self._seed, len(self.updates)]
+        generator = pytensor.shared(np.random.default_rng(seed))
+        following, drawn = pt.random.uniform(size=values.shape, rng=generator, return_next_rng=True)
+        self.updates[generator] = following
+        return pt.switch(drawn >= rate, values / (1 - rate), 0)
+
+
+def _convolution(layer: dict[str, Any], images: Any, own: dict[str, Any]) -> Any:
+    return _with_bias(windows.convolve(images, own["weight"], layer), own)
+
+
+def _dense(layer: dict[str, Any], values: Any, own: dict[str, Any]) -> Any:
+    if values.ndim == 3:
+        return sequences.dense(values, own["weight"], own.get("bias"))
+    return _with_bias(pt.dot(own["weight"], values), own)
+
+
+def _with_bias(values: Any, own: dict[str, Any]) -> Any:
+    return values + along(own["bias"], values) if "bias" in own else values
+
+
+def _layer_norm(layer: dict[str, Any], values: Any, own: dict[str, Any]) -> Any:
+    axis = -1 if values.ndim == 3 else 0
+    centered = values - values.mean(axis=axis, keepdims=True)
+    variance = (centered**2).mean(axis=axis, keepdims=True)
+    normal = centered / pt.sqrt(variance + layer["epsilon"])
+    if values.ndim == 3:
+        return normal * own["weight"] + own["bias"]
+    return normal * along(own["weight"], values) + along(own["bias"], values)
+
+
+SIMPLE = {
+    "relu": lambda values: pt.switch(values > 0, values, 0),
+    "tanh": pt.tanh,
+    "gelu": lambda values: values * (0.5 + 0.5 * pt.erf(values * 0.5**0.5)),
+    "flatten": lambda images: images.reshape((np.prod(images.type.shape[:3]), -1)),
+    "global_avg_pool2d": lambda images: images.mean(axis=(1, 2)),
+    "rows": lambda images: images[0].transpose(2, 0, 1),
+    "tokens": lambda images: images.reshape((images.shape[0], -1, images.shape[3])).transpose(
+        2, 1, 0
+    ),
+    "first_token": lambda sequence: sequence[:, 0].T,
+}
+LAYERS = {
+    "conv2d": _convolution,
+    "max_pool2d": lambda layer, images, own: windows.max_pool(images, layer),
+    "avg_pool2d": lambda layer, images, own: windows.avg_pool(images, layer),
+    "dense": _dense,
+    "layer_norm": _layer_norm,
+    "embedding": lambda layer, tokens, own: own["weight"][tokens],
+    "class_token": sequences.class_token,
+    "position_embedding": lambda layer, sequence, own: sequence + own["weight"],
+    "self_attention": sequences.self_attention,
+    "lstm": sequences.lstm,
+}
