@@ -35,12 +35,13 @@ def max_pool(images: Any, layer: dict[str, Any]) -> Any:
     """
     channels, height, width = layer["input_shape"]
     pixels = images.reshape((channels * height * width, -1))
-    largest = None
     # A position outside the image is replaced by the nearest inside, which is in the same window.
-    for rows in _rows(layer, outside="nearest"):
+    first, *others = _rows(layer, outside="nearest")
+    largest = pixels[first.reshape(-1)]
+    for rows in others:
         values = pixels[rows.reshape(-1)]
-        largest = values if largest is None else pt.switch(largest >= values, largest, values)
-    return largest.reshape((*rows.shape, -1))
+        largest = pt.switch(largest >= values, largest, values)
+    return largest.reshape((*first.shape, -1))
 
 
 def avg_pool(images: Any, layer: dict[str, Any]) -> Any:
