@@ -1,0 +1,259 @@
+"""The layers of docs/protocol.md as ONNX operators, with channels first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from .layouts import paddings
+from .protocol import Array, Weights
+
+Layer = dict[str, Any]
+# ONNX's order of the LSTM's gates, as numbers of ours: input, output, forget, cell.
+GATES = [0, 3, 1, 2]
+
+
+class Graph:
+    """The nodes of a model in order, and the constants that they use.
+
+    Its methods return the name of the value that they add.
+    """
+
+    def __init__(self, batch_size: int, weights: Weights) -> None:
+        self.batch_size = batch_size
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: Weights = {}
+        self._weights = weights
+
+    def weight(self, layer: Layer, role: str) -> str:
+        """A parameter or running statistic in its canonical form."""
+        name = f"{layer['name']}.{role}"
+        return self.constant(name, self._weights[name])
+
+    def constant(self, name: str, values: Array) -> str:
+        """Any other constant; one that exists is used again."""
+        self.constants.setdefault(name, values)
+        return name
+
+    def transposed(self, layer: Layer, role: str) -> str:
+        """The weight (out, in) of a product as (in, out)."""
+        name = f"{layer['name']}.{role}"
+        return self.constant(f"{name}.transposed", self._weights[name].T)
+
+    def values(self, layer: Layer, role: str) -> Array:
+        """The values of a parameter."""
+        return self._weights[f"{layer['name']}.{role}"]
+
+    def node(self, operator: str, inputs: list[str], output: str, **attributes: Any) -> str:
+        """A node with one result, which is named `output`."""
+        return self.node_of(operator, inputs, [output], **attributes)[-1]
+
+    def node_of(
+        self, operator: str, inputs: list[str], outputs: list[str], **attributes: Any
+    ) -> list[str]:
+        """A node with several results; one with an empty name is not computed."""
+        name = outputs[-1]
+        self.nodes.append(helper.make_node(operator, inputs, outputs, name=name, **attributes))
+        return outputs
+
+
+def series(graph: Graph, layers: list[Layer], value: str) -> str:
+    """Add the layers one after the other; return the name of the last one's result.
+
+    Raise NotImplementedError for a kind of layer that is unknown.
+    """
+    for layer in layers:
+        lower = LAYERS.get(layer["kind"])
+        if lower is None:
+            raise NotImplementedError(f"ONNX module has no layer {layer['kind']!r}")
+        value = lower(graph, layer, value)
+    return value
+
+
+def _conv2d(graph: Graph, layer: Layer, value: str) -> str:
+    inputs = [value, graph.weight(layer, "weight")]
+    if layer["bias"]:
+        inputs.append(graph.weight(layer, "bias"))
+    return graph.node("Conv", inputs, layer["name"], **_window(layer))
+
+
+def _dense(graph: Graph, layer: Layer, value: str) -> str:
+    if len(layer["input_shape"]) == 1:
+        inputs = [value, graph.weight(layer, "weight")]
+        if layer["bias"]:
+            inputs.append(graph.weight(layer, "bias"))
+        return graph.node("Gemm", inputs, layer["name"], transB=1)
+    if layer["bias"]:
+        return _product(graph, layer, value, "weight", "bias")
+    return graph.node("MatMul", [value, graph.transposed(layer, "weight")], layer["name"])
+
+
+def _product(graph: Graph, layer: Layer, value: str, weight: str, bias: str) -> str:
+    """A product on the last axis of a sequence, and its bias."""
+    name = f"{layer['name']}.{weight}.product"
+    product = graph.node("MatMul", [value, graph.transposed(layer, weight)], name)
+    return graph.node("Add", [product, graph.weight(layer, bias)], f"{layer['name']}.{bias}.sum")
+
+
+def _max_pool2d(graph: Graph, layer: Layer, value: str) -> str:
+    return graph.node("MaxPool", [value], layer["name"], **_window(layer))
+
+
+def _avg_pool2d(graph: Graph, layer: Layer, value: str) -> str:
+    window = _window(layer)
+    return graph.node("AveragePool", [value], layer["name"], count_include_pad=1, **window)
+
+
+def _window(layer: Layer) -> dict[str, list[int]]:
+    """The attributes of a window; paddings are those of all starts, then those of all ends."""
+    starts, ends = zip(*paddings(layer))
+    return {
+        "kernel_shape": list(layer["kernel"]),
+        "strides": list(layer["stride"]),
+        "pads": [*starts, *ends],
+    }
+
+
+def _global_avg_pool2d(graph: Graph, layer: Layer, value: str) -> str:
+    means = graph.node("GlobalAveragePool", [value], f"{layer['name']}.means")
+    return graph.node("Flatten", [means], layer["name"], axis=1)
+
+
+def _batch_norm(graph: Graph, layer: Layer, value: str) -> str:
+    roles = ("weight", "bias", "mean", "variance")
+    inputs = [value, *(graph.weight(layer, role) for role in roles)]
+    return graph.node("BatchNormalization", inputs, layer["name"], epsilon=layer["epsilon"])
+
+
+def _layer_norm(graph: Graph, layer: Layer, value: str) -> str:
+    inputs = [value, graph.weight(layer, "weight"), graph.weight(layer, "bias")]
+    options = {"axis": -1, "epsilon": layer["epsilon"]}
+    return graph.node("LayerNormalization", inputs, layer["name"], **options)
+
+
+def _dropout(graph: Graph, layer: Layer, value: str) -> str:
+    """Without its input `training_mode`, the operator returns its input."""
+    rate = graph.constant(f"{layer['name']}.rate", np.array(layer["rate"], "float32"))
+    return graph.node("Dropout", [value, rate], layer["name"])
+
+
+def _rows(graph: Graph, layer: Layer, value: str) -> str:
+    return graph.node("Squeeze", [value, _axes(graph, 1)], layer["name"])
+
+
+def _tokens(graph: Graph, layer: Layer, value: str) -> str:
+    channels, height, width = layer["input_shape"]
+    name = layer["name"]
+    shape = np.array([graph.batch_size, channels, height * width])
+    flat = graph.node("Reshape", [value, graph.constant(f"{name}.shape", shape)], f"{name}.flat")
+    return graph.node("Transpose", [flat], name, perm=[0, 2, 1])
+
+
+def _class_token(graph: Graph, layer: Layer, value: str) -> str:
+    # The batch size is fixed, so the vector of each sample is a constant.
+    vector = graph.values(layer, "weight")
+    repeated = np.broadcast_to(vector, (graph.batch_size, 1, vector.size))
+    token = graph.constant(f"{layer['name']}.weight", repeated)
+    return graph.node("Concat", [token, value], layer["name"], axis=1)
+
+
+def _position_embedding(graph: Graph, layer: Layer, value: str) -> str:
+    return graph.node("Add", [value, graph.weight(layer, "weight")], layer["name"])
+
+
+def _first_token(graph: Graph, layer: Layer, value: str) -> str:
+    first = graph.constant("first", np.array(0))
+    return graph.node("Gather", [value, first], layer["name"], axis=1)
+
+
+def _embedding(graph: Graph, layer: Layer, value: str) -> str:
+    return graph.node("Gather", [graph.weight(layer, "weight"), value], layer["name"], axis=0)
+
+
+def _tied_head(graph: Graph, layer: Layer, value: str) -> str:
+    weight = graph.transposed({"name": layer["embedding"]}, "weight")
+    return graph.node("MatMul", [value, weight], layer["name"])
+
+
+def _self_attention(graph: Graph, layer: Layer, value: str) -> str:
+    name, heads = layer["name"], layer["heads"]
+    joined = _product(graph, layer, value, "in_weight", "in_bias")
+    parts = [f"{name}.{part}" for part in ("queries", "keys", "values")]
+    graph.node_of("Split", [joined], parts, axis=2, num_outputs=3)
+    options = {"q_num_heads": heads, "kv_num_heads": heads, "is_causal": int(layer["causal"])}
+    mixed = graph.node("Attention", parts, f"{name}.mixed", **options)
+    return _product(graph, layer, mixed, "out_weight", "out_bias")
+
+
+def _lstm(graph: Graph, layer: Layer, value: str) -> str:
+    """ONNX's LSTM has the length before the batch, another order of the gates, and two biases."""
+    name, hidden = layer["name"], layer["hidden"]
+    roles = ("input_weight", "hidden_weight")
+    weights = [graph.constant(f"{name}.{role}", _gates(graph, layer, role)) for role in roles]
+    bias = _gates(graph, layer, "bias")
+    both = graph.constant(f"{name}.bias", np.concatenate([bias, np.zeros_like(bias)], axis=1))
+    sequence = graph.node("Transpose", [value], f"{name}.sequence", perm=[1, 0, 2])
+    outputs = ["", f"{name}.last"]
+    graph.node_of("LSTM", [sequence, *weights, both], outputs, hidden_size=hidden)
+    return graph.node("Squeeze", [outputs[-1], _axes(graph, 0)], name)
+
+
+def _gates(graph: Graph, layer: Layer, role: str) -> Array:
+    """A parameter of an LSTM with ONNX's order of gates, (1, 4 x hidden, ...): of one direction."""
+    values = graph.values(layer, role)
+    split = values.reshape(4, layer["hidden"], *values.shape[1:])
+    return split[GATES].reshape(1, *values.shape)
+
+
+def _add(graph: Graph, layer: Layer, value: str) -> str:
+    first, *others = (series(graph, branch, value) for branch in layer["branches"])
+    for number, other in enumerate(others, 1):
+        last = number == len(others)
+        name = layer["name"] if last else f"{layer['name']}.sum{number}"
+        first = graph.node("Add", [first, other], name)
+    return first
+
+
+def _concat(graph: Graph, layer: Layer, value: str) -> str:
+    results = [series(graph, branch, value) for branch in layer["branches"]]
+    return graph.node("Concat", results, layer["name"], axis=1)
+
+
+def _axes(graph: Graph, axis: int) -> str:
+    return graph.constant(f"axis{axis}", np.array([axis]))
+
+
+def _simple(operator: str, **attributes: Any) -> Callable[[Graph, Layer, str], str]:
+    """The lowering of a layer that is one operator without constants."""
+    return lambda graph, layer, value: graph.node(operator, [value], layer["name"], **attributes)
+
+
+LAYERS: dict[str, Callable[[Graph, Layer, str], str]] = {
+    "conv2d": _conv2d,
+    "dense": _dense,
+    "max_pool2d": _max_pool2d,
+    "avg_pool2d": _avg_pool2d,
+    "global_avg_pool2d": _global_avg_pool2d,
+    "batch_norm": _batch_norm,
+    "layer_norm": _layer_norm,
+    "relu": _simple("Relu"),
+    "tanh": _simple("Tanh"),
+    "gelu": _simple("Gelu"),
+    "dropout": _dropout,
+    "flatten": _simple("Flatten", axis=1),
+    "rows": _rows,
+    "tokens": _tokens,
+    "class_token": _class_token,
+    "position_embedding": _position_embedding,
+    "first_token": _first_token,
+    "embedding": _embedding,
+    "tied_head": _tied_head,
+    "self_attention": _self_attention,
+    "lstm": _lstm,
+    "add": _add,
+    "concat": _concat,
+}
