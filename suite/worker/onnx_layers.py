@@ -20,7 +20,7 @@ GATES = [0, 3, 1, 2]
 class Graph:
     """The nodes of a model in order, and the constants that they use.
 
-    Its methods return the name of the value that they add.
+    Values, constants and nodes are named after the layers; methods return the name of what they add.
     """
 
     def __init__(self, batch_size: int, weights: Weights) -> None:
@@ -29,35 +29,33 @@ class Graph:
         self.constants: Weights = {}
         self._weights = weights
 
-    def weight(self, layer: Layer, role: str) -> str:
+    def values(self, layer: Layer, role: str) -> Array:
         """A parameter or running statistic in its canonical form."""
-        name = f"{layer['name']}.{role}"
-        return self.constant(name, self._weights[name])
+        return self._weights[f"{layer['name']}.{role}"]
+
+    def weight(self, layer: Layer, role: str) -> str:
+        """The same as a constant."""
+        return self.constant(f"{layer['name']}.{role}", self.values(layer, role))
+
+    def transposed(self, layer: Layer, role: str) -> str:
+        """The weight (out, in) of a product as the constant (in, out)."""
+        return self.constant(f"{layer['name']}.{role}.transposed", self.values(layer, role).T)
 
     def constant(self, name: str, values: Array) -> str:
-        """Any other constant; one that exists is used again."""
+        """A constant; where one has this name, it is used again."""
         self.constants.setdefault(name, values)
         return name
 
-    def transposed(self, layer: Layer, role: str) -> str:
-        """The weight (out, in) of a product as (in, out)."""
-        name = f"{layer['name']}.{role}"
-        return self.constant(f"{name}.transposed", self._weights[name].T)
-
-    def values(self, layer: Layer, role: str) -> Array:
-        """The values of a parameter."""
-        return self._weights[f"{layer['name']}.{role}"]
-
     def node(self, operator: str, inputs: list[str], output: str, **attributes: Any) -> str:
-        """A node with one result, which is named `output`."""
-        return self.node_of(operator, inputs, [output], **attributes)[-1]
+        """A node with one result."""
+        return self.node_of(operator, inputs, [output], **attributes)[0]
 
     def node_of(
         self, operator: str, inputs: list[str], outputs: list[str], **attributes: Any
     ) -> list[str]:
         """A node with several results; one with an empty name is not computed."""
-        name = outputs[-1]
-        self.nodes.append(helper.make_node(operator, inputs, outputs, name=name, **attributes))
+        node = helper.make_node(operator, inputs, outputs, name=outputs[-1], **attributes)
+        self.nodes.append(node)
         return outputs
 
 

@@ -1,59 +1,57 @@
 """A trial's model in the ONNX format, made from its list of layers (docs/protocol.md).
 
-The frameworks that run ONNX models share it. Names of values and constants are those of the layers.
+The frameworks that run ONNX models share it. It needs the package onnx in their environments.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
+import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
+from .layouts import input_form
 from .onnx_layers import Graph, series
 from .protocol import Trial, Weights
 
+LAYOUT = "NCHW"
 INPUT = "inputs"
-# The newest operator set that ONNX Runtime 1.32 and OpenVINO 2026.4 both define.
-OPSET = 27
+# The newest operator set whose operators are kernels in both engines. ONNX Runtime 1.32 and OpenVINO
+# 2026.4 also know set 27, but since set 25 there is no kernel for Attention in ONNX Runtime, which
+# then computes it by many small operators.
+OPSET = 24
 
 
 def of(trial: Trial, weights: Weights, statistics: Weights) -> onnx.ModelProto:
-    """The model of a batch of `trial.batch_size` samples, in float32 and channels first.
+    """The model for batches of `trial.batch_size` samples in float32, with channels first.
 
-    Its input is `INPUT` (batch, channels, height, width), (batch, features), or for text (batch,
-    length) in int32. Its output has the logits (batch, classes), or (batch, length, classes).
+    Its input is `INPUT` (batch, channels, height, width), (batch, features), or of a text (batch,
+    length) in int32. Its output are the logits (batch, classes), or (batch, length, classes).
     `weights` and `statistics` are canonical. Raise NotImplementedError for an unknown kind of
-    layer, and the errors of ONNX's checker where the model is not valid.
+    layer, and onnx.checker.ValidationError or onnx.shape_inference.InferenceError where the model
+    is not valid.
     """
     graph = Graph(trial.batch_size, {**weights, **statistics})
     output = series(graph, trial.layers, INPUT)
+    shape, dtype = input_form(trial, LAYOUT)
+    length = shape[1:] if dtype == "int32" else ()
+    logits = (trial.batch_size, *length, trial.architecture["classes"])
     made = helper.make_graph(
         graph.nodes,
         trial.architecture["name"],
-        [_input(trial)],
-        [helper.make_tensor_value_info(output, TensorProto.FLOAT, _output_shape(trial))],
+        [_value(INPUT, shape, dtype)],
+        [_value(output, logits, "float32")],
         [numpy_helper.from_array(values, name) for name, values in graph.constants.items()],
     )
     opsets = [helper.make_opsetid("", OPSET)]
-    # An engine refuses a format that is newer than itself; the oldest one that has the operator set
-    # is enough.
+    # An engine refuses a newer format than it knows, so the model has the oldest one of its
+    # operator set.
     version = helper.find_min_ir_version_for(opsets)
     model = helper.make_model(made, opset_imports=opsets, ir_version=version)
-    # The full check infers all shapes and compares them with that of the output.
+    # The full check infers the shapes of all values, and compares that of the output.
     onnx.checker.check_model(model, full_check=True)
     return model
 
 
-def _input(trial: Trial) -> Any:
-    text = trial.layers[0]["kind"] == "embedding"
-    shape = [trial.batch_size, *trial.architecture["input_shape"]]
-    return helper.make_tensor_value_info(
-        INPUT, TensorProto.INT32 if text else TensorProto.FLOAT, shape
-    )
-
-
-def _output_shape(trial: Trial) -> list[int]:
-    text = trial.layers[0]["kind"] == "embedding"
-    length = trial.architecture["input_shape"] if text else []
-    return [trial.batch_size, *length, trial.architecture["classes"]]
+def _value(name: str, shape: tuple[int, ...], dtype: str) -> onnx.ValueInfoProto:
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    return helper.make_tensor_value_info(name, kind, shape)

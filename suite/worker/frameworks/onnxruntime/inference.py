@@ -13,8 +13,7 @@ from onnxruntime import ExecutionMode, GraphOptimizationLevel
 from ... import onnx_model
 from ...protocol import Array, Trial, Weights
 
-LAYOUT = "NCHW"
-SETTINGS: tuple[str, ...] = ()
+LAYOUT = onnx_model.LAYOUT
 SPINNING_STOP = "session.force_spinning_stop"
 
 

@@ -19,8 +19,7 @@ import openvino  # noqa: E402
 from ... import onnx_model  # noqa: E402
 from ...protocol import Array, Trial, Weights  # noqa: E402
 
-LAYOUT = "NCHW"
-SETTINGS: tuple[str, ...] = ()
+LAYOUT = onnx_model.LAYOUT
 # The properties that influence numbers or speed.
 PROPERTIES = (
     "PERFORMANCE_HINT",
