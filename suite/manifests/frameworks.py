@@ -76,6 +76,15 @@ class FrameworkManifest(Strict):
                     raise ValueError(f"{track}: unknown variant {own.variant!r}; {near}")
         return value
 
+    def does(self, mode: str, variant: str) -> bool:
+        """Whether a variant can do this mode of work at all."""
+        return not any(
+            entry.mode == mode
+            and entry.variant in (None, variant)
+            and entry.model_fields_set <= {"mode", "variant", "reason"}
+            for entry in self.unsupported
+        )
+
     def in_track(self, track: str, device: str) -> FrameworkTrack:
         """The framework's settings in `track` on `device`; empty where the manifest has none."""
         kind: Any = device.partition(":")[0]

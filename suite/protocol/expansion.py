@@ -38,11 +38,12 @@ def expand(
     of its own: an unfinished plan then has complete results of the first seeds.
     """
     devices = tuple(devices) or suite.devices
+    modes = {workload.mode for workload in suite.workloads}
     chosen = {
         device: dict.fromkeys(
             _resolved(name, track, device, frameworks, tracks)
             for track in suite.tracks
-            for name in _named(tuple(only) or suite.frameworks, frameworks)
+            for name in _named(tuple(only) or suite.frameworks, frameworks, modes)
         )
         for device in devices
     }
@@ -130,14 +131,17 @@ def _on_devices(
         yield from ((entry, workload, device) for workload, device in found)
 
 
-def _named(names: Iterable[str], frameworks: dict[str, FrameworkManifest]) -> Iterable[str]:
-    """The names, with `all` replaced by every variant of every framework."""
+def _named(
+    names: Iterable[str], frameworks: dict[str, FrameworkManifest], modes: Iterable[str]
+) -> Iterable[str]:
+    """The names, with `all` replaced by every variant of every framework that does the modes."""
     for name in names:
         if name == ALL:
             yield from (
                 f"{framework}:{variant}"
                 for framework, manifest in frameworks.items()
                 for variant in manifest.variants
+                if any(manifest.does(mode, variant) for mode in modes)
             )
         else:
             yield name

@@ -20,7 +20,7 @@ GATES = [0, 3, 1, 2]
 class Graph:
     """The nodes of a model in order, and the constants that they use.
 
-    Values, constants and nodes are named after the layers; methods return the name of what they add.
+    Values, constants and nodes are named after the layers; methods return its name.
     """
 
     def __init__(self, batch_size: int, weights: Weights) -> None:

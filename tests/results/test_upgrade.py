@@ -279,7 +279,9 @@ def test_an_upgraded_record_is_written_as_the_current_version_and_read_again(
 def test_other_versions_are_refused_in_one_line(tmp_path: Path, version: object) -> None:
     with pytest.raises(ResultsError) as caught:
         read(tmp_path, version_7(schema_version=version))
-    assert str(caught.value).endswith(f"-r0.json: record of schema version {version}, this is {SCHEMA_VERSION}")
+    assert str(caught.value).endswith(
+        f"-r0.json: record of schema version {version}, this is {SCHEMA_VERSION}"
+    )
     assert caught.value.hint == "read it with the dlsuite version that wrote it"
 
 

@@ -11,6 +11,14 @@ from suite.manifests import catalog
 from suite.manifests.files import names
 from suite.paths import LOCKS, WORKER
 
+# Packages beside numpy, of the files that are only imported where they are.
+OWN = {
+    "telemetry.py": {"psutil", "pynvml"},
+    "loadgen.py": {"mlperf_loadgen"},
+    "inference.py": {"mlperf_loadgen"},
+    "onnx_layers.py": {"onnx"},
+    "onnx_model.py": {"onnx"},
+}
 FRAMEWORKS = WORKER / "frameworks"
 FILES = sorted(WORKER.rglob("*.py"))
 
@@ -31,8 +39,7 @@ def imported(tree: ast.AST) -> Iterator[str]:
 @pytest.mark.parametrize("file", FILES, ids=relative)
 def test_it_imports_the_standard_library_numpy_and_its_own_framework(file: Path) -> None:
     allowed = set(sys.stdlib_module_names) | {"numpy"}
-    if file.name == "telemetry.py":
-        allowed |= {"psutil", "pynvml"}
+    allowed |= OWN.get(file.name, set())
     if file.parent.parent == FRAMEWORKS:
         allowed |= set(catalog.framework(file.parent.name).packages)
     assert set(imported(ast.parse(file.read_text()))) <= allowed
@@ -54,13 +61,25 @@ def test_each_framework_has_a_module_a_manifest_and_locks() -> None:
     assert folders_with("cpu.txt", LOCKS) == frameworks
 
 
-@pytest.mark.parametrize("framework", names("framework"))
-def test_every_session_module_defines_the_same_names_in_the_same_order(framework: str) -> None:
+def top_level(file: Path) -> list[str]:
+    """The names that a module has by assignment, definition or import, in their order."""
+    found: list[str] = []
+    for node in ast.parse(file.read_text()).body:
+        if isinstance(node, ast.Assign):
+            found.append(getattr(node.targets[0], "id", ""))
+        elif isinstance(node, ast.ImportFrom):
+            found += (each.asname or each.name for each in node.names)
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            found.append(node.name)
+    return found
+
+
+@pytest.mark.parametrize("file", sorted(FRAMEWORKS.glob("*/session.py")), ids=relative)
+def test_every_session_module_defines_the_same_names_in_the_same_order(file: Path) -> None:
     expected = ["LAYOUT", "version", "device", "memory", "Session"]
-    body = ast.parse((FRAMEWORKS / framework / "session.py").read_text()).body
-    defined = [
-        getattr(node.targets[0], "id", "") if isinstance(node, ast.Assign) else node.name
-        for node in body
-        if isinstance(node, (ast.Assign, ast.FunctionDef, ast.ClassDef))
-    ]
-    assert [name for name in defined if name in expected] == expected
+    assert [name for name in top_level(file) if name in expected] == expected
+
+
+@pytest.mark.parametrize("file", sorted(FRAMEWORKS.glob("*/inference.py")), ids=relative)
+def test_every_inference_module_has_the_same_names(file: Path) -> None:
+    assert {"LAYOUT", "version", "device", "memory", "Predictor"} <= {*top_level(file)}

@@ -1,4 +1,4 @@
-"""The models that ONNX Runtime and OpenVINO run: their logits, and what the engines make of them."""
+"""The models that ONNX Runtime and OpenVINO run: their logits, and their form in the engines."""
 
 import dataclasses
 import json
@@ -113,7 +113,7 @@ for threads in (None, 1, 2):
 
 @pytest.fixture
 def folders(trial_folder: Path, tmp_path: Path) -> dict[str, Path]:
-    """Trials of `NAMES`, two batches each, with weights and statistics that no layer starts with."""
+    """Trials of `NAMES`, two batches each, with random weights and statistics."""
     plain = json.loads((trial_folder / "trial.json").read_text())
     made = {}
     for name in NAMES:
