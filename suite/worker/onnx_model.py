@@ -15,9 +15,9 @@ from .protocol import Trial, Weights
 
 LAYOUT = "NCHW"
 INPUT = "inputs"
-# The newest operator set whose operators are kernels in both engines. ONNX Runtime 1.32 and
-# OpenVINO 2026.4 also know set 27, but since set 25 there is no kernel for Attention in ONNX
-# Runtime, which then computes it by many small operators.
+# The newest operator set for which both engines have a kernel of each operator. ONNX Runtime 1.32
+# and OpenVINO 2026.4 also know set 27, but ONNX Runtime has no kernel for the Attention of set 25:
+# it would compute it by many small operators.
 OPSET = 24
 
 

@@ -1,4 +1,4 @@
-"""The models that ONNX Runtime and OpenVINO run: their logits, and their form in the engines."""
+"""The models that ONNX Runtime and OpenVINO run: their logits, and their optimized forms."""
 
 import dataclasses
 import json
@@ -113,7 +113,7 @@ for threads in (None, 1, 2):
 
 @pytest.fixture
 def folders(trial_folder: Path, tmp_path: Path) -> dict[str, Path]:
-    """Trials of `NAMES`, two batches each, with random weights and statistics."""
+    """Trials of `NAMES` with two batches each; weights and statistics are unlike initial ones."""
     plain = json.loads((trial_folder / "trial.json").read_text())
     made = {}
     for name in NAMES:
