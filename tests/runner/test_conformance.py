@@ -12,6 +12,7 @@ from suite.engines.base import WorkerRun
 from suite.engines.venv.engine import VenvEngine
 from suite.manifests import catalog
 from suite.manifests.files import names
+from suite.paths import WORKER
 from suite.runner import conformance
 from suite.worker import host
 from tests.conftest import each_framework
@@ -37,6 +38,8 @@ def test_a_missing_gpu_is_a_failure_with_a_message(framework: str, trial_folder:
     values = json.loads((trial_folder / "trial.json").read_text())
     variant = next(iter(catalog.framework(framework).variants))
     values |= {"framework": framework, "variant": variant, "device": "cuda:0"}
+    if not (WORKER / "frameworks" / framework / "session.py").exists():
+        values |= {"mode": "infer", "scenario": "offline", "query_samples": 40}
     (trial_folder / "trial.json").write_text(json.dumps(values))
     prepared = engine.prepare(catalog.framework(framework), print)
     log = trial_folder / "log"
