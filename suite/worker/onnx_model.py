@@ -15,9 +15,9 @@ from .protocol import Trial, Weights
 
 LAYOUT = "NCHW"
 INPUT = "inputs"
-# The newest operator set for which both engines have a kernel of each operator. ONNX Runtime 1.32
-# and OpenVINO 2026.4 also know set 27, but ONNX Runtime has no kernel for the Attention of set 25:
-# it would compute it by many small operators.
+# The newest operator set for which both frameworks have a kernel of each operator. ONNX Runtime
+# 1.32 and OpenVINO 2026.4 also know set 27, but ONNX Runtime has no kernel for the Attention of set
+# 25: it would compute it by many small operators.
 OPSET = 24
 
 
@@ -43,7 +43,7 @@ def of(trial: Trial, weights: Weights, statistics: Weights) -> onnx.ModelProto:
         [numpy_helper.from_array(values, name) for name, values in graph.constants.items()],
     )
     opsets = [helper.make_opsetid("", OPSET)]
-    # An engine refuses a newer format than it knows, so the model has the oldest one of its
+    # A framework refuses a newer format than it knows, so the model has the oldest one of its
     # operator set.
     version = helper.find_min_ir_version_for(opsets)
     model = helper.make_model(made, opset_imports=opsets, ir_version=version)

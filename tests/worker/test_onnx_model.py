@@ -12,7 +12,7 @@ from suite.models.architecture import Architecture
 from suite.worker.protocol import Trial
 from tests.worker.conftest import in_environment
 
-ENGINES = ("onnxruntime", "openvino")
+FRAMEWORKS = ("onnxruntime", "openvino")
 BATCH_SIZE = 3
 # All kinds of layers are in every_layer, every_sequence and gpt_tiny; the others are real models.
 # ResNet-50 takes smaller images than its own, to save time.
@@ -151,7 +151,7 @@ def write(model: Architecture, plain: dict[str, object], folder: Path) -> None:
 
 def test_logits_equal_those_of_pytorch_in_float64(folders: dict[str, Path]) -> None:
     places = [str(folder) for folder in folders.values()]
-    for framework in ("pytorch", *ENGINES):
+    for framework in ("pytorch", *FRAMEWORKS):
         precision = "float64" if framework == "pytorch" else "float32"
         output = in_environment(
             framework, PREDICT, framework, precision, *places, folder=folders["lenet"]
@@ -162,8 +162,8 @@ def test_logits_equal_those_of_pytorch_in_float64(folders: dict[str, Path]) -> N
         scale = np.abs(expected).max()
         # The batches differ by much more than the tolerance, so neither result overwrote the other.
         assert np.abs(expected[0] - expected[1]).max() > 0.01 * scale
-        for engine in ENGINES:
-            found = np.load(folder / f"{engine}.npy")
+        for framework in FRAMEWORKS:
+            found = np.load(folder / f"{framework}.npy")
             np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * scale)
 
 
@@ -189,20 +189,20 @@ def test_openvino_folds_batch_norms_and_reports_nothing(folders: dict[str, Path]
     assert computed["dropout"] == "Concatenation"
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_what_an_engine_cannot_do_is_refused(engine: str, folders: dict[str, Path]) -> None:
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_what_a_framework_cannot_do_is_refused(framework: str, folders: dict[str, Path]) -> None:
     folder = folders["lenet"]
-    output = in_environment(engine, REFUSED, engine, str(folder), folder=folder)
+    output = in_environment(framework, REFUSED, framework, str(folder), folder=folder)
     precision, device, layer = output.splitlines()
     assert precision.startswith("NotImplementedError") and "'float64'" in precision
     assert device.startswith("RuntimeError") and "CUDA" in device
     assert layer == "NotImplementedError: ONNX module has no layer 'wavelet'"
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_all_threads_stay_on_the_cpus_of_the_trial(engine: str, folders: dict[str, Path]) -> None:
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_threads_stay_on_the_cpus_of_the_trial(framework: str, folders: dict[str, Path]) -> None:
     folder = folders["lenet"]
-    output = in_environment(engine, THREADS, engine, str(folder), folder=folder)
+    output = in_environment(framework, THREADS, framework, str(folder), folder=folder)
     assert output == "1 {}\n"
 
 
