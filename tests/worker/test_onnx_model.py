@@ -91,7 +91,7 @@ for change in ({"precision": "float64"}, {"device": "cuda:0"}, {"architecture": 
 
 THREADS = """
 import importlib, os, sys
-cpu = max(os.sched_getaffinity(0))
+cpu = min(os.sched_getaffinity(0))  # ONNX Runtime would pin its first thread to the second one
 os.sched_setaffinity(0, [cpu])  # before numpy, which starts threads of its own
 from dataclasses import replace
 from pathlib import Path
