@@ -17,6 +17,7 @@ COLORS = {
     "onnxruntime": "#BE0096",
     "openvino": "#8C14FA",
     "paddle": "#8C564B",
+    "pytensor": "#6E46DC",
     "pytorch": "#C0392B",
     "tensorflow": "#B08A00",
 }
@@ -27,6 +28,7 @@ SHAPES = {
     "onnxruntime": "triangle-left",
     "openvino": "triangle-right",
     "paddle": "triangle-down",
+    "pytensor": "wedge",
     "pytorch": "circle",
     "tensorflow": "cross",
 }
