@@ -25,8 +25,6 @@ class Predictor:
     def __init__(self, trial: Trial, weights: Weights, statistics: Weights) -> None:
         if trial.variant == "scan":
             raise NotImplementedError("jax:scan differs from jax:jit only in training")
-        if trial.simulated:
-            raise NotImplementedError("JAX's inference has no simulated bfloat16")
         jax_device.prepare(trial)
         model = Model(trial)
         model.eval()
@@ -36,7 +34,7 @@ class Predictor:
             # The weights are not arguments but constants, so that XLA folds what depends on them
             # alone: the factor and the shift of each batch norm.
             own = nnx.clone(model)  # Flax lets a trace change only its own state, as an LSTM does
-            return series(own, trial.layers, inputs).astype(trial.dtype)
+            return series(own, trial.layers, inputs)
 
         inputs = jax.ShapeDtypeStruct(*input_form(trial, LAYOUT))
         self._logits = jax.jit(logits).lower(inputs).compile()

@@ -199,6 +199,6 @@ def frozen(model: Any) -> Callable[[Any], Any]:
     def logits(inputs: Any) -> Any:
         constants = [[ops.convert_to_tensor(each) for each in state] for state in states]
         results, _ = model.stateless_call(*constants, inputs, training=False)
-        return ops.cast(results, keras.config.floatx())
+        return results
 
     return logits

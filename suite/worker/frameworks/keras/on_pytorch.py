@@ -37,7 +37,7 @@ def predictor(model: Any, trial: Trial) -> Callable[[Array], Array]:
 
     def predict(inputs: Array) -> Array:
         with torch.inference_mode():
-            logits: Array = model(_tensor(inputs), training=False).to("cpu", torch.float32).numpy()
+            logits: Array = model(_tensor(inputs), training=False).cpu().numpy()
         return logits
 
     return predict
