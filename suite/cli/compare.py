@@ -71,11 +71,12 @@ def _judge(found: Comparisons, allowed: float | None) -> None:
     if allowed is None:
         return
     slow = [
-        f"{pair.b.record.trial_id}: {1 - pair.difference.ratio:.1%} slower"
+        f"{pair.b.record.trial_id}: "
+        + (comparison_table.in_words(pair) or f"{pair.difference.slower_by:.1%} slower")
         for pair in compared
         if pair.difference
         and pair.difference.verdict == "slower"
-        and 1 - pair.difference.ratio > allowed
+        and pair.difference.slower_by > allowed
     ]
     if slow:
         raise Slower(f"more than {allowed:.1%}: {'; '.join(slow)}", hint="dlsuite report")

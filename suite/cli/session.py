@@ -76,7 +76,7 @@ def show(records: list[Record], folder: Path) -> None:
     else:
         summaries = summarise(records)
         console.print(rates_table.render(summaries, console.width, roofline.read(folder)))
-        if best := best_table.render(summaries):
+        if best := best_table.render(summaries, console.width):
             console.print(best)
         if scaling.has_several(summaries):
             console.print(scaling_table.render(scaling.rows(summaries)))

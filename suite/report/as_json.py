@@ -8,8 +8,10 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from suite.report import throughput
 from suite.report.best import ids
 from suite.report.summary import TrialSummary
+from suite.results import stats
 from suite.results.roofline import HardwarePeak, share
 
 IDENTITY = (
@@ -36,10 +38,13 @@ def render(
 
     `convergence` has the comparisons of accuracies of a run with several seeds; None for others.
     """
-    best = ids(summaries)
+    best, knees = ids(summaries), throughput.knees(summaries)
     values = {
         "run_id": run_id,
-        "trials": [_trial(each, peak) | {"best": _id(each) in best} for each in summaries],
+        "trials": [
+            _trial(each, peak) | {"best": _id(each) in best, "knee": _id(each) in knees}
+            for each in summaries
+        ],
         "missing": missing,
         "notes": list(notes),
         "peak": peak.model_dump() if peak else None,
@@ -63,11 +68,8 @@ def _trial(summary: TrialSummary, peak: HardwarePeak | None) -> dict[str, Any]:
         "stop_reason": summary.stop_reason,
         "status": summary.status,
         "error": summary.error.model_dump() if summary.error else None,
-        "samples_per_s": {
-            "median": rate.median,
-            "ci_low": rate.ci_low,
-            "ci_high": rate.ci_high,
-        },
+        "samples_per_s": _summary(rate),
+        "inference": _inference(summary),
         "tokens_per_s": summary.tokens_per_s,
         "peak_share": {**asdict(reached), "bound": reached.bound} if reached else None,
         "first_step_s": summary.first_step_s,
@@ -79,3 +81,20 @@ def _trial(summary: TrialSummary, peak: HardwarePeak | None) -> dict[str, Any]:
         "warnings": [asdict(warning) for warning in summary.warnings],
         "parity": summary.parity.model_dump(),
     }
+
+
+def _inference(summary: TrialSummary) -> dict[str, Any] | None:
+    """The queries of a trial, with the interval of what it is compared by; None in training."""
+    if summary.queries is None:
+        return None
+    server = summary.record.workload.scenario == "server"
+    latency = summary.metric.lower_is_better
+    return {
+        "p50_s": _summary(summary.measured) if latency else None,
+        "rate_per_s": _summary(summary.measured) if server else None,
+        **asdict(summary.queries),
+    }
+
+
+def _summary(found: stats.Summary) -> dict[str, float | None]:
+    return {"median": found.median, "ci_low": found.ci_low, "ci_high": found.ci_high}

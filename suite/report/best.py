@@ -3,36 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
+
+from suite.manifests.workloads import Scenario
 
 if TYPE_CHECKING:
     from suite.report.summary import TrialSummary
 
-Group = tuple[str, str, str, str]
+Group = tuple[str, int, str, str, str]
+WAYS = (None, *get_args(Scenario))  # training, and the scenarios of inference, in this order
 
 
 def group_of(summary: TrialSummary) -> Group:
-    """Rows of equal groups are alternatives. Other arithmetic is other work, so it has its own."""
+    """Rows of equal groups are alternatives. Other arithmetic is other work, so it has its own.
+
+    The scenarios of inference have other figures, so they have their own too.
+    """
     record = summary.record
-    return record.workload.model, record.device, record.arithmetic, record.framework
+    way = WAYS.index(record.workload.scenario)
+    return record.workload.model, way, record.device, record.arithmetic, record.framework
 
 
 def best(summaries: Sequence[TrialSummary]) -> list[TrialSummary]:
-    """The fastest proven row of each framework, by model, device and arithmetic, fastest first."""
+    """The fastest proven row of each framework, by model, device and arithmetic, fastest first.
+
+    In scenarios with a latency, it is the row with the lowest median.
+    """
     found: dict[Group, TrialSummary] = {}
     for summary in summaries:
-        if summary.status != "ok" or not summary.parity.proven or not _rate(summary):
+        if summary.status != "ok" or not summary.parity.proven or not summary.speed:
             continue
         known = found.setdefault(group_of(summary), summary)
-        if _rate(summary) > _rate(known):
+        if summary.speed > known.speed:
             found[group_of(summary)] = summary
-    return sorted(found.values(), key=lambda each: (*group_of(each)[:3], -_rate(each)))
+    return sorted(found.values(), key=lambda each: (*group_of(each)[:-1], -each.speed))
 
 
 def ids(summaries: Sequence[TrialSummary]) -> set[str]:
     """The trial ids of the best rows."""
     return {summary.record.trial_id for summary in best(summaries)}
-
-
-def _rate(summary: TrialSummary) -> float:
-    return summary.samples_per_s.median or 0.0

@@ -1,40 +1,101 @@
-"""The best row of each framework, for each model and arithmetic, as a table."""
+"""The best row of each framework, for each model and arithmetic, as tables."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from rich.console import Group
 from rich.table import Table
 
 from suite.manifests import catalog
 from suite.report.best import best
-from suite.report.numbers import number, rate_of
-from suite.report.rates_table import title_of
+from suite.report.numbers import UNKNOWN, Unit, latency_of, latency_unit, number, rate_of
 from suite.report.summary import TrialSummary
-from suite.report.table import of_rows
+from suite.report.table import PIPED_WIDTH, of_rows
+from suite.report.titles import work_of
 
 TITLE = "best proven row of each framework, for each model and arithmetic"
-LEFT = ("model", "arithmetic", "devices", "framework", "variant", "track", "input")
+OF_INFERENCE = "best proven row of each framework, for each model and scenario"
+# Columns that a narrow terminal leaves out, the least important first.
+DISPENSABLE = ("memory", "input", "devices", "track", "arithmetic")
+LEFT = ("model", "arithmetic", "scenario", "devices", "framework", "variant", "track", "input")
 
 
-def render(summaries: list[TrialSummary]) -> Table | None:
-    """None where the run has no proven row, or one workload, whose own table shows the same."""
+def render(summaries: list[TrialSummary], width: int = PIPED_WIDTH) -> Group | None:
+    """A table of training, and one of inference.
+
+    None where the run has no proven row, or one workload, whose own table shows the same. Where
+    `width` is too small, whole columns are omitted.
+    """
+    training = [each for each in summaries if each.record.workload.mode == "train"]
+    inference = [each for each in summaries if each.record.workload.mode == "infer"]
+    found = [*_of_training(training, width), *_of_inference(inference, width)]
+    return Group(*found) if found else None
+
+
+def _of_training(summaries: Sequence[TrialSummary], width: int) -> list[Table]:
     rows = [_cells(trial) for trial in best(summaries)]
-    if not rows or len({title_of(each) for each in summaries}) == 1:
-        return None
-    return of_rows(TITLE, rows, left=LEFT)
+    return _table(TITLE, rows, width) if _several(summaries) else []
+
+
+def _of_inference(summaries: Sequence[TrialSummary], width: int) -> list[Table]:
+    unit = latency_unit(each.measured.median for each in summaries if _is_latency(each))
+    rows = [_inference_cells(trial, unit) for trial in best(summaries)]
+    title = f"{OF_INFERENCE}, latencies in {unit.symbol}"
+    return _table(title, rows, width) if _several(summaries) else []
+
+
+def _is_latency(trial: TrialSummary) -> bool:
+    return trial.metric.lower_is_better
+
+
+def _table(title: str, rows: Sequence[dict[str, str]], width: int) -> list[Table]:
+    found = of_rows(title, rows, left=LEFT, width=width, dispensable=DISPENSABLE) if rows else None
+    return [found] if found else []
+
+
+def _several(summaries: Sequence[TrialSummary]) -> bool:
+    return len({work_of(each) for each in summaries}) > 1
 
 
 def _cells(trial: TrialSummary) -> dict[str, str]:
     record, workload = trial.record, trial.record.workload
-    memory = trial.device_peak_bytes or trial.host_rss_peak_bytes
     return {
         "model": workload.model,
         "arithmetic": record.arithmetic,
         "devices": record.device,
-        "framework": catalog.framework(record.framework).title,
-        "variant": record.variant,
-        "track": record.track,
+        **_configuration(trial),
         "batch": str(workload.batch_size),
         "input": workload.input,
         "samples/s": rate_of(trial.samples_per_s.median),
-        "memory": number(memory / 2**20 if memory else None, "{:,.0f} MiB"),
+        "memory": _memory(trial),
     }
+
+
+def _inference_cells(trial: TrialSummary, unit: Unit) -> dict[str, str]:
+    workload, found = trial.record.workload, trial.measured.median
+    rate = trial.samples_per_s.median if _is_latency(trial) else found
+    return {
+        "model": workload.model,
+        "scenario": workload.scenario or UNKNOWN,
+        "devices": trial.record.device,
+        **_configuration(trial),
+        "batch": str(workload.batch_size),
+        "p50": latency_of(found, unit) if _is_latency(trial) else UNKNOWN,
+        "samples/s": rate_of(rate),
+        "memory": _memory(trial),
+    }
+
+
+def _configuration(trial: TrialSummary) -> dict[str, str]:
+    record = trial.record
+    return {
+        "framework": catalog.framework(record.framework).title,
+        "variant": record.variant,
+        "track": record.track,
+    }
+
+
+def _memory(trial: TrialSummary) -> str:
+    memory = trial.device_peak_bytes or trial.host_rss_peak_bytes
+    return number(memory / 2**20 if memory else None, "{:,.0f} MiB")

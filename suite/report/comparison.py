@@ -1,9 +1,9 @@
-"""Compares two sets of trials: finds the comparable pairs, and the ratio of their rates."""
+"""Compares two sets of trials: finds the comparable pairs, and the ratio of their metric."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from suite.report.summary import TrialSummary
@@ -70,23 +70,29 @@ def _pair(a: TrialSummary, b: TrialSummary) -> Comparison:
 
 
 def _difference(a: TrialSummary, b: TrialSummary) -> stats.Difference:
-    """The difference by rounds where both were interleaved in the same run, else by all runs."""
+    """The difference of the metric, of which less may be better."""
+    return replace(_ratio(a, b), lower_is_better=a.metric.lower_is_better)
+
+
+def _ratio(a: TrialSummary, b: TrialSummary) -> stats.Difference:
+    """The ratio by rounds where both were interleaved in the same run, else by all runs."""
     together = a.record.run_id == b.record.run_id and a.record.interleaved > 1
-    if together and (rounds := sorted(a.rates.keys() & b.rates.keys())):
+    if together and (rounds := sorted(a.values.keys() & b.values.keys())):
         return stats.compare_rounds([_interleaved_ratio(a, b, each) for each in rounds])
-    return stats.compare([*a.rates.values()], [*b.rates.values()])
+    return stats.compare([*a.values.values()], [*b.values.values()])
 
 
 def _interleaved_ratio(a: TrialSummary, b: TrialSummary, repeat: int) -> float:
     """The ratio of b to a in one round; of whole runs where no blocks alternate."""
     ratio = stats.interleaved_ratio(*(series(each.runs[repeat].blocks.rows()) for each in (a, b)))
-    return ratio or b.rates[repeat] / a.rates[repeat]
+    return ratio or b.values[repeat] / a.values[repeat]
 
 
 def _unfit(trial: TrialSummary) -> str | None:
     """Why a trial cannot be compared; None where it can."""
-    if not trial.rates:
-        return f"{name(trial)} has no rate: {trial.error.message if trial.error else 'no run'}"
+    if not trial.values:
+        reason = trial.error.message if trial.error else "no run"
+        return f"{name(trial)} has no {trial.metric.name}: {reason}"
     if not trial.parity.proven:
         return f"{name(trial)} is not proven to be the same work: {trial.parity.reason}"
     return None

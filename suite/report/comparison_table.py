@@ -11,25 +11,25 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from suite.report.comparison import Comparison, Comparisons
-from suite.report.numbers import UNKNOWN, rate_of
-from suite.report.rates_table import title_of
+from suite.report.numbers import UNKNOWN, latency_of, latency_unit, rate_of
 from suite.report.table import of_rows
+from suite.report.titles import batch_of, work_of
 from suite.results.stats import CONFIDENCE
 
 LEFT = ("a | b", "b is")
 NOTE = (
-    "ratio: median samples/s of b over that of a, with its 95 % bootstrap interval; p: "
-    "Mann-Whitney test of the runs. Interleaved runs: median over rounds of b over a, block by "
-    "block; Wilcoxon signed-rank test of the rounds. Faster or slower: p at most 0.05, and an "
-    "interval without 1."
+    "ratio: median of b over that of a, of rates or of p50 latencies, with its 95 % bootstrap "
+    "interval; p: Mann-Whitney test of the runs. Interleaved runs: median over rounds of b over a, "
+    "block by block; Wilcoxon signed-rank test of the rounds. Faster or slower: p at most 0.05, "
+    "and an interval without 1. Of latencies, a ratio below 1 is faster."
 )
 
 
 def render(found: Comparisons) -> RenderableType:
     """A table for each workload, followed by other differences and unmatched trials."""
     parts: list[RenderableType] = []
-    pairs = sorted(found.pairs, key=lambda pair: title_of(pair.a))
-    for title, group in groupby(pairs, key=lambda pair: title_of(pair.a)):
+    pairs = sorted(found.pairs, key=lambda pair: work_of(pair.a))
+    for title, group in groupby(pairs, key=lambda pair: work_of(pair.a)):
         parts.append(of_rows(title, [cells_of(pair) for pair in group], left=LEFT))
     return Group(*parts, *map(Text, notes_of(found)))
 
@@ -40,8 +40,8 @@ def cells_of(pair: Comparison) -> dict[str, str]:
     tested = found is not None and found.p_value is not None
     return {
         "a | b": a if a == b else f"{a} | {b}",
-        "samples/s": " | ".join(rate_of(each.samples_per_s.median) for each in (pair.a, pair.b)),
-        "runs": f"{len(pair.a.rates)} | {len(pair.b.rates)}",
+        **_medians(pair),
+        "runs": f"{len(pair.a.values)} | {len(pair.b.values)}",
         "ratio": f"{found.ratio:.3f}" if found else UNKNOWN,
         "95 % CI": f"{found.ci_low:.3f} to {found.ci_high:.3f}" if found and tested else UNKNOWN,
         "p": f"{found.p_value:.2g}" if found and tested else UNKNOWN,
@@ -49,8 +49,31 @@ def cells_of(pair: Comparison) -> dict[str, str]:
     }
 
 
+def _medians(pair: Comparison) -> dict[str, str]:
+    """The metric of both sides, below its heading; latencies have their unit in the first cell."""
+    metric, medians = pair.a.metric, [each.measured.median for each in (pair.a, pair.b)]
+    if not metric.lower_is_better:
+        return {metric.heading: " | ".join(map(rate_of, medians))}
+    unit = latency_unit(medians)
+    texts = " | ".join(latency_of(each, unit) for each in medians)
+    return {metric.heading: f"{texts} {unit.symbol}"}
+
+
+def in_words(pair: Comparison) -> str | None:
+    """The change of a latency, `p50 latency 5.1 % higher (slower)`; None where none is shown."""
+    found, metric = pair.difference, pair.a.metric
+    if not metric.lower_is_better or not found or found.verdict not in ("faster", "slower"):
+        return None
+    change = "higher" if found.ratio > 1 else "lower"
+    return f"{metric.name} {abs(found.ratio - 1) * 100:.1f} % {change} ({found.verdict})"
+
+
 def notes_of(found: Comparisons) -> Iterator[str]:
-    """The lines below the tables: what was not compared, other differences, what a column is."""
+    """The lines below the tables: changes of latencies, and what else differs or is unknown."""
+    for pair in found.pairs:
+        if words := in_words(pair):
+            workload, row = pair.b.record.workload, pair.b.record.configuration
+            yield f"{row}, {workload.model}, {workload.scenario}{batch_of(pair.b)}: {words}"
     tested = [pair for pair in found.pairs if pair.difference and pair.difference.p_value]
     if any(pair.difference and not pair.difference.p_value for pair in found.pairs):
         yield "too few runs: a difference needs at least 4 on both sides, or 6 interleaved rounds"
@@ -75,8 +98,11 @@ def as_json(found: Comparisons) -> str:
                 "a": pair.a.samples_per_s.median,
                 "b": pair.b.samples_per_s.median,
             },
+            "metric": pair.a.metric.columns[0],
+            "measured": {"a": pair.a.measured.median, "b": pair.b.measured.median},
             "difference": asdict(pair.difference) if pair.difference else None,
             "verdict": pair.difference.verdict if pair.difference else None,
+            "in_words": in_words(pair),
             "refused": pair.refused,
             "other_differences": pair.other_differences,
         }

@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from suite.errors import UsageError, nearest
-from suite.report.table import ENERGY, INTERVAL, MFU, SAME_WORK, TOKENS
+from suite.report.table import (
+    ENERGY,
+    FIRST_INFERENCE,
+    INTERVAL,
+    J_INFERENCE,
+    MFU,
+    P99_ESTIMATE,
+    SAME_WORK,
+    TOKENS,
+)
+from suite.report.throughput import KNEE_SHARE
 
 
 @dataclass(frozen=True)
@@ -33,15 +43,55 @@ EXPLANATIONS = {
         "Samples of all timed blocks over their duration; the median over runs. Warm-up does not "
         "count. A star in the history: not proven to be the same work."
     ),
+    "scenario": Explanation(
+        "How queries arrive, by the names of MLPerf: single_stream (one sample, then the next), "
+        "multi_stream (batches), offline (all samples at once), server (at random times)."
+    ),
+    "p50": Explanation(
+        "The median latency of the queries of a run, by LoadGen; the median over runs. Inputs lie "
+        "in host memory, and answers are back in it. These are not results of MLPerf."
+    ),
+    "p90": Explanation("The latency that 90 % of the queries do not exceed; the median over runs."),
+    "p99": Explanation("The latency that 99 % of the queries do not exceed; the median over runs."),
+    "p99.9": Explanation(
+        "The latency that 99.9 % of the queries do not exceed; the median over runs. With 2,000 "
+        "queries, two are slower."
+    ),
+    P99_ESTIMATE: Explanation(
+        "LoadGen's early-stopping estimate of p99: an upper bound that allows for the number of "
+        "queries. A dash where there are too few queries for it."
+    ),
+    "queries/s": Explanation(
+        "The highest rate of queries at random times at which 99 % of them are within the latency "
+        "bound; found by bisection, the median over runs."
+    ),
+    "bound": Explanation("The latency that 99 % of the queries may not exceed."),
+    "knee": Explanation(
+        f"The smallest batch size with at least {KNEE_SHARE:.0%} of the highest rate of its "
+        "series: a larger one gains little."
+    ),
+    FIRST_INFERENCE: Explanation("The duration of the first call of the model, with compilation."),
+    "overhead": Explanation(
+        "The latency of the same queries with a model that does nothing, as a share of p50; in "
+        "scenario offline, as a share of a call. It is the part of the harness."
+    ),
+    J_INFERENCE: Explanation(
+        "Joules over samples in the timed queries; in brackets without the power of the idle "
+        "machine."
+    ),
     TOKENS: Explanation("Samples per second times the length of a sequence, for models of text."),
     INTERVAL: Explanation(
-        "Half the width of the 95 % bootstrap interval of the median, as a share of the median. "
+        "Half the width of the 95 % bootstrap interval of the median, of the rate or of p50, as a "
+        "share of it. "
         "The unit is the run, so one run has none; with three or four it reaches from the lowest "
         "to the highest."
     ),
     "95 % CI": Explanation("The 95 % bootstrap interval of the ratio."),
     "runs": Explanation("Runs with a rate. Each is a fresh process or container."),
-    "vs best": Explanation("The rate over that of the fastest proven row of the workload."),
+    "vs best": Explanation(
+        "The rate over that of the fastest proven row of the table; of latencies, the p50 over the "
+        "lowest one: 1.25 is 25 % slower."
+    ),
     MFU: Explanation(
         "Model FLOPs utilization: the operations of the model per second over the measured peak "
         "rate of this device. Operations that the definition of the model does not need are not "
@@ -83,7 +133,10 @@ EXPLANATIONS = {
         "docs/scaling.md",
     ),
     "a | b": Explanation("The rows that are compared."),
-    "ratio": Explanation("The median rate of b over that of a."),
+    "ratio": Explanation(
+        "The median rate of b over that of a. Of scenarios with latencies, the p50 of b over that "
+        "of a: below 1, b is faster."
+    ),
     "p": Explanation(
         "The probability of a difference at least as large where there is none: Mann-Whitney test "
         "of the runs, Wilcoxon signed-rank test of interleaved rounds."

@@ -1,8 +1,24 @@
-"""How tables write numbers and unknown values."""
+"""How tables write numbers, durations and unknown values."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from suite.results.metric import Metric
+
 UNKNOWN = "-"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A unit of time: its symbol, and how many of it are a second."""
+
+    symbol: str
+    per_s: float
+
+
+MICROSECONDS, MILLISECONDS = Unit("µs", 1e6), Unit("ms", 1e3)
 
 
 def yes_no(value: bool) -> str:
@@ -10,10 +26,40 @@ def yes_no(value: bool) -> str:
     return "yes" if value else "no"
 
 
-def rate_of(samples_per_s: float | None) -> str:
-    """Samples per second as a whole number, or with three digits below a hundred."""
-    slow = samples_per_s is not None and samples_per_s < 99.5
-    return number(samples_per_s, "{:.3g}" if slow else "{:,.0f}")
+def rate_of(rate: float | None) -> str:
+    """A rate per second as a whole number, or with three digits below a hundred."""
+    slow = rate is not None and rate < 99.5
+    return number(rate, "{:.3g}" if slow else "{:,.0f}")
+
+
+def latency_unit(latencies_s: Iterable[float | None]) -> Unit:
+    """The unit of all latencies of a table: by the smallest of these."""
+    known = [each for each in latencies_s if each is not None]
+    return MICROSECONDS if known and min(known) < 1e-3 else MILLISECONDS
+
+
+def latency_of(latency_s: float | None, unit: Unit) -> str:
+    """A latency in this unit, without its symbol, with three digits or more."""
+    value = None if latency_s is None else latency_s * unit.per_s
+    return number(value, "{:#.3g}" if value is not None and value < 99.95 else "{:,.0f}")
+
+
+def with_unit(value: float | None, metric: Metric) -> str:
+    """A value of the metric with its unit, such as `9,500 samples/s` or `274 µs`."""
+    if value is None:
+        return UNKNOWN
+    if metric.lower_is_better:
+        unit = latency_unit([value])
+        return f"{latency_of(value, unit)} {unit.symbol}"
+    return f"{rate_of(value)} {metric.heading}"
+
+
+def interval_of(low: float, high: float, metric: Metric) -> str:
+    """An interval of the metric, such as `9,400 to 9,600` or `270 to 281 µs`."""
+    if metric.lower_is_better:
+        unit = latency_unit([low])
+        return f"{latency_of(low, unit)} to {latency_of(high, unit)} {unit.symbol}"
+    return f"{rate_of(low)} to {rate_of(high)}"
 
 
 def number(value: float | None, form: str) -> str:

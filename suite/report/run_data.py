@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 
-from suite.report import convergence, rates_table
+from suite.report import convergence, titles
 from suite.report.comparison import Comparison, compare
 from suite.report.summary import TrialSummary, summarise
 from suite.results import roofline, store
@@ -32,9 +32,7 @@ class RunData:
     @cached_property
     def by_workload(self) -> dict[str, list[TrialSummary]]:
         """The trials of each workload, by its title."""
-        return {
-            title: list(group) for title, group in groupby(self.trials, key=rates_table.title_of)
-        }
+        return {title: list(group) for title, group in groupby(self.trials, key=titles.title_of)}
 
     @cached_property
     def _several_seeds(self) -> bool:
@@ -45,7 +43,7 @@ class RunData:
         """Each proven trial of a workload compared with its fastest one, by the title."""
         found = {}
         for title, trials in self.by_workload.items():
-            proven = [each for each in trials if each.rates and each.parity.proven]
+            proven = [each for each in trials if each.values and each.parity.proven]
             if len(proven) > 1:
                 pairs = [compare(proven[:1], [each], across=True).pairs for each in proven[1:]]
                 found[title] = tuple(pair for group in pairs for pair in group)
@@ -62,9 +60,9 @@ class RunData:
         return found
 
     def label(self, trial: TrialSummary) -> str:
-        """The trial's name in figures: with its seed where the run has several."""
+        """The trial's name in figures, with what several trials of its workload differ in."""
         seed = f", seed {trial.record.seed}" if self._several_seeds else ""
-        return rates_table.name_of(trial) + seed
+        return titles.name_of(trial) + titles.batch_of(trial) + seed
 
     def only(self, trials: Collection[TrialSummary]) -> RunData:
         """The same run with these of its trials alone."""
@@ -86,7 +84,7 @@ def of(folder: Path, records: Sequence[Record]) -> RunData:
     return RunData(
         folder=folder,
         records=tuple(records),
-        trials=tuple(sorted(summarise(records), key=rates_table.order)),
+        trials=tuple(sorted(summarise(records), key=titles.order)),
         peak=roofline.read(folder),
         notes=planfile.notes(folder),
         missing=tuple(planfile.missing(folder, list(records))),

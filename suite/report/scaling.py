@@ -45,7 +45,7 @@ def rows(summaries: Sequence[TrialSummary]) -> list[Row]:
     A trial with several devices is compared with one device of the same size: on a CPU, one with as
     many cores as each rank has.
     """
-    measured = [each for each in summaries if each.rates]
+    measured = [each for each in summaries if each.values]
     bases = {_key(each.record): each for each in measured if each.record.devices.ranks == 1}
     found = [row for trial in measured for row in _rows(trial, bases)]
     return sorted(found, key=_order)
@@ -77,7 +77,7 @@ def _rows(trial: TrialSummary, bases: dict[Key, TrialSummary]) -> Iterator[Row]:
     for kind, size in sizes.items():
         base = bases.get(_key(record, size))
         if base:
-            ratio = stats.compare([*base.rates.values()], [*trial.rates.values()])
+            ratio = stats.compare([*base.values.values()], [*trial.values.values()])
             yield Row(kind=kind, trial=trial, speed_up=ratio)
 
 

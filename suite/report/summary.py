@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from statistics import median
 
 from suite.models import MODELS
-from suite.report import agreement
+from suite.report import agreement, inference
+from suite.report.inference import Queries
 from suite.report.warning import ReportWarning
 from suite.report.warnings import warnings_of
 from suite.results import stats
+from suite.results.metric import Metric, metric_of, values_of
 from suite.results.record import Error, Parity, Record, Status, parity_of
 from suite.results.telemetry import Energy
 from suite.runner.stopping import Finished, StopReason, stop_reason
@@ -25,8 +27,10 @@ class TrialSummary:
     statuses: tuple[Status, ...]
     error: Error | None  # the first one
     stop_reason: StopReason | None  # why it got no further run; None where it needs one
-    rates: dict[int, float]  # samples per second of each run with status ok, by repeat
+    values: dict[int, float]  # the metric of each run with status ok, by repeat
+    measured: stats.Summary  # the metric
     samples_per_s: stats.Summary
+    queries: Queries | None  # None in training
     first_step_s: float | None
     epoch_s: float | None
     accuracy: float | None  # on the test split, after the last epoch
@@ -40,6 +44,19 @@ class TrialSummary:
     def record(self) -> Record:
         """Any of its runs, for the values that all runs share."""
         return next(iter(self.runs.values()))
+
+    @property
+    def metric(self) -> Metric:
+        """What the trial is compared by."""
+        return metric_of(self.record.workload.scenario)
+
+    @property
+    def speed(self) -> float:
+        """More is faster: the median rate, or one over the latency; 0 where it is unknown."""
+        found = self.measured.median
+        if not found:
+            return 0.0
+        return 1 / found if self.metric.lower_is_better else found
 
     @property
     def tokens_per_s(self) -> float | None:
@@ -57,7 +74,7 @@ class TrialSummary:
 
 
 def summarise(records: Iterable[Record]) -> list[TrialSummary]:
-    """The trials, fastest first; trials without a rate last."""
+    """The trials, fastest first; trials that measured nothing last."""
     finished = Finished(records)
     trials = {
         name: sorted(runs, key=lambda run: run.repeat) for name, runs in finished.by_trial.items()
@@ -66,12 +83,12 @@ def summarise(records: Iterable[Record]) -> list[TrialSummary]:
     summaries = [
         _trial(runs, finished.spent_s, differing.get(name, ())) for name, runs in trials.items()
     ]
-    return sorted(summaries, key=lambda each: -(each.samples_per_s.median or 0))
+    return sorted(summaries, key=lambda each: -each.speed)
 
 
 def _trial(runs: list[Record], spent: float, differs: tuple[ReportWarning, ...]) -> TrialSummary:
     ok = [run for run in runs if run.status == "ok"]
-    rates = {run.repeat: run.samples_per_s for run in ok if run.samples_per_s}
+    values = values_of(ok)
     epochs = [run.epochs[-1] for run in ok if run.epochs]
     return TrialSummary(
         runs={run.repeat: run for run in runs},
@@ -79,8 +96,10 @@ def _trial(runs: list[Record], spent: float, differs: tuple[ReportWarning, ...])
         statuses=tuple(run.status for run in runs),
         error=next((run.error for run in runs if run.error), None),
         stop_reason=stop_reason(runs, runs[0].repeats, spent_s=spent),
-        rates=rates,
-        samples_per_s=stats.summarise([*rates.values()]),
+        values=values,
+        measured=stats.summarise([*values.values()]),
+        samples_per_s=stats.summarise([run.samples_per_s for run in ok if run.samples_per_s]),
+        queries=inference.of_runs(ok),
         first_step_s=_median([run.times.first_step_s for run in ok]),
         epoch_s=_median([epoch.duration_s for epoch in epochs]),
         accuracy=_median([epoch.test_accuracy for epoch in epochs]),

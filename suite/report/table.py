@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from textwrap import fill
 
 from rich import box
 from rich.console import Console, JustifyMethod
@@ -11,7 +12,8 @@ from rich.text import Text
 
 PIPED_WIDTH = 120
 INTERVAL, ENERGY, MFU, SAME_WORK = "± 95 % CI", "J/sample (net)", "MFU", "same work"
-TOKENS = "tokens/s"
+TOKENS, J_INFERENCE = "tokens/s", "J/inference (net)"
+P99_ESTIMATE, FIRST_INFERENCE = "p99 estimate", "first inference"
 JUSTIFY: dict[str, JustifyMethod] = {
     "framework": "left",
     "variant": "left",
@@ -41,20 +43,55 @@ def titled(title: str) -> Table:
     )
 
 
-def of_rows(title: str, rows: Sequence[Mapping[str, str]], *, left: Collection[str]) -> Table:
+def of_rows(
+    title: str,
+    rows: Sequence[Mapping[str, str]],
+    *,
+    left: Collection[str] = (),
+    width: int | None = None,
+    dispensable: Iterable[str] = (),
+    styles: Sequence[str] = (),
+) -> Table:
     """A table of rows with equal columns; those in `left` are aligned to the left.
 
-    There must be at least one row.
+    There must be at least one row. Where it is wider than `width` characters, the columns of
+    `dispensable` are omitted, the first one first; where the rest is still too wide, headings are
+    folded. `styles` has one for each row.
     """
+    columns = _fitting(rows, width, dispensable)
+    fold = not _fits(columns, rows, width)
     table = titled(title)
-    for name in rows[0]:
-        table.add_column(name, justify="left" if name in left else "right", no_wrap=True)
+    for name in columns:
+        longest = max(len(text) for text in (*name.split(), *(row[name] for row in rows)))
+        heading = fill(name, longest) if fold else name
+        justify = "left" if name in left else JUSTIFY.get(name, "right")
+        table.add_column(heading, justify=justify, no_wrap=True)
     # One row with a line for each of them: Rich takes seconds for a thousand rows.
-    table.add_row(*(Text("\n".join(row[name] for row in rows)) for name in rows[0]))
+    shown = styles or [""] * len(rows)
+    table.add_row(*(_lines_of([row[name] for row in rows], shown) for name in columns))
     return table
 
 
-def lines_of(values: list[str], styles: list[str]) -> Text:
+def _fitting(
+    rows: Sequence[Mapping[str, str]], width: int | None, dispensable: Iterable[str]
+) -> list[str]:
+    """The columns without those that must be omitted so that the table is not too wide."""
+    columns = [*rows[0]]
+    for omitted in dispensable:
+        if _fits(columns, rows, width):
+            break
+        if omitted in columns:
+            columns.remove(omitted)
+    return columns
+
+
+def _fits(columns: list[str], rows: Sequence[Mapping[str, str]], width: int | None) -> bool:
+    """Whether a table with these columns is at most `width` characters wide."""
+    widths = [max(len(name), *(len(row[name]) for row in rows)) for name in columns]
+    return width is None or sum(widths) + 2 * len(columns) <= width
+
+
+def _lines_of(values: list[str], styles: Sequence[str]) -> Text:
     """A line for each value, in its style."""
     styled = zip(values, styles, strict=True)
     return Text("\n").join(Text(value, style=style) for value, style in styled)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from suite.manifests.workloads import PROOF_STEPS
+from suite.report.inference import LARGE_OVERHEAD, unconfirmed
 from suite.report.warning import ReportWarning
 from suite.results import stats
+from suite.results.metric import metric_of
 from suite.results.record import Record, parity_of
 
 FEW_RUNS = 3
@@ -22,18 +24,22 @@ def warnings_of(runs: Sequence[Record]) -> tuple[ReportWarning, ...]:
     ok = [run for run in runs if run.status == "ok" and run.samples_per_s]
     if not ok:
         return ()
-    return (*_parity(ok), *_series(ok), *_setup(ok), *_machine(ok))
+    return (*_parity(ok), *_queries(ok), *_series(ok), *_setup(ok), *_machine(ok))
 
 
 def _parity(runs: Sequence[Record]) -> Iterator[ReportWarning]:
     """Warnings about the proof that a trial is the same work, and about its loss."""
     first, parity = runs[0], parity_of(runs)
-    if not parity.proven:
+    trains = first.workload.mode == "train"
+    if not trains and parity.closing and not parity.closing.proven:
+        hint = "the same calls gave other answers than in the certificate; docs/proofs.md"
+        yield ReportWarning("answers not proven", str(parity.reason), hint)
+    elif not parity.proven:
         hint = f"dlsuite parity --framework {first.framework}"
         if parity.closing is None or not parity.closing.proven:
             hint = "run it again; docs/proofs.md describes the closing proof"
         yield ReportWarning("not proven to be the same work", str(parity.reason), hint)
-    elif (parity.steps or 0) < PROOF_STEPS:
+    elif trains and (parity.steps or 0) < PROOF_STEPS:
         hint = "--proof-steps 10; docs/proofs.md explains when more steps prove nothing"
         yield ReportWarning("proven over few steps", f"{parity.steps}", hint)
     if parity.closing and parity.closing.batch_size:
@@ -47,6 +53,29 @@ def _parity(runs: Sequence[Record]) -> Iterator[ReportWarning]:
         yield ReportWarning("the loss is constant", detail, hint)
 
 
+def _queries(runs: Sequence[Record]) -> Iterator[ReportWarning]:
+    """Warnings about the queries of inference: the harness, their number, the rate of a server."""
+    first = runs[0]
+    found = [run.inference for run in runs if run.inference]
+    offline = first.workload.scenario == "offline"
+    overhead = max((each.overhead_share or 0.0 for each in found), default=0.0)
+    if overhead > LARGE_OVERHEAD:
+        hint = "it is part of the figures: a smaller difference between rows means nothing"
+        part = "a call" if offline else "p50"
+        yield ReportWarning("the harness takes over 1 %", f"{overhead:.1%} of {part}", hint)
+    fewest = min((each.samples if offline else each.queries for each in found), default=0)
+    if found and fewest < first.measure.min_queries:
+        kind = "samples" if offline else "queries"
+        detail = f"{fewest:,} of {first.measure.min_queries:,} {kind}"
+        hint = "a larger max_query_s in the suite's measure; percentiles of few queries are rough"
+        yield ReportWarning("fewer queries than the suite wants", detail, hint)
+    if any(unconfirmed(each) for each in found):
+        bound_s = first.workload.latency_bound_s or 0.0
+        hint = "a quieter machine, or a larger latency_bound_s in the suite"
+        detail = f"p99 above {1000 * bound_s:g} ms"
+        yield ReportWarning("the rate of queries does not hold", detail, hint)
+
+
 def _series(runs: Sequence[Record]) -> Iterator[ReportWarning]:
     """Warnings about the number of runs and their variation."""
     if len(runs) < FEW_RUNS:
@@ -55,7 +84,8 @@ def _series(runs: Sequence[Record]) -> Iterator[ReportWarning]:
     if unsteady:
         hint = "a larger max_warmup_blocks in the suite, or a quieter machine"
         yield ReportWarning("not steady after warm-up", f"{unsteady} of {len(runs)} runs", hint)
-    spread = stats.summarise([run.samples_per_s or 0 for run in runs]).spread
+    values = map(metric_of(runs[0].workload.scenario).of, runs)
+    spread = stats.summarise([value for value in values if value]).spread
     if spread is not None and spread > HIGH_SPREAD:
         hint = "more --repeats; " + (
             "dlsuite compare compares interleaved rows block by block"

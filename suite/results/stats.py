@@ -116,11 +116,17 @@ def _power(shares: tuple[float, float, float], counts: tuple[int, int, int]) -> 
 class Difference:
     """The runs of b compared with those of a; `p_value` is None where there are too few runs."""
 
-    ratio: float  # more than 1: b is faster
+    ratio: float  # of b to a
     ci_low: float | None
     ci_high: float | None
     p_value: float | None
     test: Test
+    lower_is_better: bool = False  # of latencies: a ratio below 1 is faster; of rates, one above 1
+
+    @property
+    def slower_by(self) -> float:
+        """The share by which b is slower: of the rate it lost, or of the latency it gained."""
+        return self.ratio - 1 if self.lower_is_better else 1 - self.ratio
 
     @property
     def verdict(self) -> Verdict:
@@ -129,7 +135,7 @@ class Difference:
             return "too few runs"
         if self.p_value > 1 - CONFIDENCE or self.ci_low <= 1 <= self.ci_high:
             return "no difference shown"
-        return "faster" if self.ratio > 1 else "slower"
+        return "slower" if self.slower_by > 0 else "faster"
 
 
 def compare(a: Sequence[float], b: Sequence[float]) -> Difference:

@@ -8,6 +8,7 @@ from typing import Literal
 from suite.manifests.workloads import Repeats
 from suite.protocol.plan import Plan, Run, Trial
 from suite.results import stats
+from suite.results.metric import values_of
 from suite.results.record import Record
 
 StopReason = Literal["interval narrow", "run limit", "time budget spent", "a run failed"]
@@ -24,10 +25,10 @@ def stop_reason(runs: Sequence[Record], repeats: Repeats, *, spent_s: float) -> 
         return "time budget spent"
     if len(runs) < repeats.at_least:
         return None
-    rates = [run.samples_per_s for run in runs if run.status == "ok" and run.samples_per_s]
-    if len(rates) < len(runs):
+    values = values_of(runs)
+    if len(values) < len(runs):
         return "a run failed"
-    spread = stats.summarise(rates).spread
+    spread = stats.summarise([*values.values()]).spread
     if spread is not None and spread <= repeats.spread:
         return "interval narrow"
     if len(runs) >= repeats.at_most:

@@ -10,6 +10,7 @@ from suite.cli import compare as command
 from suite.cli.options import Format
 from suite.errors import ResultsError, Slower, UsageError
 from suite.results.store import RunFolder
+from tests.report.made_inference import inferred
 from tests.report.test_comparison import STEADY, slowed
 from tests.results.test_record import record
 
@@ -152,3 +153,15 @@ def test_rows_of_two_tracks_are_compared(
     compare("tracks@pytorch", "tracks@pytorch/tuned")
     shown = capsys.readouterr().out
     assert "pytorch:eager | pytorch:eager/tuned" in shown and "faster" in shown
+
+
+def test_a_higher_latency_fails_and_a_lower_one_does_not(compare: Compare, tmp_path: Path) -> None:
+    for run, factor in {"quick": 1.0, "late": 1.05}.items():
+        folder = new_run(tmp_path, run)
+        for repeat in range(4):
+            p50_s = 300e-6 * factor * (1 + repeat / 1000)
+            folder.append(inferred(p50_s=p50_s, run_id=run, repeat=repeat))
+    with pytest.raises(Slower, match=r"more than 3.0%: .*p50 latency 5\.0 % higher \(slower\)"):
+        compare("quick", "late", "3%")
+    compare("quick", "late", "6%")
+    compare("late", "quick", "3%")

@@ -1,9 +1,13 @@
 """Pairs of trials: which are comparable, why others are refused, and how rates are compared."""
 
+import random
+from collections.abc import Sequence
+
 from suite.manifests.workloads import Sgd
 from suite.report.comparison import Comparisons, compare
 from suite.report.summary import TrialSummary, summarise
 from suite.results.record import Block, Blocks, Error, Parity
+from tests.report.made_inference import inferred
 from tests.results.test_record import WORKLOAD, record
 
 STEADY = (100.0, 101.0, 99.0, 100.5)
@@ -144,3 +148,60 @@ def test_interleaved_trials_of_one_run_are_compared_round_by_round() -> None:
     (pair,) = compare(both[0], of_another_run, across=True).pairs
     assert pair.difference is not None and pair.difference.test == "Mann-Whitney"
     assert "interleaved (2, 1)" in compare(both[0], trials(), across=True).unmatched[0]
+
+
+def latencies(p50_s: Sequence[float], **changes: object) -> list[TrialSummary]:
+    """A trial of single_stream with a run for each median latency."""
+    return summarise(
+        inferred(p50_s=value, repeat=repeat, **changes) for repeat, value in enumerate(p50_s)
+    )
+
+
+def drawn(factor: float, seed: int, runs: int = 10) -> list[float]:
+    """Median latencies of runs that vary by 1 %, some of them disturbed; times `factor`."""
+    generator = random.Random(seed)
+    return [
+        300e-6 * factor * generator.gauss(1, 0.01) * (1.1 if generator.random() < 0.05 else 1)
+        for _ in range(runs)
+    ]
+
+
+def verdicts(factor: float, *, pairs: int = 30) -> list[str]:
+    """The verdict of each of many comparisons in which b has `factor` times the latency of a."""
+    found = []
+    for number in range(pairs):
+        a = latencies(drawn(1.0, 2 * number))
+        b = latencies(drawn(factor, 2 * number + 1), run_id="b")
+        (pair,) = compare(a, b).pairs
+        assert pair.difference is not None
+        found.append(pair.difference.verdict)
+    return found
+
+
+def test_a_planted_delay_is_found_and_equal_latencies_do_not_differ() -> None:
+    assert verdicts(1.05).count("slower") >= 29  # of 30
+    assert verdicts(0.95).count("faster") >= 29
+    assert verdicts(1.0).count("no difference shown") >= 27
+
+
+def test_a_lower_latency_is_faster_whatever_the_rate() -> None:
+    a = latencies([3e-4, 3.01e-4, 2.99e-4, 3.02e-4])
+    b = latencies([2e-4, 2.01e-4, 1.99e-4, 2.02e-4], run_id="b", samples_per_s=1.0)
+    (pair,) = compare(a, b).pairs
+    assert pair.difference is not None and pair.difference.lower_is_better
+    assert pair.difference.verdict == "faster"
+    assert abs(pair.difference.slower_by + 1 / 3) < 0.01
+
+
+def test_a_trial_without_a_latency_is_not_compared() -> None:
+    unknown = summarise([inferred(percentiles_s={})])
+    assert refused(compare(unknown, latencies([3e-4]))).startswith(
+        "pytorch:eager of r has no p50 latency"
+    )
+
+
+def test_other_scenarios_batch_sizes_and_bounds_are_other_work() -> None:
+    found = compare(latencies([3e-4]), summarise([inferred("multi_stream")]))
+    assert not found.pairs and "scenario (single_stream, multi_stream)" in found.unmatched[0]
+    servers = [summarise([inferred("server", latency_bound_s=bound)]) for bound in (0.01, 0.02)]
+    assert "latency_bound_s (0.01, 0.02)" in compare(*servers).unmatched[0]

@@ -6,7 +6,9 @@ from rich.console import Console
 
 from suite.report import comparison_table
 from suite.report.comparison import Comparisons, compare
-from tests.report.test_comparison import slowed, trials
+from suite.report.summary import summarise
+from tests.report.made_inference import offline
+from tests.report.test_comparison import latencies, slowed, trials
 
 
 def shown(found: Comparisons) -> str:
@@ -41,3 +43,23 @@ def test_json_has_the_values_of_the_table() -> None:
     assert pair["verdict"] == "slower" and pair["difference"]["p_value"] < 0.05
     assert pair["samples_per_s"] == {"a": 100.25, "b": 90.225}
     assert "batch_size (1, 64)" in values["unmatched"][0]
+
+
+def test_a_change_of_latencies_is_said_in_words_with_its_unit() -> None:
+    a = latencies([300e-6, 301e-6, 299e-6, 300e-6])
+    slower = latencies([315e-6, 316e-6, 314e-6, 315e-6], run_id="s")
+    text = shown(compare(a, slower))
+    assert "pytorch:eager, lenet, single_stream: p50 latency 5.0 % higher (slower)" in text
+    row = next(line.split() for line in text.splitlines() if line.startswith(" pytorch:eager"))
+    assert row[1:8] == ["300", "|", "315", "µs", "4", "|", "4"]
+    assert "p50 latency 4.8 % lower (faster)" in shown(compare(slower, a))
+    assert "% higher" not in shown(compare(a, a))
+    (pair,) = json.loads(comparison_table.as_json(compare(a, slower)))["pairs"]
+    assert pair["in_words"] == "p50 latency 5.0 % higher (slower)"
+    assert (pair["metric"], pair["measured"]["a"]) == ("p50_s", 300e-6)
+
+
+def test_batch_sizes_of_scenario_offline_have_tables_of_their_own() -> None:
+    found = summarise(offline({1: 50.0, 2: 90.0}))
+    text = shown(compare(found, found))
+    assert "batch 1, float32, offline" in text and "batch 2, float32, offline" in text

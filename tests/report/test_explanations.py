@@ -1,17 +1,23 @@
 """Every heading of the tables has an explanation, and a page that exists."""
 
 from collections.abc import Iterable
+from typing import get_args
 
 import pytest
 
 from suite.cli.explain import explain
 from suite.errors import UsageError
+from suite.manifests.workloads import Scenario
 from suite.paths import REPOSITORY
-from suite.report import best_table, comparison_table, rates_table
+from suite.report import best_table, comparison_table
+from suite.report.cells import cells_of
 from suite.report.comparison import compare
 from suite.report.explanations import EXPLANATIONS, explanation
+from suite.report.numbers import MILLISECONDS
 from suite.report.summary import summarise
+from tests.report.made_inference import inferred
 from tests.report.test_reports import some_records
+from tests.results.test_roofline import PEAK
 
 
 def headings(rows: Iterable[dict[str, str]]) -> set[str]:
@@ -20,11 +26,14 @@ def headings(rows: Iterable[dict[str, str]]) -> set[str]:
 
 def test_every_heading_of_the_reports_is_explained() -> None:
     summaries = summarise(some_records())
+    made = {name: summarise([inferred(name)]) for name in get_args(Scenario)}
     pairs = compare(summaries, summaries).pairs
     shown = headings(
         [
-            *(rates_table._cells(each, None, None) for each in summaries),
+            *cells_of(summaries, PEAK),
+            *(row for group in made.values() for row in cells_of(group, PEAK)),
             *map(best_table._cells, summaries),
+            *(best_table._inference_cells(each, MILLISECONDS) for each in made["offline"]),
             *map(comparison_table.cells_of, pairs),
         ]
     )

@@ -1,10 +1,14 @@
 """Warnings about the figures of a trial: each is raised alone, and none without a reason."""
 
+from typing import get_args
+
 import pytest
 
+from suite.manifests.workloads import Scenario
 from suite.report.warnings import warnings_of
-from suite.results.record import Block, Blocks, Parity
+from suite.results.record import Block, Blocks, Closing, Parity, RateTried
 from suite.results.telemetry import Gpu, Telemetry
+from tests.report.made_inference import CERTIFIED, inferred
 from tests.results.test_record import PROVEN, record
 
 QUIET = {"cpus": [0, 1], "governor": None, "worker": {"device": {"threads": 2}}}
@@ -120,3 +124,64 @@ def test_the_telemetry_raises_warnings_about_the_machine(
     changes: dict[str, object], expected: list[str]
 ) -> None:
     assert raised(telemetry=QUIET_MACHINE.model_copy(update=changes)) == expected
+
+
+def of_inference(scenario: str = "single_stream", **changes: object) -> list[str]:
+    """The warnings about three runs of inference; all of them have a hint."""
+    p50_s = (300e-6, 301e-6, 302e-6)
+    runs = [
+        inferred(scenario, value, repeat=repeat, environment=QUIET, **changes)
+        for repeat, value in enumerate(p50_s)
+    ]
+    return [f"{each.kind}: {each.detail}" for each in warnings_of(runs) if each.hint]
+
+
+@pytest.mark.parametrize("scenario", get_args(Scenario))
+def test_inference_proven_by_one_step_raises_no_warning(scenario: str) -> None:
+    assert of_inference(scenario, samples_per_s=100.0, rate_per_s=90.0) == []
+
+
+HELD, MISSED = (RateTried(rate_per_s=9, p99_s=0.02, holds=holds) for holds in (True, False))
+
+
+@pytest.mark.parametrize(
+    ("scenario", "changes", "warning"),
+    [
+        ("single_stream", {"overhead_s": 6e-6}, "the harness takes over 1 %: 2.0% of p50"),
+        ("offline", {"overhead_s": 6e-6}, "the harness takes over 1 %: 2.0% of a call"),
+        (
+            "single_stream",
+            {"queries": 1400},
+            "fewer queries than the suite wants: 1,400 of 2,000 queries",
+        ),
+        (
+            "offline",
+            {"samples": 1400},
+            "fewer queries than the suite wants: 1,400 of 2,000 samples",
+        ),
+        ("server", {"rates": (HELD, MISSED)}, "the rate of queries does not hold: p99 above 10 ms"),
+        (
+            "single_stream",
+            {"parity": CERTIFIED.closed(Closing(proven=False, step=0, reason="a logit is off"))},
+            "answers not proven: a logit is off",
+        ),
+        (
+            "single_stream",
+            {"parity": Parity(proven=False, reason="logits are off")},
+            "not proven to be the same work: logits are off",
+        ),
+    ],
+)
+def test_each_warning_of_inference_is_raised_alone(
+    scenario: str, changes: dict[str, object], warning: str
+) -> None:
+    fixed = {"samples_per_s": 100.0, "rate_per_s": 90.0}
+    assert of_inference(scenario, **fixed | changes) == [warning]
+
+
+def test_latencies_that_vary_raise_a_warning_though_rates_do_not() -> None:
+    runs = [
+        inferred(p50_s=value, repeat=repeat, samples_per_s=100.0, environment=QUIET)
+        for repeat, value in enumerate((300e-6, 400e-6, 350e-6))
+    ]
+    assert "runs vary" in [each.kind for each in warnings_of(runs)]

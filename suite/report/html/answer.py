@@ -6,11 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from suite.report import rates_table
+from suite.report import throughput
+from suite.report.cells import cells_of
 from suite.report.figures.figure import Tags, tags_of, work_tags
 from suite.report.figures.rates import rates
 from suite.report.html.parts import Plot, Row, Table
-from suite.report.numbers import rate_of
+from suite.report.notes import errors_of, warnings_of
+from suite.report.numbers import interval_of, with_unit
+from suite.report.rates_table import latencies_in
 from suite.report.summary import TrialSummary
 
 if TYPE_CHECKING:
@@ -43,30 +46,44 @@ def answers(run: RunData) -> list[Answer]:
 
 
 def _answer(run: RunData, title: str, trials: Sequence[TrialSummary], plot: Plot | None) -> Answer:
-    cells = rates_table.cells_of(trials, run.peak)
-    rows = [Row(cells=row, tags=tags_of(trial)) for row, trial in zip(cells, trials, strict=True)]
+    shown = _with_row(trials)
+    cells = cells_of(shown, run.peak)
+    rows = [Row(cells=row, tags=tags_of(trial)) for row, trial in zip(cells, shown, strict=True)]
     return Answer(
         title=title,
         sentence=_sentence(run, title, trials),
         plot=plot,
-        table=Table(caption=f"Rates: {title}", rows=rows),
-        warnings=rates_table.warnings_of(trials),
-        errors=[f"{run.label(each)}: {each.error.message}" for each in trials if each.error],
+        table=Table(caption=_caption(trials, title), rows=rows),
+        warnings=warnings_of(trials),
+        errors=list(errors_of(trials)),
         tags=work_tags(trials[0]),
     )
 
 
+def _with_row(trials: Sequence[TrialSummary]) -> list[TrialSummary]:
+    """The trials that have a row, those of scenario offline by configuration and batch size."""
+    if not throughput.is_offline(trials[0]):
+        return [*trials]
+    return [each for series in throughput.series(trials) for each in throughput.tried(series)]
+
+
+def _caption(trials: Sequence[TrialSummary], title: str) -> str:
+    kind = "Latencies" if trials[0].metric.lower_is_better else "Rates"
+    return f"{kind}: {title}{latencies_in(trials)}"
+
+
 def _sentence(run: RunData, title: str, trials: Sequence[TrialSummary]) -> str:
-    """The fastest proven trial, its rate, and the trials to which no difference is shown."""
-    proven = [trial for trial in trials if trial.rates and trial.parity.proven]
+    """The fastest proven trial, its metric, and the trials to which no difference is shown."""
+    proven = [trial for trial in trials if trial.values and trial.parity.proven]
     if not proven:
         return "No trial is both measured and proven to be the same work."
-    best, rate = proven[0], proven[0].samples_per_s
-    interval = ""
-    if rate.ci_low is not None and rate.ci_high is not None:
-        interval = f" (95 % interval {rate_of(rate.ci_low)} to {rate_of(rate.ci_high)})"
+    best, found = proven[0], proven[0].measured
+    metric, interval = best.metric, ""
+    if found.ci_low is not None and found.ci_high is not None:
+        interval = f" (95 % interval {interval_of(found.ci_low, found.ci_high, metric)})"
     claim = "is fastest" if len(proven) > 1 else "is the only proven trial"
-    text = f"{run.label(best)} {claim}: {rate_of(rate.median)} samples/s{interval}."
+    of = f"{metric.name} " if metric.lower_is_better else ""
+    text = f"{run.label(best)} {claim}: {of}{with_unit(found.median, metric)}{interval}."
     return " ".join([text, *_without_difference(run, title)])
 
 

@@ -10,8 +10,8 @@ from suite.report.figures.figure import Tags, tags_of
 from suite.report.figures.runs import blocks, telemetry
 from suite.report.html.parts import Plot, Row, Table, known_columns
 from suite.report.numbers import UNKNOWN, number, rate_of, yes_no
-from suite.report.rates_table import title_of
 from suite.report.summary import TrialSummary
+from suite.report.titles import work_of
 from suite.results.record import Record
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _detail(run: RunData, trial: TrialSummary, plots: Sequence[Plot]) -> Detail:
     cells = known_columns([_cells(record) for record in trial.runs.values()])
     return Detail(
         title=run.label(trial),
-        work=title_of(trial),
+        work=work_of(trial),
         plots=plots,
         table=Table(caption=f"Runs of {run.label(trial)}", rows=[Row(cells=row) for row in cells]),
         tags=tags_of(trial),

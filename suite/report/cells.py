@@ -1,0 +1,169 @@
+"""The cells of the tables of a run, by column: of training, and of each scenario of inference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from suite.manifests import catalog
+from suite.report import throughput
+from suite.report.numbers import (
+    UNKNOWN,
+    Unit,
+    latency_of,
+    latency_unit,
+    number,
+    rate_of,
+    yes_no,
+)
+from suite.report.summary import TrialSummary
+from suite.report.table import (
+    ENERGY,
+    FIRST_INFERENCE,
+    INTERVAL,
+    J_INFERENCE,
+    MFU,
+    P99_ESTIMATE,
+    SAME_WORK,
+    TOKENS,
+)
+from suite.results.roofline import HardwarePeak, share
+
+Cells = dict[str, str]
+# Columns that are shown only where a row has a value.
+OPTIONAL = (TOKENS, MFU, "epoch", "accuracy", ENERGY, J_INFERENCE, P99_ESTIMATE)
+PERCENTILES = ("90", "99", "99.9")  # beside the median
+
+
+def cells_of(trials: Sequence[TrialSummary], peak: HardwarePeak | None) -> list[Cells]:
+    """The cells of each trial of a table, by column, without optional columns that no row has.
+
+    Trials are compared with the first proven one; in scenario offline, with the fastest proven one.
+    """
+    proven = [trial for trial in trials if trial.parity.proven] or [*trials]
+    best = max(proven, key=lambda each: each.speed)
+    scenario, unit = trials[0].record.workload.scenario, unit_of(trials)
+    if scenario is None:
+        rows = [_training(trial, best, peak) for trial in trials]
+    elif scenario == "offline":
+        knees = throughput.knees(trials)
+        rows = [
+            _offline(trial, best, peak, knee=trial.record.trial_id in knees) for trial in trials
+        ]
+    else:
+        rows = [_queries(trial, best, unit) for trial in trials]
+    values = {name: {row[name] for row in rows} for name in rows[0]}
+    columns = [name for name in rows[0] if name not in OPTIONAL or values[name] != {UNKNOWN}]
+    return [{name: row[name] for name in columns} for row in rows]
+
+
+def unit_of(trials: Sequence[TrialSummary]) -> Unit:
+    """The unit of all latencies in the table of these trials."""
+    server = trials[0].record.workload.scenario == "server"
+    smallest = "99" if server else "50"
+    return latency_unit(each.queries.percentiles_s.get(smallest) for each in trials if each.queries)
+
+
+def _training(trial: TrialSummary, best: TrialSummary, peak: HardwarePeak | None) -> Cells:
+    return {
+        **_configuration(trial),
+        "samples/s": rate_of(trial.samples_per_s.median),
+        TOKENS: number(trial.tokens_per_s, "{:,.0f}"),
+        **_spread(trial, best),
+        MFU: _of_peak(trial, peak),
+        "first step": number(trial.first_step_s, "{:.2f} s"),
+        "epoch": number(trial.epoch_s, "{:.1f} s"),
+        "accuracy": number(trial.accuracy, "{:.2%}"),
+        "memory": _memory(trial),
+        ENERGY: _energy(trial),
+        **_outcome(trial),
+    }
+
+
+def _offline(
+    trial: TrialSummary, best: TrialSummary, peak: HardwarePeak | None, *, knee: bool
+) -> Cells:
+    return {
+        **_configuration(trial),
+        "batch": str(trial.record.workload.batch_size),
+        "samples/s": rate_of(trial.samples_per_s.median),
+        TOKENS: number(trial.tokens_per_s, "{:,.0f}"),
+        **_spread(trial, best),
+        "knee": "knee" if knee else "",
+        MFU: _of_peak(trial, peak),
+        **_of_inference(trial),
+    }
+
+
+def _queries(trial: TrialSummary, best: TrialSummary, unit: Unit) -> Cells:
+    """Of single_stream and multi_stream, by latency; of server, by the rate that holds."""
+    found = trial.queries.percentiles_s if trial.queries else {}
+    estimate = trial.queries.early_stopping_s if trial.queries else {}
+    bound_s = trial.record.workload.latency_bound_s
+    latencies = {f"p{name}": latency_of(found.get(name), unit) for name in PERCENTILES}
+    if bound_s:
+        own = {"queries/s": rate_of(trial.measured.median), **_spread(trial, best)}
+        own |= {"bound": latency_of(bound_s, unit), "p99": latencies["p99"]}
+    else:
+        own = {
+            "p50": latency_of(trial.measured.median, unit),
+            **_spread(trial, best),
+            **latencies,
+            P99_ESTIMATE: latency_of(estimate.get("99"), unit),
+            "samples/s": rate_of(trial.samples_per_s.median),
+        }
+    return {**_configuration(trial), **own, **_of_inference(trial)}
+
+
+def _configuration(trial: TrialSummary) -> Cells:
+    title = catalog.framework(trial.record.framework).title
+    return {
+        "framework": f"{title} {trial.framework_version or ''}".strip(),
+        "variant": trial.record.variant,
+        "track": trial.record.track + (" (TF32)" if trial.record.arithmetic == "tf32" else ""),
+    }
+
+
+def _spread(trial: TrialSummary, best: TrialSummary) -> Cells:
+    """The interval of what is compared, and its ratio to that of `best`."""
+    own, of_best = trial.measured, best.measured.median
+    return {
+        INTERVAL: number(own.spread, "±{:.1%}"),
+        "runs": str(len(trial.statuses)),
+        "vs best": number(own.median / of_best if own.median and of_best else None, "{:.2f}"),
+    }
+
+
+def _of_inference(trial: TrialSummary) -> Cells:
+    overhead = trial.queries.overhead_share if trial.queries else None
+    return {
+        FIRST_INFERENCE: number(trial.first_step_s, "{:.2f} s"),
+        "memory": _memory(trial),
+        J_INFERENCE: _energy(trial),
+        "overhead": number(overhead, "{:.1%}"),
+        **_outcome(trial),
+    }
+
+
+def _outcome(trial: TrialSummary) -> Cells:
+    bad = sum(status != "ok" for status in trial.statuses)
+    return {
+        SAME_WORK: yes_no(trial.parity.proven),
+        "status": trial.status + (f" ({bad} of {len(trial.statuses)} runs)" if bad else ""),
+    }
+
+
+def _memory(trial: TrialSummary) -> str:
+    memory = trial.host_rss_peak_bytes
+    return number(memory / 2**20 if memory else None, "{:,.0f} MiB")
+
+
+def _energy(trial: TrialSummary) -> str:
+    energy = trial.energy
+    if energy is None:
+        return UNKNOWN
+    return f"{energy.gross_j_per_sample:.3g} ({number(energy.net_j_per_sample, '{:.3g}')})"
+
+
+def _of_peak(trial: TrialSummary, peak: HardwarePeak | None) -> str:
+    reached = share(trial.record, trial.samples_per_s.median, peak)
+    return f"{reached.compute:.0%}" if reached else UNKNOWN

@@ -1,0 +1,52 @@
+"""The lines below a table of a run: errors, warnings, and reasons to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from suite.report.summary import TrialSummary
+from suite.report.titles import row_of
+
+
+def notes_of(trials: Sequence[TrialSummary]) -> Iterator[str]:
+    """The lines below the table of these trials."""
+    for message, hint in errors_of(trials).items():
+        yield message
+        if hint:
+            yield f"  hint: {hint}"
+    for (kind, hint), details in warnings_of(trials).items():
+        yield f"warning: {kind}: {', '.join(details)}"
+        yield f"  hint: {hint}"
+    if any(trial.record.repeats.at_least < trial.record.repeats.at_most for trial in trials):
+        reasons = ", ".join(f"{row_of(trial)} {trial.stop_reason or 'not yet'}" for trial in trials)
+        yield f"stop reason: {reasons}"
+
+
+def errors_of(trials: Sequence[TrialSummary]) -> dict[str, str | None]:
+    """Each error once with the trials that have it, and its hint.
+
+    In scenario offline, the batch sizes of a configuration with the same error share a line.
+    """
+    found: dict[tuple[str, str, str | None], list[TrialSummary]] = {}
+    for trial in trials:
+        if error := trial.error:
+            key = (trial.record.configuration, error.message, error.hint)
+            found.setdefault(key, []).append(trial)
+    return {f"{_rows(failed)}: {message}": hint for (_, message, hint), failed in found.items()}
+
+
+def _rows(trials: Sequence[TrialSummary]) -> str:
+    """The names of trials of one configuration: it, and all their batch sizes."""
+    more = (str(each.record.workload.batch_size) for each in trials[1:])
+    offline = trials[0].record.workload.scenario == "offline"
+    return ", ".join([row_of(trials[0]), *(more if offline else ())])
+
+
+def warnings_of(trials: Sequence[TrialSummary]) -> dict[tuple[str, str], list[str]]:
+    """Each kind of warning and its hint once, with all the trials that it concerns."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for trial in trials:
+        for warning in trial.warnings:
+            detail = f"{row_of(trial)} ({warning.detail})"
+            found.setdefault((warning.kind, warning.hint), []).append(detail)
+    return found

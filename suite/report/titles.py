@@ -1,0 +1,61 @@
+"""How reports name workloads, trials and configurations, and in which order they are."""
+
+from __future__ import annotations
+
+from suite.manifests import catalog
+from suite.report.best import WAYS
+from suite.report.summary import TrialSummary
+from suite.results.record import Record
+
+
+def order(summary: TrialSummary) -> tuple[object, ...]:
+    """A key that sorts trials by workload, then fastest first."""
+    workload = summary.record.workload
+    of_workload = (workload.model, workload.precision, WAYS.index(workload.scenario))
+    of_input = (workload.input, 0 if workload.scenario == "offline" else workload.batch_size)
+    return *of_workload, *of_input, title_of(summary), -summary.speed
+
+
+def title_of(summary: TrialSummary) -> str:
+    """The title of the trial's table: its workload, in scenario offline at all batch sizes."""
+    return _title(summary.record, batch=summary.record.workload.scenario != "offline")
+
+
+def work_of(summary: TrialSummary) -> str:
+    """The trial's workload, with its batch size."""
+    return _title(summary.record, batch=True)
+
+
+def _title(record: Record, *, batch: bool) -> str:
+    workload = record.workload
+    return (
+        f"{workload.model} on {workload.dataset}, {workload.mode}, "
+        + (f"batch {workload.batch_size}, " if batch else "")
+        + f"{workload.precision}, {workload.way}, "
+        + (f"input from {workload.input}, " if workload.mode == "train" else "")
+        + _device(record)
+        + (", synchronized batch norm" if workload.batch_norm == "synchronized" else "")
+        + (f", {record.interleaved} interleaved" if record.interleaved > 1 else "")
+    )
+
+
+def _device(record: Record) -> str:
+    return f"{record.device} ({record.cores} {'core' if record.cores == 1 else 'cores'})"
+
+
+def name_of(summary: TrialSummary) -> str:
+    """The framework's title, the variant, and the track where it is not `equal`."""
+    record = summary.record
+    track = "" if record.track == "equal" else f", {record.track}"
+    return f"{catalog.framework(record.framework).title} {record.variant}{track}"
+
+
+def row_of(summary: TrialSummary) -> str:
+    """The trial's name among those of its title: its configuration, and its batch size."""
+    return summary.record.configuration + batch_of(summary)
+
+
+def batch_of(summary: TrialSummary) -> str:
+    """`, batch 64` in scenario offline, where a title has several batch sizes; else empty."""
+    workload = summary.record.workload
+    return f", batch {workload.batch_size}" if workload.scenario == "offline" else ""
