@@ -12,6 +12,7 @@ from suite.cli.options import Models, Results, RowFormat
 from suite.report import history as histories
 from suite.report import history_table, table
 from suite.report.history import Filter
+from suite.report.rows import csv_of
 from suite.results import index, queries
 from suite.results.columns import TABLES
 
@@ -58,7 +59,8 @@ def history(
     if format is RowFormat.table:
         table.console().print(history_table.render(found, last))
     elif format is RowFormat.csv:
-        print(history_table.csv_of(histories.as_values(found)))
+        values = histories.as_values(found)
+        print(csv_of(values, [*values[0]]))
     else:
         print(history_table.json_of(histories.as_values(found)))
     _warn(problems)
@@ -98,7 +100,7 @@ def _print(
     elif not rows:
         table.console(stderr=True).print("no row")
     elif format is RowFormat.csv:
-        print(history_table.csv_of(rows))
+        print(csv_of(rows, [*rows[0]]))
     else:
         texts = [
             {name: history_table.text_of(value) for name, value in row.items()} for row in rows

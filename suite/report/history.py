@@ -1,4 +1,4 @@
-"""The history of each row: its rate in every run, with what changed in between."""
+"""The history of each row: its rate or latency in every run, with what changed in between."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 from suite.errors import UsageError, nearest
 from suite.manifests.tracks import configuration
 from suite.results.changepoints import ChangePoint, change_points
+from suite.results.metric import BY_SCENARIO, Metric, metric_of
+from suite.results.stats import Summary
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-# Rates of equal values of these belong to one series.
+# Rows with equal values of these belong to one series.
 SERIES = ("trial_id", "interleaved", "engine", "host")
 # A change of these between two runs is marked, by this word.
 MARKED = {
@@ -26,10 +28,12 @@ MARKED = {
     "dlsuite": "dlsuite",
     "kernel": "kernel",
 }
-OF_WORK = ("framework", "variant", "track", "model", "dataset", "mode", "batch_size")
+OF_WORK = ("framework", "variant", "track", "model", "dataset", "mode", "scenario")
+OF_BATCH = ("latency_bound_s", "batch_size")
 OF_SETTINGS = ("precision", "input", "optimizer", "device", "seed")
-OF_POINT = ("date", "run_id", "runs", "failed", "proven", "samples_per_s", "ci_low", "ci_high")
-COLUMNS = (*SERIES, *OF_WORK, *OF_SETTINGS, *OF_POINT, *MARKED)
+OF_POINT = ("date", "run_id", "runs", "failed", "proven")
+MEASURED = tuple(dict.fromkeys(name for each in BY_SCENARIO.values() for name in each.columns))
+COLUMNS = (*SERIES, *OF_WORK, *OF_BATCH, *OF_SETTINGS, *OF_POINT, *MEASURED, *MARKED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +54,17 @@ class Point:
     values: dict[str, Any]
     changed: tuple[str, ...]
     change_point: ChangePoint | None
+
+    @property
+    def metric(self) -> Metric:
+        """What the row is compared by."""
+        return metric_of(self.values["scenario"])
+
+    @property
+    def measured(self) -> Summary:
+        """The median of the metric over the runs, and its interval."""
+        median, low, high = (self.values[name] for name in self.metric.columns)
+        return Summary(runs=self.values["runs"], median=median, ci_low=low, ci_high=high)
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -75,9 +90,9 @@ class Series:
         return configuration(self.row.framework, self.row.variant, self.row.track)
 
     @cached_property
-    def rates(self) -> list[float]:
-        """The rates in order of time, without runs that have none."""
-        return [point.samples_per_s for point in self.points if point.samples_per_s]
+    def medians(self) -> list[float]:
+        """The medians of the metric in order of time, without runs that have none."""
+        return [each.measured.median for each in self.points if each.measured.median]
 
 
 def history(connection: DuckDBPyConnection, chosen: Filter) -> list[Series]:
@@ -147,8 +162,9 @@ def _nothing(connection: DuckDBPyConnection, chosen: Filter) -> UsageError:
 
 
 def _series(rows: Sequence[dict[str, Any]]) -> Series:
-    rated = [number for number, row in enumerate(rows) if row["samples_per_s"]]
-    changes = change_points([rows[number]["samples_per_s"] for number in rated])
+    median = metric_of(rows[0]["scenario"]).columns[0]
+    rated = [number for number, row in enumerate(rows) if row[median]]
+    changes = change_points([rows[number][median] for number in rated])
     at = {rated[change.position]: change for change in changes}
     changed = [(), *(_changed(*pair) for pair in pairwise(rows))]
     return Series(

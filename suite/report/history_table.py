@@ -1,9 +1,7 @@
-"""The history of rows as tables, and rows of values as a table, CSV or JSON."""
+"""The history of rows as tables, and rows of values as a table or JSON."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from suite.report.history import Point, Series
-from suite.report.numbers import UNKNOWN, number, rate_of
+from suite.report.numbers import UNKNOWN, number, rate_of, with_unit
 from suite.report.table import INTERVAL, of_rows
 from suite.results.changepoints import LEVEL, MIN_VALUES
 
@@ -37,10 +35,17 @@ def render(series: Sequence[Series], last: int) -> RenderableType:
 def _title(series: Series) -> str:
     row = series.row
     return (
-        f"{series.configuration}: {row.model} on {row.dataset}, {row.mode}, batch "
-        f"{row.batch_size}, {row.precision}, {row.optimizer}, input from {row.input}, "
-        f"{row.device}, seed {row.seed}, {row.engine}, {row.host}"
-        + (f", {row.interleaved} interleaved" if row.interleaved > 1 else "")
+        f"{series.configuration}: {work_of(row)}, {row.device}, seed {row.seed}, {row.engine}, "
+        f"{row.host}" + (f", {row.interleaved} interleaved" if row.interleaved > 1 else "")
+    )
+
+
+def work_of(row: Point) -> str:
+    """The work of a row: model, dataset, mode, batch size, precision, and how it is done."""
+    bound = f" within {1000 * row.latency_bound_s:g} ms" if row.latency_bound_s else ""
+    way = f"{row.scenario}{bound}" if row.scenario else f"{row.optimizer}, input from {row.input}"
+    return (
+        f"{row.model} on {row.dataset}, {row.mode}, batch {row.batch_size}, {row.precision}, {way}"
     )
 
 
@@ -52,16 +57,16 @@ def _filled(rows: Sequence[dict[str, str]]) -> list[dict[str, str]]:
 
 def cells(point: Point) -> dict[str, str]:
     """The texts of a point by their heading."""
-    rate, low, high = point.samples_per_s, point.ci_low, point.ci_high
-    spread = None if None in (rate, low, high) else (high - low) / 2 / rate
+    median = point.measured.median
+    text = with_unit(median, point.metric) if point.metric.lower_is_better else rate_of(median)
     change = point.change_point
     failed = f" ({point.failed} failed)" if point.failed else ""
     return {
         "date": f"{point.date:%Y-%m-%d %H:%M}",
         "run": point.run_id,
         "version": point.framework_version or UNKNOWN,
-        "samples/s": rate_of(rate) + ("" if point.proven else " *"),
-        INTERVAL: number(spread, "±{:.1%}"),
+        point.metric.heading: text + ("" if point.proven else " *"),
+        INTERVAL: number(point.measured.spread, "±{:.1%}"),
         "runs": f"{point.runs}{failed}",
         "changed": ", ".join(point.changed),
         "change point": f"{change.ratio - 1:+.1%} (p {change.p_value:.2g})" if change else "",
@@ -71,7 +76,7 @@ def cells(point: Point) -> dict[str, str]:
 def _notes(series: Sequence[Series]) -> Iterator[str]:
     if any(not point.proven for each in series for point in each.points):
         yield "*: not proven to be the same work"
-    tested = sum(len(each.rates) >= MIN_VALUES for each in series)
+    tested = sum(len(each.medians) >= MIN_VALUES for each in series)
     if tested:
         yield NOTE
         yield f"of {tested} series without a change, {LEVEL * tested:.2g} would show one by chance"
@@ -82,15 +87,6 @@ def text_of(value: object) -> str:
     if value is None:
         return UNKNOWN
     return f"{value:,.6g}" if isinstance(value, float) else " ".join(str(value).split())
-
-
-def csv_of(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows with equal columns as CSV, without a newline at the end. At least one row."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=[*rows[0]], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue().rstrip("\n")
 
 
 def json_of(rows: Sequence[Mapping[str, Any]]) -> str:

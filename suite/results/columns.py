@@ -1,4 +1,4 @@
-"""The columns of the index: what `dlsuite query` and `dlsuite history` know about each record."""
+"""The columns of a record: of the index that `dlsuite query` reads, and of exported rows."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from suite.results import stats
+from suite.results.metric import LATENCY, QUERY_RATE, RATE, Metric
 from suite.results.record import Record, parity_of
 
 
@@ -57,6 +58,29 @@ def _optimizer(record: Record) -> str | None:
     return " ".join(f"{each}" for each in optimizer.model_dump().values()) if optimizer else None
 
 
+def _of(part: str, name: str) -> Callable[[Record], Any]:
+    """The value `name` in a part of a record; None where the record has no such part."""
+    return lambda record: getattr(getattr(record, part), name, None)
+
+
+def _of_workload(name: str) -> Callable[[Record], Any]:
+    return lambda record: getattr(record.workload, name)
+
+
+def _of_epoch(name: str) -> Callable[[Record], Any]:
+    """A value after the last epoch."""
+    return lambda record: getattr(record.epochs[-1], name) if record.epochs else None
+
+
+def _percentile(name: str) -> Callable[[Record], Any]:
+    """A latency of the queries."""
+    return lambda record: record.inference.percentiles_s.get(name) if record.inference else None
+
+
+def _of_environment(name: str) -> Callable[[Record], Any]:
+    return lambda record: record.environment.get(name)
+
+
 OF_FOLDER = (
     Column(name="run_id", type="VARCHAR", meaning="the name of the run's folder"),
     Column(name="date", type="TIMESTAMP", meaning="when the run started, by its name"),
@@ -67,79 +91,126 @@ IDENTITY = (
     _text("framework", "the framework", lambda r: r.framework),
     _text("variant", "the variant", lambda r: r.variant),
     _text("track", "the track", lambda r: r.track),
-    _text("model", "the model", lambda r: r.workload.model),
-    _text("dataset", "the dataset", lambda r: r.workload.dataset),
-    _text("mode", "`train`", lambda r: r.workload.mode),
-    _whole("batch_size", "samples in a step", lambda r: r.workload.batch_size),
-    _text("precision", "`float32` or `bf16_mixed`", lambda r: r.workload.precision),
+    _text("model", "the model", _of_workload("model")),
+    _text("dataset", "the dataset", _of_workload("dataset")),
+    _text("mode", "`train` or `infer`", _of_workload("mode")),
+    _text("scenario", "of inference: how queries arrive", _of_workload("scenario")),
+    _real("latency_bound_s", "of scenario server", _of_workload("latency_bound_s")),
+    _whole("batch_size", "samples in a step or a call", _of_workload("batch_size")),
+    _text("precision", "`float32` or `bf16_mixed`", _of_workload("precision")),
     _text("arithmetic", "`float32`, `bfloat16` or `tf32`", lambda r: r.arithmetic),
-    _text("input", "where batches come from", lambda r: r.workload.input),
+    _text("input", "where batches come from", _of_workload("input")),
     _text("optimizer", "the optimizer with its numbers", _optimizer),
+    _real(
+        "learning_rate",
+        "of the optimizer",
+        lambda r: r.workload.optimizer.learning_rate if r.workload.optimizer else None,
+    ),
     _text("device", "the device set", lambda r: r.device),
+    _whole("cores", "physical cores of all ranks", lambda r: r.cores),
     _whole("seed", "the seed of weights and order", lambda r: r.seed),
     _whole("interleaved", "workers that ran at once; 1: it ran alone", lambda r: r.interleaved),
     _text("engine", "`docker`, `venv` or `slurm`", lambda r: r.engine),
     _text("host", "processor, cores and GPUs of the machine", host_of),
-    _text("kernel", "the kernel of the machine", lambda r: r.environment.get("kernel")),
-    _text("dlsuite", "the version of dlsuite", lambda r: r.environment.get("dlsuite")),
-    _text("lock_sha256", "the lock of the framework", lambda r: r.environment.get("lock_sha256")),
+    _text("cpu", "the processor", _of_environment("cpu")),
+    _text("kernel", "the kernel of the machine", _of_environment("kernel")),
+    _text("dlsuite", "the version of dlsuite", _of_environment("dlsuite")),
+    _text("lock_sha256", "the lock of the framework", _of_environment("lock_sha256")),
     _text("image_id", "the image; null without a container", lambda r: r.image_id),
+)
+OF_INFERENCE = (
+    _real("p50_s", "the median latency of the queries", _percentile("50")),
+    _real("p90_s", "the latency that 90 % do not exceed", _percentile("90")),
+    _real("p95_s", "the latency that 95 % do not exceed", _percentile("95")),
+    _real("p97_s", "the latency that 97 % do not exceed", _percentile("97")),
+    _real("p99_s", "the latency that 99 % do not exceed", _percentile("99")),
+    _real("p99_9_s", "the latency that 99.9 % do not exceed", _percentile("99.9")),
+    _real("mean_s", "the mean latency of the queries", _of("inference", "mean_s")),
+    _real("rate_per_s", "the rate of queries of scenario server", _of("inference", "rate_per_s")),
+    _whole("queries", "timed queries", _of("inference", "queries")),
+    _real(
+        "overhead_share",
+        "of a null model in p50, in scenario offline in a call",
+        _of("inference", "overhead_share"),
+    ),
+    _whole(
+        "answers",
+        "timed answers that were compared with the reference",
+        lambda r: r.parity.closing.answers if r.parity.closing else None,
+    ),
 )
 OF_RUN = (
     _text("framework_version", "the version of the framework", lambda r: r.framework_version),
     _whole("repeat", "the number of the run of its trial, from 0", lambda r: r.repeat),
     _text("status", "`ok`, `failed`, `timeout`, `oom` or `skipped`", lambda r: r.status),
-    _text("error_class", "why it failed", lambda r: r.error.error_class if r.error else None),
-    _text("error", "the message of the failure", lambda r: r.error.message if r.error else None),
+    _text("error_class", "why it failed", _of("error", "error_class")),
+    _text("error", "the message of the failure", _of("error", "message")),
     _flag("proven", "whether it is proven to be the same work", lambda r: r.parity.proven),
     _text("certificate", "the key of its certificate", lambda r: r.parity.certificate),
-    _real("samples_per_s", "the rate in the timed blocks", lambda r: r.samples_per_s),
+    _real("samples_per_s", "the rate in the timed blocks or queries", lambda r: r.samples_per_s),
+    *OF_INFERENCE,
     _flag("steady", "whether warm-up ended because it was steady", lambda r: r.steady),
+    _whole("parameters", "of the model", lambda r: r.parameters),
+    _whole("flops_per_sample", "of the model", lambda r: r.flops_per_sample),
     _whole("blocks", "timed blocks", lambda r: sum(not each for each in r.blocks.warmup)),
-    _real("first_step_s", "the duration of the first step", lambda r: r.times.first_step_s),
-    _real("warmup_s", "the duration of warm-up", lambda r: r.times.warmup_s),
-    _real("measured_s", "the duration of the timed blocks", lambda r: r.times.measured_s),
-    _real("total_s", "the duration of the whole run", lambda r: r.times.total_s),
-    _real(
-        "test_accuracy",
-        "after the last epoch",
-        lambda r: r.epochs[-1].test_accuracy if r.epochs else None,
-    ),
-    _whole("host_rss_peak_bytes", "memory of the worker", lambda r: r.memory.host_rss_peak_bytes),
-    _whole("device_peak_bytes", "memory on the device", lambda r: r.memory.device_peak_bytes),
+    _real("first_step_s", "the duration of the first step or call", _of("times", "first_step_s")),
+    _real("warmup_s", "the duration of warm-up", _of("times", "warmup_s")),
+    _real("measured_s", "the duration of the timed part", _of("times", "measured_s")),
+    _real("total_s", "the duration of the whole run", _of("times", "total_s")),
+    _whole("epochs", "whole epochs", lambda r: len(r.epochs)),
+    _real("epoch_s", "the duration of the last epoch", _of_epoch("duration_s")),
+    _real("test_loss", "after the last epoch", _of_epoch("test_loss")),
+    _real("test_accuracy", "after the last epoch", _of_epoch("test_accuracy")),
+    _whole("host_rss_peak_bytes", "memory of the worker", _of("memory", "host_rss_peak_bytes")),
+    _whole("device_peak_bytes", "memory on the device", _of("memory", "device_peak_bytes")),
+    _real("cores_used", "mean busy cores of the worker", _of("telemetry", "cores")),
+    _real("other_cores", "mean busy cores of others", _of("telemetry", "other_cores")),
+    _real("energy_j", "gross energy of the timed part", _of("energy", "gross_j")),
+    _real("energy_j_per_sample", "gross, per sample", _of("energy", "gross_j_per_sample")),
 )
+OF_RECORD = (*IDENTITY, *OF_RUN)
+METRICS: dict[Metric, str] = {
+    RATE: "the median rate of these runs",
+    LATENCY: "the median of their median latencies",
+    QUERY_RATE: "the median of their rates of queries",
+}
 OF_TRIAL = (
     Column(name="framework_version", type="VARCHAR", meaning="the version of the framework"),
     Column(name="runs", type="BIGINT", meaning="runs with status `ok` and a rate"),
     Column(name="failed", type="BIGINT", meaning="runs with another status"),
     Column(name="proven", type="BOOLEAN", meaning="whether it is proven to be the same work"),
-    Column(name="samples_per_s", type="DOUBLE", meaning="the median rate of these runs"),
-    Column(name="ci_low", type="DOUBLE", meaning="the lower end of its 95 % interval"),
-    Column(name="ci_high", type="DOUBLE", meaning="the upper end of its 95 % interval"),
+    *(
+        Column(name=name, type="DOUBLE", meaning=text)
+        for metric, meaning in METRICS.items()
+        for name, text in zip(
+            metric.columns,
+            (meaning, "the lower end of its 95 % interval", "the upper end of its 95 % interval"),
+            strict=True,
+        )
+    ),
 )
 TABLES: dict[str, tuple[Column, ...]] = {
-    "records": (*OF_FOLDER, *IDENTITY, *OF_RUN),
+    "records": (*OF_FOLDER, *OF_RECORD),
     "trials": (*OF_FOLDER, *IDENTITY, *OF_TRIAL),
 }
 
 
 def of_record(record: Record) -> dict[str, Any]:
     """The row of a record in the table `records`, without the columns of its folder."""
-    return {column.name: column.value(record) for column in (*IDENTITY, *OF_RUN)}
+    return {column.name: column.value(record) for column in OF_RECORD}
 
 
 def of_trial(runs: Sequence[Record]) -> dict[str, Any]:
     """The row of a trial in the table `trials`, from all its runs in one folder."""
     ok = [run for run in runs if run.status == "ok"]
-    rate = stats.summarise([run.samples_per_s for run in ok if run.samples_per_s])
     shown = ok[0] if ok else runs[0]
-    return {
-        **{column.name: column.value(shown) for column in IDENTITY},
+    values: dict[str, Any] = {
         "framework_version": shown.framework_version,
-        "runs": rate.runs,
+        "runs": sum(run.samples_per_s is not None for run in ok),
         "failed": len(runs) - len(ok),
         "proven": parity_of(runs).proven,
-        "samples_per_s": rate.median,
-        "ci_low": rate.ci_low,
-        "ci_high": rate.ci_high,
     }
+    for metric in METRICS:
+        found = stats.summarise([value for value in map(metric.of, ok) if value])
+        values |= zip(metric.columns, (found.median, found.ci_low, found.ci_high), strict=True)
+    return {**{column.name: column.value(shown) for column in IDENTITY}, **values}

@@ -10,7 +10,9 @@ from suite.errors import UsageError
 from suite.report import history_table
 from suite.report.explanations import EXPLANATIONS
 from suite.report.history import Filter, Series, as_values, history
-from suite.results import index
+from suite.report.rows import csv_of
+from suite.results import index, store
+from tests.report.made_inference import inferred
 from tests.results.test_index import write_run
 
 MACHINE = {"cpu": "EPYC", "cpus": [0, 1], "lock_sha256": "a"}
@@ -50,7 +52,7 @@ def test_a_row_has_a_series_on_each_machine_in_order_of_time(results: Path) -> N
         ("pytorch:eager", "EPYC, 2 cores", 10),
         ("pytorch:eager", "Xeon, 2 cores", 1),
     ]
-    assert found[1].rates == list(RATES)
+    assert found[1].medians == list(RATES)
 
 
 def test_changes_between_runs_and_change_points_are_marked(results: Path) -> None:
@@ -122,6 +124,25 @@ def test_json_and_csv_have_every_point(results: Path) -> None:
     rows = as_values(series(results))
     assert len(rows) == 12
     assert json.loads(history_table.json_of(rows))[6]["changed"] == "version lock"
-    lines = history_table.csv_of(rows).splitlines()
+    lines = csv_of(rows, [*rows[0]]).splitlines()
     assert len(lines) == 13 and lines[0].startswith("trial_id,interleaved,engine,host,framework")
-    assert ",2026-01-06 12:00:00,20260106-120000-quick,3,0,True,110.0," in lines[7]
+    assert ",2026-01-06 12:00:00,20260106-120000-quick,3,0,true,110.0," in lines[7]
+
+
+def test_a_row_with_latencies_follows_p50(tmp_path: Path, home: Path) -> None:
+    for day, p50_s in enumerate((300e-6,) * 6 + (330e-6,) * 6, start=1):
+        folder = store.RunFolder(tmp_path / f"202601{day:02d}-120000-inference")
+        folder.path.mkdir(parents=True)
+        for repeat in range(3):
+            value = p50_s * (1 + day / 1000 + repeat / 100)
+            folder.append(inferred(p50_s=value, repeat=repeat, samples_per_s=100.0))
+    (found,) = series(tmp_path)
+    changes = [number for number, each in enumerate(found.points) if each.change_point]
+    assert changes == [6] and found.points[6].measured.median == pytest.approx(336.6e-6, rel=0.01)
+    cells = history_table.cells(found.points[6])
+    assert cells["p50"] == "336 µs" and cells["change point"].startswith("+10.")
+    assert set(cells) <= EXPLANATIONS.keys()
+    console = Console(width=120)
+    with console.capture() as captured:
+        console.print(history_table.render([found], last=2))
+    assert "infer, batch 1, float32, single_stream, cpu" in captured.get()

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import duckdb
 
-from suite.paths import REPOSITORY
 from suite.report import rows
 from suite.results import store
+from suite.results.columns import TABLES
 from suite.results.record import Error, Record
 from suite.results.telemetry import Energy
+from tests.report.made_inference import inferred, offline
 from tests.report.made_run import made_run
 from tests.report.test_warnings import QUIET_MACHINE
 from tests.results.test_record import record
@@ -57,12 +58,27 @@ def test_parquet_has_the_same_rows_with_types(tmp_path: Path) -> None:
     file.write_bytes(rows.as_parquet(records))
     found = duckdb.read_parquet(str(file))
     assert found.columns == [column.name for column in rows.COLUMNS]
-    assert [str(kind) for kind in found.types] == [column.kind for column in rows.COLUMNS]
+    assert [str(kind) for kind in found.types] == [column.type for column in rows.COLUMNS]
     chosen = found.project("samples_per_s, steady, error, batch_size").fetchall()
     assert chosen == [(12.5, False, None, 64), (None, None, error.message, 64)]
 
 
-def test_every_column_is_documented() -> None:
-    page = (REPOSITORY / "docs" / "reports.md").read_text(encoding="utf-8")
-    for column in rows.COLUMNS:
-        assert f"| `{column.name}` | {column.kind} | {column.meaning} |" in page
+def test_a_run_of_inference_has_its_latencies_and_queries() -> None:
+    latency, throughput = parsed([inferred(), *offline({4: 50.0})])
+    assert (latency["scenario"], latency["p50_s"], latency["queries"]) == (
+        "single_stream",
+        "0.0003",
+        "2500",
+    )
+    assert float(latency["p99_9_s"]) == 8 * 300e-6 and latency["answers"] == "250"
+    assert float(latency["overhead_share"]) == 1e-6 / 300e-6
+    assert (throughput["p50_s"], throughput["batch_size"]) == ("", "4")
+
+
+def test_rows_and_the_index_have_the_same_columns_and_booleans() -> None:
+    names = [column.name for column in rows.COLUMNS]
+    assert names == [each.name for each in TABLES["records"] if each.name != "date"]
+    assert len(set(names)) == len(names)
+    assert rows.csv_of([{"a": True, "b": None}, {"a": False, "b": 2}], ["a", "b"]) == (
+        "a,b\ntrue,\nfalse,2"
+    )

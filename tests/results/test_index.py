@@ -10,6 +10,7 @@ import pytest
 from suite.errors import ResultsError
 from suite.results import index, store
 from suite.results.record import Error
+from tests.report.made_inference import inferred
 from tests.results.test_record import record
 
 
@@ -145,3 +146,26 @@ def test_a_failed_run_has_its_error_and_a_machine_its_description(results: Path)
     ]
     sql = "select runs, failed, samples_per_s from trials where trial_id = 't'"
     assert rows(results, sql) == [(0, 2, None)]
+
+
+def test_a_trial_of_inference_has_the_median_and_the_interval_of_its_metric(
+    tmp_path: Path, home: Path
+) -> None:
+    folder = store.RunFolder(tmp_path / "20260101-120000-inference")
+    folder.path.mkdir(parents=True)
+    for repeat, value in enumerate((3e-4, 1e-4, 2e-4)):
+        folder.append(inferred(p50_s=value, repeat=repeat))
+        folder.append(inferred("server", repeat=repeat, rate_per_s=1 / value))
+    sql = "select scenario, p50_s, p50_low_s, p50_high_s, round(rate_per_s) from trials order by 1"
+    assert rows(tmp_path, sql) == [
+        ("server", 300e-6, 300e-6, 300e-6, 5000),
+        ("single_stream", 2e-4, 1e-4, 3e-4, None),
+    ]
+    sql = (
+        "select latency_bound_s, p99_9_s, answers from records where repeat = 1"
+        " order by scenario desc"
+    )
+    assert rows(tmp_path, sql) == [
+        (None, 8e-4, 250),
+        (0.01, 8 * 300e-6, 250),
+    ]

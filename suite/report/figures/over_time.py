@@ -1,4 +1,4 @@
-"""The rates of a workload in all runs, in order of time."""
+"""The rates or latencies of a workload in all runs, in order of time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from suite.report.figures.figure import (
     quantity,
     spec,
 )
-from suite.report.numbers import rate_of
+from suite.report.numbers import with_unit
+from suite.results.metric import Metric
 
 if TYPE_CHECKING:
     from suite.report.history import Point, Series
@@ -27,50 +28,60 @@ HEIGHT = 220
 def over_time(series: Sequence[Series], *, name: str, caption: str) -> Figure:
     """A line for each series, with the interval of each run and its change points.
 
-    At least one series must have a rate.
+    At least one series must have a median, and all have the same metric.
     """
-    points = [_point(each, point) for each in series for point in each.points if _has_rate(point)]
+    points = [
+        _point(each, point) for each in series for point in each.points if point.measured.median
+    ]
     return Figure(
         name=name_of("history", name),
         caption=caption,
-        description="; ".join(_sentence(each) for each in series if each.rates),
-        spec=_spec(points),
+        description="; ".join(_sentence(each) for each in series if each.medians),
+        spec=_spec(points, _axis(series[0].row.metric)),
     )
-
-
-def _has_rate(point: Point) -> bool:
-    return bool(point.samples_per_s)
 
 
 def _sentence(series: Series) -> str:
     changes = [point for point in series.points if point.change_point]
-    text = f"{series.configuration}: {rate_of(series.rates[0])} to {rate_of(series.rates[-1])}"
+    first, last = (with_unit(series.medians[end], series.row.metric) for end in (0, -1))
+    text = f"{series.configuration}: {first} to {last}"
     dates = ", ".join(f"{point.date:%Y-%m-%d}" for point in changes)
     return f"{text}, change points on {dates}" if changes else text
 
 
 def _point(series: Series, point: Point) -> dict[str, Any]:
-    rate = point.samples_per_s
+    found, scale = point.measured, _scale(point.metric)
+    median = (found.median or 0.0) * scale
+    shown = with_unit(found.median, point.metric)
     return {
         "date": point.date.isoformat(),
         "configuration": series.configuration,
         "framework": point.framework,
-        "rate": rate,
-        "low": rate if point.ci_low is None else point.ci_low,
-        "high": rate if point.ci_high is None else point.ci_high,
+        "median": median,
+        "low": median if found.ci_low is None else found.ci_low * scale,
+        "high": median if found.ci_high is None else found.ci_high * scale,
         "changed": point.change_point is not None,
-        "text": f"{series.configuration}, {point.run_id}: {rate_of(rate)} samples/s",
+        "text": f"{series.configuration}, {point.run_id}: {shown}",
     }
 
 
-def _spec(points: Sequence[dict[str, Any]]) -> Spec:
+def _scale(metric: Metric) -> float:
+    """How many units of the axis one unit of the metric is."""
+    return 1000.0 if metric.lower_is_better else 1.0
+
+
+def _axis(metric: Metric) -> str:
+    return f"{metric.name} (ms)" if metric.lower_is_better else metric.heading
+
+
+def _spec(points: Sequence[dict[str, Any]], title: str) -> Spec:
     frameworks = [each["framework"] for each in points]
     color = framework_color(frameworks, legend=True)
     axis = {"format": "%Y-%m-%d", "tickCount": 4, "labelOverlap": True}
     date: Spec = {"field": "date", "type": "temporal", "title": None, "axis": axis}
-    rate = quantity("rate", "samples/s", scale={"zero": True})
-    shared = {"x": date, "y": rate, "color": color, "description": {"field": "mark"}}
-    interval = {**shared, "y": quantity("low", "samples/s"), "y2": {"field": "high"}}
+    median = quantity("median", title, scale={"zero": True})
+    shared = {"x": date, "y": median, "color": color, "description": {"field": "mark"}}
+    interval = {**shared, "y": quantity("low", title), "y2": {"field": "high"}}
     shape = {"shape": framework_shape(frameworks, legend=True), "tooltip": {"field": "text"}}
     ring = {"type": "point", "size": 260, "strokeWidth": 2, "aria": True}
     return spec(

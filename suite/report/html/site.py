@@ -19,7 +19,10 @@ from suite.report.run_data import RunData
 from suite.results import index
 
 INDEX = "index.html"
-OF_WORKLOAD = ("model", "dataset", "mode", "batch_size", "precision", "optimizer", "input")
+OF_WORKLOAD = (
+    *("model", "dataset", "mode", "scenario", "latency_bound_s"),
+    *("batch_size", "precision", "optimizer", "input"),
+)
 OF_MACHINE = ("device", "engine", "host")
 
 
@@ -56,7 +59,8 @@ def write(results: Path, out: Path) -> list[Path]:
 
 
 def _workload(series: Series) -> tuple[str, ...]:
-    return tuple(str(series.row.values[name]) for name in OF_WORKLOAD)
+    values = (series.row.values[name] for name in OF_WORKLOAD)
+    return tuple("" if value is None else str(value) for value in values)
 
 
 def _machine(series: Series) -> tuple[str, ...]:
@@ -65,14 +69,6 @@ def _machine(series: Series) -> tuple[str, ...]:
 
 def _path(series: Series) -> Path:
     return Path("workloads") / f"{name_of(*_workload(series))}.html"
-
-
-def _title(series: Series) -> str:
-    row = series.row
-    return (
-        f"{row.model} on {row.dataset}, {row.mode}, batch {row.batch_size}, {row.precision}, "
-        f"{row.optimizer}, input from {row.input}"
-    )
 
 
 def _of_workload(series: Sequence[Series]) -> str:
@@ -85,7 +81,7 @@ def _of_workload(series: Sequence[Series]) -> str:
             for name in ("framework", "device")
         },
         version=suite.__version__,
-        title=_title(series[0]),
+        title=history_table.work_of(series[0].row),
         machines=[_of_machine([*group]) for _, group in groupby(ordered, key=_machine)],
         note=history_table.NOTE,
     )
@@ -93,8 +89,9 @@ def _of_workload(series: Sequence[Series]) -> str:
 
 def _of_machine(series: Sequence[Series]) -> dict[str, Any]:
     row = series[0].row
-    caption = "Rates with their 95 % intervals. A ring marks a change point."
-    rated = [each for each in series if each.rates]
+    kind = "p50 latencies" if row.metric.lower_is_better else "Rates"
+    caption = f"{kind} with their 95 % intervals. A ring marks a change point."
+    rated = [each for each in series if each.medians]
     drawn = [over_time(rated, name=row.model, caption=caption)] if rated else []
     return {
         "title": f"{row.device}, {row.host}, {row.engine}",
@@ -144,7 +141,7 @@ def _workloads(workloads: Iterable[Sequence[Series]]) -> Table:
     for series in workloads:
         dates = [point.date for each in series for point in each.points]
         cells = {
-            "workload": _title(series[0]),
+            "workload": history_table.work_of(series[0].row),
             "rows": str(len(series)),
             "runs": str(len({point.run_id for each in series for point in each.points})),
             "first": f"{min(dates):%Y-%m-%d}",
