@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Group
 from rich.table import Table
@@ -10,9 +11,11 @@ from rich.table import Table
 from suite.manifests import catalog
 from suite.report.best import best
 from suite.report.numbers import UNKNOWN, Unit, latency_of, latency_unit, number, rate_of
-from suite.report.summary import TrialSummary
 from suite.report.table import PIPED_WIDTH, of_rows
 from suite.report.titles import work_of
+
+if TYPE_CHECKING:
+    from suite.report.summary import TrialSummary
 
 TITLE = "best proven row of each framework, for each model and arithmetic"
 OF_INFERENCE = "best proven row of each framework, for each model and scenario"

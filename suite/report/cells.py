@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from suite.manifests import catalog
 from suite.report import throughput
@@ -15,7 +16,6 @@ from suite.report.numbers import (
     rate_of,
     yes_no,
 )
-from suite.report.summary import TrialSummary
 from suite.report.table import (
     ENERGY,
     FIRST_INFERENCE,
@@ -27,6 +27,9 @@ from suite.report.table import (
     TOKENS,
 )
 from suite.results.roofline import HardwarePeak, share
+
+if TYPE_CHECKING:
+    from suite.report.summary import TrialSummary
 
 Cells = dict[str, str]
 # Columns that are shown only where a row has a value.
@@ -61,6 +64,12 @@ def unit_of(trials: Sequence[TrialSummary]) -> Unit:
     server = trials[0].record.workload.scenario == "server"
     smallest = "99" if server else "50"
     return latency_unit(each.queries.percentiles_s.get(smallest) for each in trials if each.queries)
+
+
+def latencies_in(trials: Sequence[TrialSummary]) -> str:
+    """The end of a title of a table with latencies; empty for others."""
+    scenario = trials[0].record.workload.scenario
+    return f", latencies in {unit_of(trials).symbol}" if scenario not in (None, "offline") else ""
 
 
 def _training(trial: TrialSummary, best: TrialSummary, peak: HardwarePeak | None) -> Cells:

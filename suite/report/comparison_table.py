@@ -6,15 +6,18 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from suite.report.comparison import Comparison, Comparisons
 from suite.report.numbers import UNKNOWN, latency_of, latency_unit, rate_of
 from suite.report.table import of_rows
 from suite.report.titles import batch_of, work_of
 from suite.results.stats import CONFIDENCE
+
+if TYPE_CHECKING:
+    from suite.report.comparison import Comparison, Comparisons
 
 LEFT = ("a | b", "b is")
 NOTE = (

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import TYPE_CHECKING
 
-from suite.results.record import Inference, Record
-
-LARGE_OVERHEAD = 0.01  # of the median latency: a harness that takes more is part of the result
+if TYPE_CHECKING:
+    from suite.results.record import Record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,11 +38,6 @@ def of_runs(runs: Sequence[Record]) -> Queries | None:
         overhead_share=median(shares) if shares else None,
         answers=sum(each.answers or 0 for each in closings) or None,
     )
-
-
-def unconfirmed(found: Inference) -> bool:
-    """Whether the rate of scenario server did not hold in the test that confirms it."""
-    return bool(found.rates) and not found.rates[-1].holds
 
 
 def _medians(runs: Iterable[dict[str, float]]) -> dict[str, float]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from suite.report.summary import TrialSummary
 from suite.report.titles import row_of
+
+if TYPE_CHECKING:
+    from suite.report.summary import TrialSummary
 
 
 def notes_of(trials: Sequence[TrialSummary]) -> Iterator[str]:

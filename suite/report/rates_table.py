@@ -11,7 +11,7 @@ from rich.text import Text
 
 from suite.report import throughput
 from suite.report.best import ids
-from suite.report.cells import cells_of, unit_of
+from suite.report.cells import cells_of, latencies_in
 from suite.report.notes import notes_of
 from suite.report.summary import TrialSummary
 from suite.report.table import (
@@ -69,12 +69,6 @@ def _tables(
                 yield f"{name_of(series[0])}: {title}", series, throughput.tried(series)
         else:
             yield title + latencies_in(trials), trials, trials
-
-
-def latencies_in(trials: Sequence[TrialSummary]) -> str:
-    """The end of a title of a table with latencies; empty for others."""
-    scenario = trials[0].record.workload.scenario
-    return f", latencies in {unit_of(trials).symbol}" if scenario not in (None, "offline") else ""
 
 
 def _table(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
-from suite.report.summary import TrialSummary
 from suite.report.titles import title_of
+
+if TYPE_CHECKING:
+    from suite.report.summary import TrialSummary
 
 KNEE_SHARE = 0.95  # of the highest rate: a larger batch gains less than the rest
 UNTRIED = ("oom", "skipped")  # statuses of batch sizes that did not fit, or were not tried
 
-Series = list[TrialSummary]
+Series: TypeAlias = "list[TrialSummary]"
 
 
 def is_offline(trial: TrialSummary) -> bool:

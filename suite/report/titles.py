@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from suite.manifests import catalog
 from suite.report.best import WAYS
-from suite.report.summary import TrialSummary
-from suite.results.record import Record
+
+if TYPE_CHECKING:
+    from suite.report.summary import TrialSummary
+    from suite.results.record import Record
 
 
 def order(summary: TrialSummary) -> tuple[object, ...]:

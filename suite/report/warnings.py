@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from suite.manifests.workloads import PROOF_STEPS
-from suite.report.inference import LARGE_OVERHEAD, unconfirmed
 from suite.report.warning import ReportWarning
 from suite.results import stats
 from suite.results.metric import metric_of
@@ -15,6 +14,7 @@ FEW_RUNS = 3
 CONSTANT_BLOCKS = 5
 HIGH_SPREAD = 0.05
 BUSY_CORES = 0.25  # of other processes, on average over the blocks
+LARGE_OVERHEAD = 0.01  # of the median latency, for a model that does nothing
 SAMPLER_SHARE = 0.005  # of the cores, for the telemetry
 STEADY_GOVERNORS = (None, "performance")
 
@@ -69,7 +69,7 @@ def _queries(runs: Sequence[Record]) -> Iterator[ReportWarning]:
         detail = f"{fewest:,} of {first.measure.min_queries:,} {kind}"
         hint = "a larger max_query_s in the suite's measure; percentiles of few queries are rough"
         yield ReportWarning("fewer queries than the suite wants", detail, hint)
-    if any(unconfirmed(each) for each in found):
+    if any(each.rates and not each.rates[-1].holds for each in found):
         bound_s = first.workload.latency_bound_s or 0.0
         hint = "a quieter machine, or a larger latency_bound_s in the suite"
         detail = f"p99 above {1000 * bound_s:g} ms"

@@ -1,8 +1,7 @@
 """The queries of a trial over its runs."""
 
-from suite.report.inference import of_runs, unconfirmed
+from suite.report.inference import of_runs
 from suite.report.summary import summarise
-from suite.results.record import RateTried
 from tests.report.made_inference import inferred
 from tests.results.test_record import record
 
@@ -29,14 +28,6 @@ def test_an_estimate_that_some_runs_lack_is_that_of_the_others() -> None:
 def test_training_and_failed_runs_have_no_queries() -> None:
     assert of_runs([record(samples_per_s=1.0)]) is None
     assert of_runs([inferred(status="failed")]) is None
-
-
-def test_a_rate_is_unconfirmed_where_the_last_one_tried_does_not_hold() -> None:
-    holds = RateTried(rate_per_s=10, p99_s=0.001, holds=True)
-    fails = RateTried(rate_per_s=12, p99_s=0.5, holds=False)
-    for rates, expected in (((fails, holds), False), ((holds, fails), True), ((), False)):
-        found = inferred("server", rates=rates).inference
-        assert found is not None and unconfirmed(found) is expected
 
 
 def test_trials_of_latencies_are_ordered_by_p50_and_summarised_with_its_interval() -> None:

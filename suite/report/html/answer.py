@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from suite.report import throughput
-from suite.report.cells import cells_of
+from suite.report.cells import cells_of, latencies_in
 from suite.report.figures.figure import Tags, tags_of, work_tags
 from suite.report.figures.rates import rates
 from suite.report.html.parts import Plot, Row, Table
 from suite.report.notes import errors_of, warnings_of
 from suite.report.numbers import interval_of, with_unit
-from suite.report.rates_table import latencies_in
 from suite.report.summary import TrialSummary
 
 if TYPE_CHECKING:
