@@ -12,8 +12,6 @@ from suite.worker.frameworks.pytensor import windows
 import pytensor, pytensor.tensor as pt
 
 rng = np.random.default_rng(0)
-values = pt.tensor4("values")
-given = pt.tensor4("given")
 
 def padded(layer, fill):
     pads = [(0, 0), *((each, each + 9 * layer.get("ceil", False)) for each in layer["padding"])]
@@ -27,8 +25,10 @@ def each_window(layer, shape):
 
 def check(ours, layer, fill, forward, backward):
     source = padded(layer, fill)
+    values = pt.tensor("values", shape=images.shape)
     result = ours(values)
-    weights = rng.normal(size=result.eval({values: images}).shape)
+    weights = rng.normal(size=result.type.shape)
+    given = pt.tensor("given", shape=weights.shape)
     found, gradient = pytensor.function(
         [values, given], [result, pt.grad((result * given).sum(), values)], mode="FAST_COMPILE"
     )(images, weights)

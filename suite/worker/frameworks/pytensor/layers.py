@@ -1,11 +1,13 @@
 """A trial's layers as a PyTensor graph.
 
-The batch is the last axis of images (channels, height, width, N) and of features (features, N), and
+The compiler knows all shapes, also the size of the batch, so that the program computes none. The
+batch is the last axis of images (channels, height, width, N) and of features (features, N), and
 the first axis of sequences (N, length, features).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,7 +32,7 @@ class Graph:
         self._tensors = tensors
         self._training = training
         self._seed = trial.seed
-        layers, shape = trial.layers, (None, *trial.architecture["input_shape"])
+        layers, shape = trial.layers, (trial.batch_size, *trial.architecture["input_shape"])
         text = layers[0]["kind"] == "embedding"
         self.inputs = pt.tensor("inputs", shape=shape, dtype="int32" if text else trial.dtype)
         axes = range(self.inputs.ndim)
@@ -80,7 +82,9 @@ class Graph:
         # Each layer has a generator of its own.
         seed = [self._seed, len(self.updates)]
         generator = pytensor.shared(np.random.default_rng(seed))
-        following, drawn = pt.random.uniform(size=values.shape, rng=generator, return_next_rng=True)
+        following, drawn = pt.random.uniform(
+            size=values.type.shape, rng=generator, return_next_rng=True
+        )
         self.updates[generator] = following
         return pt.switch(drawn >= rate, values / (1 - rate), 0)
 
@@ -109,16 +113,21 @@ def _layer_norm(layer: dict[str, Any], values: Any, own: dict[str, Any]) -> Any:
     return normal * along(own["weight"], values) + along(own["bias"], values)
 
 
+def _tokens(images: Any) -> Any:
+    channels, height, width, batch = images.type.shape
+    return images.reshape((channels, height * width, batch)).transpose(2, 1, 0)
+
+
 SIMPLE = {
     "relu": lambda values: pt.switch(values > 0, values, 0),
     "tanh": pt.tanh,
     "gelu": lambda values: values * (0.5 + 0.5 * pt.erf(values * 0.5**0.5)),
-    "flatten": lambda images: images.reshape((np.prod(images.type.shape[:3]), -1)),
+    "flatten": lambda images: images.reshape(
+        (math.prod(images.type.shape[:3]), images.type.shape[3])
+    ),
     "global_avg_pool2d": lambda images: images.mean(axis=(1, 2)),
     "rows": lambda images: images[0].transpose(2, 0, 1),
-    "tokens": lambda images: images.reshape((images.shape[0], -1, images.shape[3])).transpose(
-        2, 1, 0
-    ),
+    "tokens": _tokens,
     "first_token": lambda sequence: sequence[:, 0].T,
 }
 LAYERS = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import Any
 
@@ -92,9 +93,10 @@ class Session:
         """The graph in training mode, its labels, its mean loss, and the loss's gradients."""
         graph = Graph(self._trial, self._parameters | self._statistics, training=True)
         # Labels (N,) or (N, length): one for each row of logits.
-        labels = pt.tensor("labels", shape=(None,) * (graph.logits.ndim - 1), dtype="int32")
-        rows = pt.special.log_softmax(graph.logits.reshape((-1, graph.logits.shape[-1])), axis=1)
-        loss = -rows[pt.arange(rows.shape[0]), labels.reshape((-1,))].mean()
+        labels = pt.tensor("labels", shape=graph.logits.type.shape[:-1], dtype="int32")
+        count, classes = math.prod(labels.type.shape), graph.logits.type.shape[-1]
+        rows = pt.special.log_softmax(graph.logits.reshape((count, classes)), axis=1)
+        loss = -rows[np.arange(count), labels.reshape((count,))].mean()
         gradients = pt.grad(loss, list(self._parameters.values()))
         return graph, labels, loss, dict(zip(self._parameters, gradients))
 

@@ -18,14 +18,15 @@ from ...protocol import Array
 def convolve(images: Any, weight: Any, layer: dict[str, Any]) -> Any:
     """The cross-correlation of images (C, H, W, N) with `weight` (K, C, h, w): (K, H', W', N)."""
     channels, height, width = layer["input_shape"]
-    pixels = images.reshape((channels * height * width, -1))
+    pixels = images.reshape((channels * height * width, images.type.shape[-1]))
     rows = _rows(layer)  # (h w, C, H', W')
     if layer["kernel"] != [1, 1] or rows.size != channels * height * width:
         rows = np.moveaxis(rows, 0, 1)  # (C, h w, H', W'), in the order of the weight
         pixels = _with_zeros(pixels, layer)[rows.reshape(-1)]
-    taken = pixels.reshape((channels * layer["kernel"][0] * layer["kernel"][1], -1))
-    product = pt.dot(weight.reshape((layer["out_channels"], -1)), taken)
-    return product.reshape((layer["out_channels"], *rows.shape[2:], -1))
+    values = channels * layer["kernel"][0] * layer["kernel"][1]  # in a window
+    taken = pixels.reshape((values, rows[0, 0].size * images.type.shape[-1]))
+    product = pt.dot(weight.reshape((layer["out_channels"], values)), taken)
+    return product.reshape((layer["out_channels"], *rows.shape[2:], images.type.shape[-1]))
 
 
 def max_pool(images: Any, layer: dict[str, Any]) -> Any:
@@ -34,28 +35,32 @@ def max_pool(images: Any, layer: dict[str, Any]) -> Any:
     `pt.max` and `pt.maximum` would give the gradient to each of them.
     """
     channels, height, width = layer["input_shape"]
-    pixels = images.reshape((channels * height * width, -1))
+    pixels = images.reshape((channels * height * width, images.type.shape[-1]))
     # A position outside the image is replaced by the nearest inside, which is in the same window.
     first, *others = _rows(layer, outside="nearest")
     largest = pixels[first.reshape(-1)]
     for rows in others:
         values = pixels[rows.reshape(-1)]
         largest = pt.switch(largest >= values, largest, values)
-    return largest.reshape((*first.shape, -1))
+    return largest.reshape((*first.shape, images.type.shape[-1]))
 
 
 def avg_pool(images: Any, layer: dict[str, Any]) -> Any:
     """The mean of each window of images (C, H, W, N), in which padding counts as zeros."""
     channels, height, width = layer["input_shape"]
     rows = _rows(layer)
-    pixels = images.reshape((channels * height * width, -1))
+    pixels = images.reshape((channels * height * width, images.type.shape[-1]))
     taken = _with_zeros(pixels, layer)[rows.reshape(-1)]
-    return taken.reshape((*rows.shape, -1)).mean(axis=0)
+    return taken.reshape((*rows.shape, images.type.shape[-1])).mean(axis=0)
 
 
 def _with_zeros(pixels: Any, layer: dict[str, Any]) -> Any:
     """The rows, and after them one of zeros where the layer has padding."""
-    return pt.join(0, pixels, pt.zeros_like(pixels[:1])) if any(layer["padding"]) else pixels
+    return (
+        pt.join(0, pixels, pt.zeros((1, pixels.type.shape[1]), pixels.dtype))
+        if any(layer["padding"])
+        else pixels
+    )
 
 
 def _rows(layer: dict[str, Any], *, outside: str = "zeros") -> Array:
