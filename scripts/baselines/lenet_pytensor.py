@@ -62,12 +62,13 @@ values = images.reshape((-1, 784)).T
 values = max_pool(convolution(values, 1, 28, 20, 5), 20, 24)
 values = max_pool(convolution(values, 20, 12, 50, 5), 50, 8)
 values = dense(values, 800, 500)
-values = dense(pt.switch(values > 0, values, 0), 500, 10)
-losses = -pt.special.log_softmax(values.T, axis=1)[pt.arange(BATCH), labels]
+logits = dense(pt.switch(values > 0, values, 0), 500, 10).T
+losses = -pt.special.log_softmax(logits, axis=1)[pt.arange(BATCH), labels]
 loss = losses.mean()
-gradients = pt.grad(loss, parameters)
-updates = [(p, p - LEARNING_RATE * g) for p, g in zip(parameters, gradients, strict=True)]
-train = pytensor.function([images, labels], loss, updates=updates, trust_input=True)
 
-inputs, targets, order = data()
-serve(lambda batch: train(inputs[batch], targets[batch]), lambda: None, order)
+if __name__ == "__main__":
+    gradients = pt.grad(loss, parameters)
+    updates = [(p, p - LEARNING_RATE * g) for p, g in zip(parameters, gradients, strict=True)]
+    train = pytensor.function([images, labels], loss, updates=updates, trust_input=True)
+    inputs, targets, order = data()
+    serve(lambda batch: train(inputs[batch], targets[batch]), lambda: None, order)

@@ -20,7 +20,7 @@ FOLDER = Path(__file__).resolve().parent
 RUNGS = (
     ("onednn",),
     ("onnxruntime", "openvino"),
-    ("tensorflow", "pytorch", "jax", "mxnet", "paddle"),
+    ("tensorflow", "pytorch", "jax", "mxnet", "paddle", "pytensor"),
     ("keras",),
 )
 NAMES = tuple(name for names in RUNGS for name in names)
