@@ -91,8 +91,9 @@ def parity(
         batch_norm="synchronized" if sync_batch_norm else None,
     )
     plan = plan_of(suite or ("zoo" if model else "quick"), options, device=engine_choice.device)
-    # Of the batch sizes of a series, the smallest is proven.
-    plan = plan.only([each for each in plan.trials if each.proof_trial.workload == each.workload])
+    # Of the batch sizes of a series the smallest is proven, and of inference one scenario.
+    proofs = tuple(dict.fromkeys(each.proof_trial for each in plan.trials))
+    plan = replace(plan, trials=proofs, runs=())
     with (
         progress() as live,
         engine_on(

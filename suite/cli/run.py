@@ -59,6 +59,10 @@ def run(
     suite: Annotated[str, typer.Argument(help="A suite's name (dlsuite list) or a .yaml file.")],
     framework: Frameworks = None,
     model: Models = None,
+    scenario: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this scenario of inference; repeatable."),
+    ] = None,
     batch_size: Annotated[int | None, typer.Option(help="Instead of the suite's.")] = None,
     track: Tracks = None,
     precision: PrecisionChoice = None,
@@ -76,6 +80,13 @@ def run(
     verify_runs: Annotated[
         bool,
         typer.Option("--verify-runs", help="Prove the last steps of every run."),
+    ] = False,
+    full_durations: Annotated[
+        bool,
+        typer.Option(
+            "--full-durations",
+            help="Inference: queries for 600 s, as the rules of MLPerf ask, in each run.",
+        ),
     ] = False,
     devices: DeviceSets = None,
     nodes: Nodes = None,
@@ -105,6 +116,7 @@ def run(
     options = RunOptions(
         frameworks=tuple(framework or ()),
         models=tuple(model or ()),
+        scenarios=tuple(scenario or ()),
         tracks=tuple(track or ()),
         precision=precision,
         batch_size=batch_size,
@@ -113,6 +125,7 @@ def run(
         proof_steps=proof_steps,
         interleave=interleave,
         verify_runs=verify_runs,
+        full_durations=full_durations,
         devices=tuple(devices or ()),
         nodes=node_count(nodes, hosts),
         batch_norm="synchronized" if sync_batch_norm else None,

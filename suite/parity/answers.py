@@ -16,7 +16,7 @@ import numpy as np
 from suite.datasets.inputs import Inputs
 from suite.engines.base import Engine, Prepared
 from suite.messages import Notify
-from suite.parity.certificates import reference_of
+from suite.parity.keys import reference_of
 from suite.parity.prover import Prover
 from suite.parity.reference import relative_error
 from suite.parity.tensors import ProofFailed

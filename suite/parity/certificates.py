@@ -17,7 +17,7 @@ from suite.engines.base import Engine, Prepared
 from suite.engines.parallel import in_parallel
 from suite.errors import ResultsError
 from suite.messages import Notify
-from suite.models.architecture import Architecture
+from suite.parity.keys import of_trial, of_workload, reference_of
 from suite.parity.prover import Prover
 from suite.parity.reference import Reference, compare_ranks
 from suite.parity.tensors import ProofFailed, Tensors
@@ -31,7 +31,6 @@ from suite.parity.tolerances import (
     too_accurate,
     worst,
 )
-from suite.parity.workers import LOWERINGS
 from suite.paths import digest, home, write_atomically
 from suite.protocol.events import first_problem
 from suite.protocol.plan import Trial
@@ -39,9 +38,6 @@ from suite.results.certificate import FOLDER
 from suite.results.record import Parity
 
 CERTIFICATE_VERSION = 12  # changes when the rules of judging change
-# What the reference depends on, beside the model and its inputs: of training, and of inference.
-OF_STEPS = ("batch_size", "optimizer", "steps", "slices")
-OF_INFERENCE = ("query_samples",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,55 +226,13 @@ def judged(
     return found, reason
 
 
-def reference_of(prover: Prover, trial: Trial, *, fresh: bool = False) -> Reference:
-    """The reference of the trial's workload; it serves every framework."""
-    described = _workload(trial, prover.inputs, prover.steps)
-    locks = [prover.prepared[framework].lock_sha256 for framework, _ in LOWERINGS]
-    parts = [f"{key}={value}" for key, value in described.items()]
-    key = digest([*parts, *locks, prover.engine.worker_sha256, prover.engine.host["cpu"] or ""])
-    return Reference(prover=prover, trial=trial, key=key, fresh=fresh)
-
-
-def of_trial(trial: Trial, architecture: Architecture, steps: int) -> dict[str, Any]:
-    """The parts of a certificate's key that follow from its trial alone."""
-    workload = trial.workload
-    optimizer = workload.proof_optimizer
-    return {
-        "model": json.dumps(architecture.to_json()),
-        "batch_size": workload.batch_size,
-        "optimizer": optimizer.model_dump_json() if optimizer else None,
-        "scenario": workload.scenario,
-        "query_samples": workload.query_samples,
-        "steps": steps,
-        "slices": trial.slices if architecture.batch_norm_positions else 1,
-        "framework": trial.framework,
-        "variant": trial.variant,
-        "runtime": trial.runtime.model_dump_json(),
-        "device": trial.device,
-        "cpu_parts": trial.cpu_parts,
-        "precision": workload.precision,
-        "tolerance": rules_of(trial).tolerance,
-    }
-
-
-def _workload(trial: Trial, inputs: Inputs, steps: int) -> dict[str, Any]:
-    """The values that define the computation."""
-    parts = of_trial(trial, inputs.architecture, steps)
-    return {
-        "model": parts["model"],
-        "inputs": inputs.sha256,
-        "normalize": inputs.dataset.normalize.model_dump_json(),
-        **{name: parts[name] for name in (OF_INFERENCE if trial.workload.scenario else OF_STEPS)},
-    }
-
-
 def described_of(
     engine: Engine, trial: Trial, prepared: Prepared, inputs: Inputs, steps: int
 ) -> dict[str, str]:
     """Everything that a certificate depends on; a change of any part invalidates it."""
     described: dict[str, Any] = {
         "certificate": CERTIFICATE_VERSION,
-        **_workload(trial, inputs, steps),
+        **of_workload(trial, inputs, steps),
         **of_trial(trial, inputs.architecture, steps),
         "lock": prepared.lock_sha256,
         "image": prepared.image_id,

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
+
+from pydantic import ValidationError
 
 from suite.datasets import library
-from suite.errors import ManifestError, UsageError, nearest
+from suite.errors import ManifestError, UsageError, nearest, unknown
 from suite.manifests import catalog
 from suite.manifests.devices import Devices
 from suite.manifests.suites import SuiteManifest
-from suite.manifests.workloads import BatchNorm, Precision, SuiteWorkload, Workload
+from suite.manifests.workloads import BatchNorm, Precision, Scenario, SuiteWorkload, Workload
 from suite.models import MODELS
+from suite.protocol.events import first_problem
 from suite.protocol.expansion import expand
 from suite.protocol.plan import Plan, Trial
 from suite.runner.processor import has_bfloat16
+
+# The rules of MLPerf Inference: 600 s, at least 662 queries of scenario multi_stream and 24,576
+# samples of scenario offline (mlcommons/inference, loadgen/mlperf.conf). One number serves all.
+FULL_DURATIONS = {"min_query_s": 600.0, "min_queries": 24_576, "max_query_s": 7200.0}
+FULL_DEADLINE_S = 6 * 3600.0  # of a run, with the search and the confirmation of scenario server
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +32,7 @@ class RunOptions:
 
     frameworks: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
+    scenarios: tuple[str, ...] = ()
     tracks: tuple[str, ...] = ()
     batch_size: int | None = None
     precision: Precision | None = None
@@ -36,9 +45,13 @@ class RunOptions:
     proof_steps: int | None = None
     interleave: bool = False
     verify_runs: bool = False
+    full_durations: bool = False
 
     def check(self) -> None:
-        """Raise UsageError where a number is too small."""
+        """Raise UsageError where a number is too small, or a scenario unknown."""
+        for scenario in self.scenarios:
+            if scenario not in get_args(Scenario):
+                raise unknown("scenario", scenario, get_args(Scenario))
         minimums = {
             "--batch-size": (self.batch_size, 1),
             "--epochs": (self.epochs, 0),
@@ -140,6 +153,9 @@ def _changed(suite: SuiteManifest, options: RunOptions) -> SuiteManifest:
         "interleave": options.interleave or suite.interleave,
         "verify_runs": options.verify_runs or suite.verify_runs,
     }
+    if options.full_durations:
+        changes["measure"] = suite.measure.model_copy(update=FULL_DURATIONS)
+        changes["deadline_s"] = FULL_DEADLINE_S
     if options.tracks:
         changes["tracks"] = tuple(dict.fromkeys(options.tracks))
     if options.proof_steps:
@@ -182,11 +198,32 @@ def _workloads(suite: SuiteManifest, options: RunOptions) -> tuple[SuiteWorkload
     if options.repeats:
         changes["trial_budget_s"] = None
     changed = [
-        workload.model_copy(update=changes)
+        _with(workload, changes)
         for workload in suite.all_workloads
-        if not options.models or workload.model in options.models
+        if (not options.models or workload.model in options.models)
+        and (not options.scenarios or workload.scenario in options.scenarios)
     ]
+    if not changed:
+        scenarios = ", ".join(options.scenarios)
+        raise UsageError(
+            f"suite {suite.name!r} has no workload of scenario {scenarios}",
+            hint="dlsuite run inference --scenario single_stream",
+        )
     return tuple(dict.fromkeys(changed) if options.precision else changed)
+
+
+def _with(workload: SuiteWorkload, changes: dict[str, object]) -> SuiteWorkload:
+    """The workload with changes; UsageError where inference does not have them."""
+    changed = workload.model_copy(update=changes)
+    if workload.scenario:
+        try:
+            type(workload).model_validate(changed.model_dump())
+        except ValidationError as error:
+            raise UsageError(
+                f"{workload.model}, scenario {workload.scenario}: {first_problem(error)}",
+                hint="--scenario offline has any batch size; the other options are for training",
+            ) from None
+    return changed
 
 
 def _check_data(workload: Workload, suite: str) -> None:

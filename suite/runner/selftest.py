@@ -26,7 +26,7 @@ from suite.manifests.workloads import (
     Workload,
 )
 from suite.messages import Notify
-from suite.parity.certificates import judged, reference_of
+from suite.parity.certificates import judged
 from suite.parity.faults import (
     BFLOAT16_FAULTS,
     FAULTS,
@@ -38,6 +38,7 @@ from suite.parity.faults import (
     TWO_RANKS,
     Fault,
 )
+from suite.parity.keys import reference_of
 from suite.parity.prover import Prover
 from suite.parity.reference import Reference
 from suite.parity.tolerances import rules_of

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from suite.models import MODELS
-from suite.parity import certificates
+from suite.parity import certificates, keys
 from suite.parity.certificates import CERTIFICATE_VERSION, Certificate
 from suite.parity.tolerances import Judged, rules_of, worst
 from suite.protocol.plan import Trial
@@ -67,7 +67,7 @@ def _of_trial(
     machine = record.environment
     gpus = [gpu["name"] for gpu in machine.get("gpus") or []]
     parts = {
-        **certificates.of_trial(trial, MODELS[trial.workload.model](), trial.proof_steps),
+        **keys.of_trial(trial, MODELS[trial.workload.model](), trial.proof_steps),
         "worker": context.planned.worker_sha256,
         "lock": machine.get("lock_sha256"),
         "image": record.image_id,

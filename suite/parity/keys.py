@@ -1,0 +1,63 @@
+"""The values on which a certificate and its reference depend."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from suite.datasets.inputs import Inputs
+from suite.models.architecture import Architecture
+from suite.parity.reference import Reference
+from suite.parity.tolerances import rules_of
+from suite.parity.workers import LOWERINGS
+from suite.paths import digest
+from suite.protocol.plan import Trial
+
+if TYPE_CHECKING:
+    from suite.parity.prover import Prover
+
+# What the reference depends on, beside the model and its inputs: of training, and of inference.
+OF_STEPS = ("batch_size", "optimizer", "steps", "slices")
+OF_INFERENCE = ("query_samples",)
+
+
+def reference_of(prover: Prover, trial: Trial, *, fresh: bool = False) -> Reference:
+    """The reference of the trial's workload; it serves every framework."""
+    described = of_workload(trial, prover.inputs, prover.steps)
+    locks = [prover.prepared[framework].lock_sha256 for framework, _ in LOWERINGS]
+    parts = [f"{key}={value}" for key, value in described.items()]
+    key = digest([*parts, *locks, prover.engine.worker_sha256, prover.engine.host["cpu"] or ""])
+    return Reference(prover=prover, trial=trial, key=key, fresh=fresh)
+
+
+def of_trial(trial: Trial, architecture: Architecture, steps: int) -> dict[str, Any]:
+    """The parts of a certificate's key that follow from its trial alone."""
+    workload = trial.workload
+    optimizer = workload.proof_optimizer
+    return {
+        "model": json.dumps(architecture.to_json()),
+        "batch_size": workload.batch_size,
+        "optimizer": optimizer.model_dump_json() if optimizer else None,
+        "scenario": workload.scenario,
+        "query_samples": workload.query_samples,
+        "steps": steps,
+        "slices": trial.slices if architecture.batch_norm_positions else 1,
+        "framework": trial.framework,
+        "variant": trial.variant,
+        "runtime": trial.runtime.model_dump_json(),
+        "device": trial.device,
+        "cpu_parts": trial.cpu_parts,
+        "precision": workload.precision,
+        "tolerance": rules_of(trial).tolerance,
+    }
+
+
+def of_workload(trial: Trial, inputs: Inputs, steps: int) -> dict[str, Any]:
+    """The values that define the computation."""
+    parts = of_trial(trial, inputs.architecture, steps)
+    return {
+        "model": parts["model"],
+        "inputs": inputs.sha256,
+        "normalize": inputs.dataset.normalize.model_dump_json(),
+        **{name: parts[name] for name in (OF_INFERENCE if trial.workload.scenario else OF_STEPS)},
+    }
