@@ -14,7 +14,9 @@ def trial(trial_folder: Path) -> Trial:
     return Trial.read(trial_folder)
 
 
-def in_environment(framework: str, code: str, *arguments: str, folder: Path) -> str:
+def in_environment(
+    framework: str, code: str, *arguments: str, folder: Path, timeout_s: float = 120
+) -> str:
     """The output of Python code in a framework's environment; it can import the worker."""
     engine = VenvEngine()
     python = engine.prepare(catalog.framework(framework), lambda text: None).python
@@ -24,7 +26,7 @@ def in_environment(framework: str, code: str, *arguments: str, folder: Path) -> 
         capture_output=True,
         text=True,
         cwd=folder,
-        timeout=120,
+        timeout=timeout_s,
         check=False,
     )
     assert reply.returncode == 0, reply.stderr

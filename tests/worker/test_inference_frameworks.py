@@ -25,6 +25,7 @@ from tests.worker.conftest import in_environment
 NAMES = ("lenet", "every_layer", "every_sequence", "vit_tiny_cifar10")
 DATASETS = {"vit_tiny_cifar10": "cifar10"}  # mnist for the others
 BATCH_SIZE = 4
+TIMEOUT_S = 600  # PyTensor and torch.compile take minutes to compile all models
 QUICK = ("pytorch:eager", "jax:jit")  # the others only in `make verify`
 
 REFERENCE = """
@@ -108,7 +109,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         task = Task(trial=planned, inputs=given, mode="infer")
         trial_file.write(place / model, task, cpus=host.cpus())
         made.append(place / model)
-    in_environment("pytorch", REFERENCE, *map(str, made), folder=made[0])
+    in_environment("pytorch", REFERENCE, *map(str, made), folder=made[0], timeout_s=TIMEOUT_S)
     return made
 
 
@@ -122,7 +123,8 @@ def compare(
         if unsupported_reason(replace(form, workload=workload(folder.name))) is None
     ]
     names = form.framework, form.variant, precision, str(tolerance)
-    output = in_environment(form.framework, COMPARE, *names, *map(str, fitting), folder=tmp_path)
+    code = COMPARE, *names, *map(str, fitting)
+    output = in_environment(form.framework, *code, folder=tmp_path, timeout_s=TIMEOUT_S)
     assert set(output.split()) >= {folder.name for folder in fitting} >= {"lenet"}
 
 
