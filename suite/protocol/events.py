@@ -63,4 +63,5 @@ def first_problem(error: ValidationError) -> str:
     """The first problem of an invalid value, with the key where it is."""
     first = error.errors()[0]
     where = ".".join(map(str, first["loc"]))
-    return f"{where}: {first['msg']}" if where else first["msg"]
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{where}: {message}" if where else message
