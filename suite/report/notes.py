@@ -25,14 +25,18 @@ def notes_of(trials: Sequence[TrialSummary]) -> Iterator[str]:
         yield f"stop reason: {reasons}"
 
 
-def errors_of(trials: Sequence[TrialSummary]) -> dict[str, str | None]:
+def errors_of(
+    trials: Sequence[TrialSummary], *, skipped: bool | None = None
+) -> dict[str, str | None]:
     """Each error once with the trials that have it, and its hint.
 
-    In scenario offline, the batch sizes of a configuration with the same error share a line.
+    With `skipped`, only those of trials that were skipped, or only the others. In scenario offline,
+    the batch sizes of a configuration with the same error share a line.
     """
     found: dict[tuple[str, str, str | None], list[TrialSummary]] = {}
     for trial in trials:
-        if error := trial.error:
+        error = trial.error
+        if error and skipped in (None, trial.status == "skipped"):
             key = (trial.record.configuration, error.message, error.hint)
             found.setdefault(key, []).append(trial)
     return {f"{_rows(failed)}: {message}": hint for (_, message, hint), failed in found.items()}

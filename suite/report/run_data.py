@@ -47,7 +47,7 @@ class RunData:
             if len(proven) > 1:
                 pairs = [compare(proven[:1], [each], across=True).pairs for each in proven[1:]]
                 found[title] = tuple(pair for group in pairs for pair in group)
-        return found
+        return {title: pairs for title, pairs in found.items() if pairs}
 
     @cached_property
     def certificates(self) -> dict[str, Certificate]:

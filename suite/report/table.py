@@ -88,7 +88,7 @@ def _fitting(
 def _fits(columns: list[str], rows: Sequence[Mapping[str, str]], width: int | None) -> bool:
     """Whether a table with these columns is at most `width` characters wide."""
     widths = [max(len(name), *(len(row[name]) for row in rows)) for name in columns]
-    return width is None or sum(widths) + 2 * len(columns) <= width
+    return width is None or sum(widths) + 2 * len(columns) + 1 <= width
 
 
 def _lines_of(values: list[str], styles: Sequence[str]) -> Text:

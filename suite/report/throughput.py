@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from suite.report.titles import title_of
+from suite.protocol import plan
 
 if TYPE_CHECKING:
     from suite.report.summary import TrialSummary
@@ -26,9 +26,9 @@ def series(trials: Sequence[TrialSummary]) -> list[Series]:
 
     Trials of other scenarios are left out.
     """
-    found: dict[tuple[str, str], Series] = {}
+    found: dict[object, Series] = {}
     for trial in sorted(filter(is_offline, trials), key=lambda each: -each.speed):
-        found.setdefault((title_of(trial), trial.record.configuration), []).append(trial)
+        found.setdefault(_series_of(trial), []).append(trial)
     return [sorted(each, key=_batch_size) for each in found.values()]
 
 
@@ -51,6 +51,13 @@ def knee(series: Series) -> TrialSummary | None:
 def knees(trials: Sequence[TrialSummary]) -> set[str]:
     """The ids of the trials at the knee of each series."""
     return {found.record.trial_id for each in series(trials) if (found := knee(each))}
+
+
+def _series_of(trial: TrialSummary) -> plan.Series:
+    record = trial.record
+    return plan.series(
+        record.framework, record.variant, record.track, record.device, record.workload
+    )
 
 
 def _batch_size(trial: TrialSummary) -> int:

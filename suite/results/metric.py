@@ -13,6 +13,7 @@ class Metric:
     """A value of each run, by which trials of one workload are ordered and compared."""
 
     name: str  # in a sentence
+    plural: str
     heading: str  # of its column in a table
     of: Callable[[Record], float | None]  # None where the run has none
     columns: tuple[str, str, str]  # of the table `trials`: the median, and its interval
@@ -21,12 +22,14 @@ class Metric:
 
 RATE = Metric(
     name="rate",
+    plural="rates",
     heading="samples/s",
     of=lambda record: record.samples_per_s,
     columns=("samples_per_s", "ci_low", "ci_high"),
 )
 LATENCY = Metric(
     name="p50 latency",
+    plural="p50 latencies",
     heading="p50",
     of=lambda record: record.latency_s,
     columns=("p50_s", "p50_low_s", "p50_high_s"),
@@ -34,6 +37,7 @@ LATENCY = Metric(
 )
 QUERY_RATE = Metric(
     name="rate of queries",
+    plural="rates of queries",
     heading="queries/s",
     of=lambda record: record.inference.rate_per_s if record.inference else None,
     columns=("rate_per_s", "rate_low_per_s", "rate_high_per_s"),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from suite.manifests import catalog
 from suite.manifests.workloads import Workload
+from suite.paths import MANIFESTS
+from suite.report import ladder
 from suite.results import roofline, store
 from suite.results.record import Closing, Error, Inference, Memory, Parity, RateTried, Record, Times
 from tests.report.made_run import ENVIRONMENT
@@ -18,7 +21,11 @@ CERTIFIED = Parity(proven=True, steps=1, closing=ANSWERED)
 OF_P50 = {"50": 1.0, "90": 1.1, "95": 1.2, "97": 1.3, "99": 2.0, "99.9": 8.0}
 RUNS = 4
 RATES = {1: 3000.0, 2: 5000.0, 4: 9600.0, 8: 9900.0, 16: 10_000.0}  # by batch size
-FRAMEWORKS = {"pytorch": ("eager", 1.0), "jax": ("jit", 1.3)}  # variant, times as slow
+SLOWNESS = {  # framework, variant -> times as slow as the first
+    ("pytorch", "eager"): 1.0,
+    ("pytorch", "compiled"): 1.1,
+    ("jax", "jit"): 1.3,
+}
 
 
 def inferred(scenario: str = "single_stream", p50_s: float = 300e-6, **changes: object) -> Record:
@@ -70,7 +77,7 @@ def inferred(scenario: str = "single_stream", p50_s: float = 300e-6, **changes: 
 
 def offline(rates: dict[int, float], **changes: object) -> list[Record]:
     """A run at each batch size with this rate."""
-    name = f"{changes.get('framework', 'pytorch')}-offline"
+    name = f"{changes.get('framework', 'pytorch')}-{changes.get('variant', 'eager')}-offline"
     return [
         inferred(
             "offline",
@@ -97,17 +104,22 @@ def untried(status: str, batch_size: int, message: str, **changes: object) -> Re
 
 
 def made_inference(place: Path) -> Path:
-    """A run of LeNet in two frameworks and all scenarios, with four runs of each trial."""
+    """A run of LeNet in three configurations and all scenarios, with four runs of each trial.
+
+    The batch size 32 of each configuration was skipped. The folder has the file of the ladder.
+    """
     folder = store.RunFolder(place / "20261125-120000-inference")
     folder.logs.mkdir(parents=True)
     for each in _records():
         folder.append(each)
     roofline.write(folder.path, PEAK)
+    shutil.copy(MANIFESTS / ladder.NAME, folder.path)
     return folder.path
 
 
 def _records() -> Iterator[Record]:
-    for framework, (variant, slower) in FRAMEWORKS.items():
+    for (framework, variant), slower in SLOWNESS.items():
+        name = f"{framework}-{variant}"
         shared: dict[str, object] = {
             "run_id": "20261125-120000-inference",
             "framework": framework,
@@ -119,11 +131,10 @@ def _records() -> Iterator[Record]:
             by = slower * (1 + 0.01 * repeat)
             shared["repeat"] = repeat
             for scenario, p50_s in (("single_stream", 3e-4), ("multi_stream", 2e-3)):
-                name = f"{framework}-{scenario}"
-                yield inferred(scenario, p50_s * by, **shared | {"trial_id": name})
+                yield inferred(scenario, p50_s * by, **shared | {"trial_id": f"{name}-{scenario}"})
             tried = RateTried(rate_per_s=900 / by, p99_s=0.009, holds=True)
-            values = {"trial_id": f"{framework}-server", "rate_per_s": 900 / by}
+            values = {"trial_id": f"{name}-server", "rate_per_s": 900 / by}
             yield inferred("server", 3e-4 * by, rates=(tried,), **shared | values)
             yield from offline({size: rate / by for size, rate in RATES.items()}, **shared)
         message = "the throughput does not grow after batch 4"
-        yield untried("skipped", 32, message, **shared | {"trial_id": f"{framework}-offline-b32"})
+        yield untried("skipped", 32, message, **shared | {"trial_id": f"{name}-offline-b32"})

@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from suite.report import run_data
 from suite.report.html import page as report_page
 from suite.report.html import site as pages
+from tests.report.made_inference import RATES, made_inference
 from tests.report.made_run import CONFIGURATIONS, made_run
 
 CHROMIUM = shutil.which("chromium")
@@ -36,11 +37,13 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page; beside it is `interactive.html`."""
+    """The page; beside it are `interactive.html`, and `inference.html` of another run."""
     place = tmp_path_factory.mktemp("page")
     run = run_data.read(made_run(place))
     report_page.write(place / "report.html", run, run)
     report_page.write(place / "interactive.html", run, run, interactive=True)
+    inference = run_data.read(made_inference(place))
+    report_page.write(place / "inference.html", inference, inference)
     return place / "report.html"
 
 
@@ -108,6 +111,20 @@ def test_every_figure_is_drawn_and_the_page_does_not_scroll_sideways(
     assert figures.count() == 3 + 2 + 16 + 2 + 1 + 1
     assert all(figures.nth(number).evaluate(DRAWN) for number in range(figures.count()))
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(WIDE, "light"), (NARROW, "dark")])
+def test_every_figure_of_inference_is_drawn_and_nothing_is_wider_than_the_page(
+    opened: Opened, file: Path, width: int, scheme: str
+) -> None:
+    page = opened(width, scheme, other=file.with_stem("inference"))
+    figures = page.locator("figure svg")
+    assert figures.count() == 4 + 4 + 1 + 3 + 1
+    assert all(figures.nth(number).evaluate(DRAWN) for number in range(figures.count()))
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert serious(page) == []
+    page.select_option("select[name=framework]", "jax")
+    assert visible(page, "#answer tbody tr") == 2 + len(RATES) + 1
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])

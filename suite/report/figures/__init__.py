@@ -10,17 +10,23 @@ from typing import TYPE_CHECKING
 
 from suite.report.figures.curves import curves
 from suite.report.figures.figure import Figure
+from suite.report.figures.ladder import ladder
+from suite.report.figures.latency import latency
 from suite.report.figures.parity import parity
 from suite.report.figures.rates import rates
 from suite.report.figures.ratios import ratios
 from suite.report.figures.runs import blocks, telemetry
 from suite.report.figures.speed_up import speed_up
+from suite.report.figures.throughput import throughput
 
 if TYPE_CHECKING:
     from suite.report.run_data import RunData
 
 FIGURES: tuple[Callable[[RunData], Iterator[Figure]], ...] = (
     rates,
+    latency,
+    throughput,
+    ladder,
     curves,
     blocks,
     telemetry,

@@ -32,6 +32,7 @@ SHAPES = {
     "pytorch": "circle",
     "tensorflow": "cross",
 }
+COLUMNS = 4  # of a legend, so that it is not wider than its figure
 OTHER, OTHER_SHAPE = "#7A7A7A", "stroke"  # of a framework that is added later
 TEXT, GRID, SURFACE = "#1b1f24", "#d5d9de", "#ffffff"  # the page replaces them by its own
 
@@ -51,5 +52,5 @@ def _by_framework(
 ) -> dict[str, Any]:
     names = sorted(set(frameworks))
     scale = {"domain": names, "range": [known.get(name, other) for name in names]}
-    shown = {"orient": "top", "title": None} if legend else None
+    shown = {"orient": "top", "title": None, "columns": COLUMNS} if legend else None
     return {"field": "framework", "type": "nominal", "legend": shown, "scale": scale}

@@ -14,6 +14,7 @@ Tags = Mapping[str, str]  # framework, model and device: the filter of the page 
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 TICKS = 10
+DASHES = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3]]
 WIDTH = 340  # of the plot area in pixels, without axes
 # A mark's description is its framework with this prefix: the filter of the page finds it by that.
 MARKED = "framework="
@@ -74,6 +75,21 @@ def row_texts(field: str) -> Spec:
 def marked() -> Spec:
     """The transform that adds the field `mark`, the description by which the filter finds marks."""
     return {"calculate": f"'{MARKED}' + datum.framework", "as": "mark"}
+
+
+def dashed(rows: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], Spec]:
+    """The rows with the place of their `label` in the framework, and its encoding as dashes.
+
+    Lines of one framework have one color: its first configuration is solid, the others are dashed.
+    """
+    labels: dict[str, list[str]] = {}
+    for row in rows:
+        known = labels.setdefault(row["framework"], [])
+        if row["label"] not in known:
+            known.append(row["label"])
+    placed = [{**row, "place": labels[row["framework"]].index(row["label"])} for row in rows]
+    scale = {"domain": [*range(len(DASHES))], "range": DASHES}
+    return placed, category("place", legend=None, scale=scale)
 
 
 def whole_numbers(values: Iterable[int]) -> list[int]:

@@ -1,4 +1,4 @@
-"""Ratios of rates: to the fastest proven trial of a run, or to the same trials of another run."""
+"""Ratios to the fastest proven trial of a run, or to the same trials of another run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ MOST = 40  # comparisons in a figure
 def ratios(run: RunData) -> Iterator[Figure]:
     """One figure for each workload with several proven trials."""
     for title, pairs in run.ratios.items():
-        if figure := figure_of(run, pairs, title, f"the rate of {run.label(pairs[0].a)}"):
+        base = f"the {pairs[0].a.metric.name} of {run.label(pairs[0].a)}"
+        if figure := figure_of(run, pairs, title, base):
             yield figure
 
 
@@ -39,11 +40,14 @@ def figure_of(run: RunData, pairs: Sequence[Comparison], title: str, base: str) 
     rows = [_row(run, pair) for pair in pairs if pair.difference][:MOST]
     if not rows:
         return None
+    metrics = {pair.a.metric.plural for pair in pairs}
+    latencies = any(pair.a.metric.lower_is_better for pair in pairs)
     return Figure(
         name=name_of("ratios", title),
-        caption=f"The ratio to {base}, with its 95 % interval; at 1 there is no difference.",
+        caption=f"The ratio to {base}, with its 95 % interval; at 1 there is no difference."
+        + (" Of latencies, a ratio below 1 is faster." if latencies else ""),
         description="; ".join(row["text"] for row in rows),
-        spec=_spec(rows),
+        spec=_spec(rows, f"ratio of {metrics.pop()}" if len(metrics) == 1 else "ratio"),
         tags=work_tags(pairs[0].b),
         about=title,
     )
@@ -63,14 +67,14 @@ def _row(run: RunData, pair: Comparison) -> dict[str, Any]:
     }
 
 
-def _spec(rows: list[dict[str, Any]]) -> Spec:
+def _spec(rows: list[dict[str, Any]], kind: str) -> Spec:
     frameworks = [row["framework"] for row in rows]
     color = framework_color(frameworks)
     y = rows_by("label", [row["label"] for row in rows])
     described = {"description": {"field": "mark"}}
     texts = row_texts("text")
     texts["encoding"]["y"] = y
-    x = quantity("low", "ratio of rates", scale={"zero": False})
+    x = quantity("low", kind, scale={"zero": False})
     edges = [{"mark": {"type": "rule", "strokeDash": [4, 3]}, "encoding": {"x": {"datum": 1}}}]
     layer = [
         {
@@ -80,7 +84,7 @@ def _spec(rows: list[dict[str, Any]]) -> Spec:
         {
             "mark": {"type": "point", "filled": True, "size": 90, "opacity": 1, "aria": True},
             "encoding": {
-                "x": quantity("ratio", "ratio of rates"),
+                "x": quantity("ratio", kind),
                 "y": y,
                 "color": color,
                 "shape": framework_shape(frameworks),

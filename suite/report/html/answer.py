@@ -10,6 +10,7 @@ from suite.report import throughput
 from suite.report.cells import cells_of, latencies_in
 from suite.report.figures.figure import Tags, tags_of, work_tags
 from suite.report.figures.rates import rates
+from suite.report.figures.throughput import throughput as of_batches
 from suite.report.html.parts import Plot, Row, Table
 from suite.report.notes import errors_of, warnings_of
 from suite.report.numbers import interval_of, with_unit
@@ -31,13 +32,15 @@ class Answer:
     table: Table
     warnings: dict[tuple[str, str], list[str]]  # kind and hint -> the trials that it concerns
     errors: list[str]
+    skipped: list[str]  # what was not tried, and why
     tags: Tags
 
 
 def answers(run: RunData) -> list[Answer]:
     """An answer for each workload."""
     drawn = [trial for trials in [*run.by_workload.values()][:MOST_PLOTS] for trial in trials]
-    figures = {figure.about: figure for figure in rates(run.only(drawn))}
+    shown = run.only(drawn)
+    figures = {figure.about: figure for make in (rates, of_batches) for figure in make(shown)}
     return [
         _answer(run, title, trials, Plot(figure=figures[title]) if title in figures else None)
         for title, trials in run.by_workload.items()
@@ -54,7 +57,8 @@ def _answer(run: RunData, title: str, trials: Sequence[TrialSummary], plot: Plot
         plot=plot,
         table=Table(caption=_caption(trials, title), rows=rows),
         warnings=warnings_of(trials),
-        errors=list(errors_of(trials)),
+        errors=list(errors_of(trials, skipped=False)),
+        skipped=list(errors_of(trials, skipped=True)),
         tags=work_tags(trials[0]),
     )
 

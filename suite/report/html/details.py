@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from suite.report.figures.figure import Tags, tags_of
 from suite.report.figures.runs import blocks, telemetry
 from suite.report.html.parts import Plot, Row, Table, known_columns
-from suite.report.numbers import UNKNOWN, number, rate_of, yes_no
+from suite.report.numbers import UNKNOWN, number, rate_of, with_unit, yes_no
 from suite.report.summary import TrialSummary
 from suite.report.titles import work_of
+from suite.results.metric import LATENCY
 from suite.results.record import Record
 
 if TYPE_CHECKING:
@@ -57,13 +58,16 @@ def _detail(run: RunData, trial: TrialSummary, plots: Sequence[Plot]) -> Detail:
 def _cells(run: Record) -> dict[str, str]:
     found, warm = run.telemetry, sum(run.blocks.warmup)
     gpu, energy = found.gpu if found else None, run.energy
+    first = "first step" if run.workload.mode == "train" else "first inference"
+    blocks = f"{warm} warm-up, {len(run.blocks.warmup) - warm} timed"
     return {
         "run": f"run {run.repeat}",
         "status": run.status,
+        **_of_queries(run),
         "samples/s": rate_of(run.samples_per_s),
-        "blocks": f"{warm} warm-up, {len(run.blocks.warmup) - warm} timed",
+        "blocks": blocks if run.blocks.warmup else UNKNOWN,
         "steady": UNKNOWN if run.steady is None else yes_no(run.steady),
-        "first step": number(run.times.first_step_s, "{:.2f} s"),
+        first: number(run.times.first_step_s, "{:.2f} s"),
         "whole run": number(run.times.total_s, "{:.1f} s"),
         "memory": _mebibytes(run.memory.host_rss_peak_bytes),
         "device memory": _mebibytes(run.memory.device_peak_bytes),
@@ -74,6 +78,19 @@ def _cells(run: Record) -> dict[str, str]:
         "GPU temperature": number(gpu.temperature_max_c if gpu else None, "{:.0f} °C"),
         "energy": number(energy.gross_j if energy else None, "{:.1f} J"),
         "J/sample": number(energy.gross_j_per_sample if energy else None, "{:.3g}"),
+    }
+
+
+def _of_queries(run: Record) -> dict[str, str]:
+    """The queries of a run of inference."""
+    found = run.inference
+    latencies = found.percentiles_s if found else {}
+    overhead = found.overhead_share if found else None
+    return {
+        **{f"p{name}": with_unit(latencies.get(name), LATENCY) for name in ("50", "90", "99")},
+        "queries/s": rate_of(found.rate_per_s if found else None),
+        "queries": number(found.queries if found else None, "{:,}"),
+        "overhead": number(overhead, "{:.1%}"),
     }
 
 

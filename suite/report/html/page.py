@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from suite.paths import write_atomically
 from suite.report import comparison_table, convergence, convergence_table, scaling, scaling_table
+from suite.report import ladder as ladders
 from suite.report.comparison import Comparisons, compare
 from suite.report.figures import render
 from suite.report.figures.curves import curves
 from suite.report.figures.figure import Figure, tags_of
+from suite.report.figures.ladder import ladder
+from suite.report.figures.latency import latency
 from suite.report.figures.parity import parity
 from suite.report.figures.ratios import figure_of, ratios
 from suite.report.figures.speed_up import speed_up
@@ -58,6 +61,8 @@ def _values(run: RunData, against: RunData | None) -> dict[str, Any]:
         "version": run.records[0].environment.get("dlsuite", ""),
         "choices": _choices(run),
         "answers": answer.answers(run),
+        "latencies": _plots(latency, run),
+        "ladder": _ladder(run),
         "curves": _plots(curves, run),
         "details": details.details(run),
         "ratios": _plots(ratios, run),
@@ -108,6 +113,21 @@ def _against(run: RunData, other: RunData) -> dict[str, Any]:
         "table": Table(caption=f"a: {name}, b: this run", rows=rows),
         "notes": list(comparison_table.notes_of(found)),
     }
+
+
+def _ladder(run: RunData) -> dict[str, Any] | None:
+    """The figure and the table of the ladder; None for other runs."""
+    figure = next(ladder(run), None)
+    if figure is None:
+        return None
+    found = ladders.rows(run.trials, ladders.read(run.folder))
+    unit = ladders.unit_of(found)
+    rows = [
+        Row(cells=ladders.cells_of(row, run.label(row.trial), unit), tags=tags_of(row.trial))
+        for row in found
+    ]
+    caption = f"The ladder: latencies of one image in {unit.symbol}, and lines of code"
+    return {"plot": Plot(figure=figure), "table": Table(caption=caption, rows=rows)}
 
 
 def _scaling(run: RunData) -> Table | None:

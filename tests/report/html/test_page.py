@@ -12,10 +12,12 @@ from suite.report.html import answer, details, page
 from suite.report.run_data import RunData
 from suite.results import store
 from suite.results.record import Blocks, Parity
+from tests.report.made_inference import made_inference
 from tests.report.made_run import made_run
 from tests.results.test_record import record
 
-SECTIONS = ["answer", "training", "runs", "comparison", "scaling", "parity", "machine", "failures"]
+SECTIONS = ["answer", "inference", "training", "runs", "comparison", "scaling", "parity"]
+SECTIONS += ["machine", "failures"]
 
 
 @pytest.fixture(scope="module")
@@ -148,3 +150,29 @@ def test_of_many_trials_only_some_are_drawn_and_the_page_says_so(tmp_path: Path)
 
 def run_blocks(folder: Path) -> Blocks:
     return next(each.blocks for each in store.read(folder) if each.status == "ok")
+
+
+@pytest.fixture(scope="module")
+def inference(tmp_path_factory: pytest.TempPathFactory) -> RunData:
+    return run_data.read(made_inference(tmp_path_factory.mktemp("inference")))
+
+
+def test_the_page_of_inference_has_latencies_the_knee_and_the_ladder(inference: RunData) -> None:
+    text = page.html(inference)
+    shown = section(text, "answer")
+    assert "PyTorch eager is fastest: p50 latency 304 µs (95 % interval 300 to 309 µs)." in shown
+    assert "PyTorch eager, batch 16 is fastest: 9,8" in shown
+    assert "PyTorch eager is fastest: 887 queries/s (95 % interval 87" in shown
+    assert shown.count("<td>knee</td>") == 3 and shown.count("<svg") == 4
+    assert "Skipped: jax:jit, batch 32: the throughput does not grow after batch 4" in shown
+    latencies = section(text, "inference")
+    assert latencies.count("<svg") == 4 and "The ladder: latencies of one image in µs" in latencies
+    of_runs = section(text, "runs")
+    assert '<th scope="col">p99</th>' in of_runs and "first inference" in of_runs
+    assert '<th scope="col">blocks</th>' not in of_runs
+    assert len(text.encode()) < 10**6
+
+
+def test_a_page_of_training_says_how_latencies_are_measured(text: str) -> None:
+    shown = section(text, "inference")
+    assert "dlsuite run inference" in shown and "ladder" not in shown

@@ -8,6 +8,7 @@ import pytest
 from suite.errors import ResultsError
 from suite.manifests.tracks import configuration
 from suite.report.html import site
+from tests.report.made_inference import made_inference
 from tests.report.made_run import CONFIGURATIONS, made_run
 
 
@@ -40,3 +41,18 @@ def test_without_records_there_is_no_site(tmp_path: Path, home: Path) -> None:
     with pytest.raises(ResultsError, match="has no records"):
         site.write(tmp_path, tmp_path / "site")
     assert not (tmp_path / "site").exists()
+
+
+def test_workloads_of_inference_have_pages_with_their_latencies(tmp_path: Path, home: Path) -> None:
+    made_inference(tmp_path / "results")
+    written = site.write(tmp_path / "results", tmp_path / "site")
+    names = {path.stem for path in written if path.parent.name == "workloads"}
+    assert "lenet-mnist-infer-single-stream-1-float32-host" in names
+    assert "lenet-mnist-infer-server-0-01-1-float32-host" in names
+    assert sum("offline" in name for name in names) == 6
+    latency = (
+        tmp_path / "site" / "workloads" / "lenet-mnist-infer-single-stream-1-float32-host.html"
+    )
+    text = latency.read_text()
+    assert "p50 latencies with their 95 % intervals" in text and "<td>304 µs</td>" in text
+    assert "<h1>lenet on mnist, infer, batch 1, float32, single_stream</h1>" in text

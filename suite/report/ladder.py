@@ -1,0 +1,116 @@
+"""The ladder: the latency of one image in each framework, and the lines of code that it takes.
+
+A run of the ladder has the file `ladder.json` in its folder: for each framework, the rung and the
+lines of its hand-written script (docs/inference.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, RootModel, ValidationError
+
+from suite.report.numbers import MICROSECONDS, Unit, latency_of, latency_unit, number, rate_of
+
+if TYPE_CHECKING:
+    from suite.report.summary import TrialSummary
+
+NAME = "ladder.json"
+
+
+class Rung(BaseModel):
+    """What is known of a framework's script."""
+
+    rung: int  # 1 is the lowest
+    inference_lines: int
+    training_lines: int | None = None
+
+
+Rungs = RootModel[dict[str, Rung]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One framework on the ladder."""
+
+    trial: TrialSummary  # the fastest proven one of scenario single_stream
+    rung: int
+    latency_s: float
+    overhead: float | None  # over the lowest rung, as a share of its latency
+    p99_s: float | None
+    lines: int
+    training_lines: int | None
+    samples_per_s: float | None  # of the fastest proven training; None where there is none
+
+
+def read(folder: Path) -> dict[str, Rung]:
+    """The rungs by framework; none where the run is not of the ladder, or the file is damaged."""
+    try:
+        return Rungs.model_validate_json((folder / NAME).read_bytes()).root
+    except (OSError, ValidationError):
+        return {}
+
+
+def rows(trials: Sequence[TrialSummary], rungs: dict[str, Rung]) -> list[Row]:
+    """A row for each framework with a rung and a latency, the lowest rung first.
+
+    The overhead is that over the fastest framework of the lowest rung that was measured.
+    """
+    found = {name: each for name in rungs if (each := _best(trials, name, "single_stream"))}
+    lowest = min((rungs[name].rung for name in found), default=0)
+    base = max(
+        (each.speed for name, each in found.items() if rungs[name].rung == lowest), default=0
+    )
+    made = [_row(trial, rungs[name], base, trials) for name, trial in found.items()]
+    return sorted(made, key=lambda each: (each.rung, each.latency_s))
+
+
+def _row(trial: TrialSummary, rung: Rung, base: float, trials: Sequence[TrialSummary]) -> Row:
+    training = _best(trials, trial.record.framework, None)
+    return Row(
+        trial=trial,
+        rung=rung.rung,
+        latency_s=1 / trial.speed,
+        overhead=base / trial.speed - 1,
+        p99_s=trial.queries.percentiles_s.get("99") if trial.queries else None,
+        lines=rung.inference_lines,
+        training_lines=rung.training_lines,
+        samples_per_s=training.samples_per_s.median if training else None,
+    )
+
+
+def _best(
+    trials: Sequence[TrialSummary], framework: str, scenario: str | None
+) -> TrialSummary | None:
+    """The fastest proven trial of a framework in a scenario; None is training."""
+    fitting = (
+        each
+        for each in trials
+        if each.record.framework == framework
+        and each.record.workload.scenario == scenario
+        and each.parity.proven
+        and each.speed
+    )
+    return max(fitting, key=lambda each: each.speed, default=None)
+
+
+def unit_of(rows: Sequence[Row]) -> Unit:
+    """The unit of all latencies of the ladder."""
+    return latency_unit(row.latency_s for row in rows) if rows else MICROSECONDS
+
+
+def cells_of(row: Row, label: str, unit: Unit) -> dict[str, str]:
+    """The cells of a row, by column; `label` names its trial."""
+    return {
+        "rung": str(row.rung),
+        "framework": label,
+        "p50": latency_of(row.latency_s, unit),
+        "p99": latency_of(row.p99_s, unit),
+        "over lowest rung": number(row.overhead, "{:+.0%}"),
+        "lines": str(row.lines),
+        "training lines": number(row.training_lines, "{}"),
+        "training samples/s": rate_of(row.samples_per_s),
+    }
