@@ -16,9 +16,10 @@ from rich.text import Text
 
 from suite.protocol.events import Event
 from suite.protocol.plan import Plan, Run, Trial
-from suite.report.numbers import rate_of
+from suite.report.numbers import with_unit
 from suite.report.table import console
 from suite.report.trial_line import TrialLine, columns
+from suite.results.metric import metric_of, values_of
 from suite.results.record import Record
 from suite.runner.costs import Costs
 from suite.runner.durations import shown
@@ -130,7 +131,11 @@ class Live:
         """Begin the table of the runs, which stays on the terminal."""
         names = {_line(each): self._name(each) for each in plan.trials}
         runs = Counter(_line(run.trial) for run in plan.runs)
-        self._trials = {line: TrialLine(runs=runs[line]) for line in names}
+        scenarios = {_line(each): each.workload.scenario for each in plan.trials}
+        self._trials = {
+            line: TrialLine(runs=runs[line], scenario=scenario)
+            for line, scenario in scenarios.items()
+        }
         self._bars.columns = columns(self._console.width, max(map(len, names.values())))
         self._bars.live.transient = self._many
         if not self._many:
@@ -159,7 +164,9 @@ class Live:
             if self._many:
                 self._bars.remove_task(self._lines.pop(line))
         if not self._console.is_terminal:
-            rate = f"{rate_of(record.samples_per_s)} samples/s" if record.samples_per_s else ""
+            metric = metric_of(record.workload.scenario)
+            found = values_of([record]).get(record.repeat)
+            rate = with_unit(found, metric) if found else ""
             error = record.error.message if record.error else ""
             parts = (self._name(run.trial), f"run {count}", record.status, rate, error)
             self._console.print(" ".join(part for part in parts if part), soft_wrap=True)
@@ -215,7 +222,10 @@ class Live:
         )
 
     def _name(self, trial: Trial) -> str:
-        """The configuration; the model and the devices where the plan has several."""
+        """The configuration; the model and the devices where the plan has several.
+
+        A trial of inference has its scenario, in scenario offline with its batch size.
+        """
         workload, plan = trial.workload, self._plan
         assert plan is not None
         several = len({each.workload.model for each in plan.trials}) > 1
@@ -225,6 +235,8 @@ class Live:
                 trial.configuration,
                 *((workload.model,) if several or not self._console.is_terminal else ()),
                 *((workload.precision,) if workload.precision != "float32" else ()),
+                *((workload.scenario,) if workload.scenario else ()),
+                *((f"b{workload.batch_size}",) if workload.scenario == "offline" else ()),
                 *((trial.device,) if devices else ()),
             )
         )

@@ -11,25 +11,33 @@ from rich.table import Column
 from rich.text import Text
 
 from suite.protocol.events import Event
-from suite.report.numbers import rate_of
+from suite.report.numbers import rate_of, with_unit
 from suite.results import stats
+from suite.results.metric import metric_of, values_of
 from suite.results.record import Record
 
 PHASES = {
     "started": "building",
     "built": "first step",
     "compiled": "warm-up",
-    "first_inference": "warm-up",
-    "overhead": "measuring",
-    "rate": "rate search",
     "warmup": "warm-up",
     "block": "measuring",
     "epoch": "epoch done",
     "finished": "done",
 }
+OF_INFERENCE = {
+    "started": "building",
+    "built": "first call",
+    "first_inference": "warm-up",
+    "warmed": "null model",
+    "overhead": "measuring",
+    "rate": "rate search",
+    "inference": "answers",
+    "finished": "done",
+}
 BARS = "▁▂▃▄▅▆▇█"
 BAR_WIDTH = 8
-RATE_WIDTH, STATE_WIDTH = 13, 17  # "12,345 ±10.2%", "2/5 measuring 12 s"
+RATE_WIDTH, STATE_WIDTH = 13, 17  # "12,345 ±10.2%" or "274 µs ±1.2%", "2/5 measuring 12 s"
 FLOOR = 0.5  # the share of the largest value that the lowest bar stands for
 
 
@@ -38,8 +46,9 @@ class TrialLine:
     """The runs of one trial, or of trials that differ only in their seed."""
 
     runs: int  # at most
+    scenario: str | None = None  # of inference
     finished: int = 0
-    rates: list[float] = field(default_factory=list)  # samples/s of the finished runs
+    values: list[float] = field(default_factory=list)  # the metric of the finished runs
     blocks: list[float] = field(default_factory=list)  # samples/s of the current or last run
     state: str = "waiting"
     _longest_left_s: float = 0.0
@@ -47,12 +56,14 @@ class TrialLine:
 
     def event(self, event: Event, count: str) -> bool:
         """Take the event of a run, which is the `count` ("2/5") of the line; whether it counts."""
-        phase = PHASES.get(event["event"])
+        phase = (OF_INFERENCE if self.scenario else PHASES).get(event["event"])
         if phase is None:
             return False
+        if self.scenario == "server" and event["event"] == "overhead":
+            phase = OF_INFERENCE["rate"]
         if event["event"] == "started":
             self.blocks, self._longest_left_s = [], 0.0
-        if "samples_per_s" in event:
+        if "samples_per_s" in event and not self.scenario:
             self.blocks.append(event["samples_per_s"])
         left = ""
         if "left_s" in event:
@@ -66,8 +77,7 @@ class TrialLine:
         """Take the record of a run."""
         self.finished += 1
         self._longest_left_s = 0.0
-        if record.samples_per_s:
-            self.rates.append(record.samples_per_s)
+        self.values += values_of([record]).values()
         self.state = f"{count} {record.status}"
         if record.error:
             self.state += f": {record.error.message}"
@@ -81,10 +91,15 @@ class TrialLine:
 
     @property
     def rate(self) -> str:
-        """The median of the finished runs with its interval; before them, that of the blocks."""
-        summary = stats.summarise(self.rates or self.blocks)
+        """The median rate or p50 latency of the finished runs with its interval.
+
+        Before the first one is finished, it is the median rate of the blocks.
+        """
+        summary, metric = stats.summarise(self.values or self.blocks), metric_of(self.scenario)
         interval = (f"±{summary.spread:.1%}",) if summary.spread is not None else ()
-        return " ".join((rate_of(summary.median), *interval)) if summary.runs else ""
+        median = summary.median
+        text = with_unit(median, metric) if metric.lower_is_better else rate_of(median)
+        return " ".join((text, *interval)) if summary.runs else ""
 
     @property
     def sparkline(self) -> str:

@@ -4,6 +4,7 @@ import pytest
 from rich.progress import BarColumn, TextColumn
 
 from suite.report.trial_line import TrialLine, columns, sparkline
+from tests.report.made_inference import inferred
 from tests.results.test_record import record
 
 
@@ -44,3 +45,36 @@ def test_a_narrow_terminal_has_fewer_columns(name: int, bars: int, texts: int) -
     found = columns(80, name)
     assert sum(isinstance(each, BarColumn) for each in found) == bars
     assert sum(isinstance(each, TextColumn) for each in found) == texts
+
+
+def states(scenario: str) -> list[str]:
+    """What a line shows after each event of a run of inference."""
+    line, found = TrialLine(runs=2, scenario=scenario), []
+    for name in ("started", "built", "first_inference", "warmed", "overhead", "rate", "inference"):
+        assert line.event({"event": name}, "1/2")
+        found.append(line.state.removeprefix("1/2 "))
+    return found
+
+
+def test_a_run_of_inference_has_its_own_phases() -> None:
+    assert states("single_stream")[:5] == [
+        "building",
+        "first call",
+        "warm-up",
+        "null model",
+        "measuring",
+    ]
+    assert states("server")[4:] == ["rate search", "rate search", "answers"]
+
+
+def test_a_line_of_latencies_shows_the_median_p50_of_the_finished_runs() -> None:
+    line = TrialLine(runs=3, scenario="single_stream")
+    line.event({"event": "inference", "samples_per_s": 3000.0}, "1/3")
+    assert (line.rate, line.sparkline) == ("", "")
+    line.done(inferred(p50_s=270e-6, samples_per_s=9.0), "1/3")
+    assert line.rate == "270 µs"
+    line.done(inferred(p50_s=280e-6, repeat=1, samples_per_s=9.0), "2/3")
+    assert line.rate == "275 µs ±1.8%"
+    server = TrialLine(runs=1, scenario="server")
+    server.done(inferred("server", rate_per_s=750.0), "1/1")
+    assert server.rate == "750"
