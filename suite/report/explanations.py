@@ -45,39 +45,55 @@ EXPLANATIONS = {
     ),
     "scenario": Explanation(
         "How queries arrive, by the names of MLPerf: single_stream (one sample, then the next), "
-        "multi_stream (batches), offline (all samples at once), server (at random times)."
+        "multi_stream (batches), offline (all samples at once), server (at random times).",
+        "docs/reports.md",
     ),
     "p50": Explanation(
         "The median latency of the queries of a run, by LoadGen; the median over runs. Inputs lie "
-        "in host memory, and answers are back in it. These are not results of MLPerf."
+        "in host memory, and answers are back in it. These are not results of MLPerf.",
+        "docs/reports.md",
     ),
-    "p90": Explanation("The latency that 90 % of the queries do not exceed; the median over runs."),
-    "p99": Explanation("The latency that 99 % of the queries do not exceed; the median over runs."),
+    "p90": Explanation(
+        "The latency that 90 % of the queries do not exceed; the median over runs.",
+        "docs/reports.md",
+    ),
+    "p99": Explanation(
+        "The latency that 99 % of the queries do not exceed; the median over runs.",
+        "docs/reports.md",
+    ),
     "p99.9": Explanation(
         "The latency that 99.9 % of the queries do not exceed; the median over runs. With 2,000 "
-        "queries, two are slower."
+        "queries, two are slower.",
+        "docs/reports.md",
     ),
     P99_ESTIMATE: Explanation(
         "LoadGen's early-stopping estimate of p99: an upper bound that allows for the number of "
-        "queries. A dash where there are too few queries for it."
+        "queries. A dash where there are too few queries for it.",
+        "docs/reports.md",
     ),
     "queries/s": Explanation(
         "The highest rate of queries at random times at which 99 % of them are within the latency "
-        "bound; found by bisection, the median over runs."
+        "bound; found by bisection, the median over runs.",
+        "docs/reports.md",
     ),
-    "bound": Explanation("The latency that 99 % of the queries may not exceed."),
+    "bound": Explanation("The latency that 99 % of the queries may not exceed.", "docs/reports.md"),
     "knee": Explanation(
         f"The smallest batch size with at least {KNEE_SHARE:.0%} of the highest rate of its "
-        "series: a larger one gains little."
+        "series: a larger one gains little.",
+        "docs/reports.md",
     ),
-    FIRST_INFERENCE: Explanation("The duration of the first call of the model, with compilation."),
+    FIRST_INFERENCE: Explanation(
+        "The duration of the first call of the model, with compilation.", "docs/reports.md"
+    ),
     "overhead": Explanation(
         "The latency of the same queries with a model that does nothing, as a share of p50; in "
-        "scenario offline, as a share of a call. It is the part of the harness."
+        "scenario offline, as a share of a call. It is the part of the harness.",
+        "docs/reports.md",
     ),
     J_INFERENCE: Explanation(
         "Joules over samples in the timed queries; in brackets without the power of the idle "
-        "machine."
+        "machine.",
+        "docs/reports.md",
     ),
     TOKENS: Explanation("Samples per second times the length of a sequence, for models of text."),
     INTERVAL: Explanation(

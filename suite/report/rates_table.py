@@ -29,8 +29,8 @@ from suite.results.roofline import HardwarePeak
 
 # Columns that a narrow terminal leaves out, the least important first.
 DISPENSABLE = (
-    *(P99_ESTIMATE, FIRST_INFERENCE, "first step", "memory", "bound", "epoch", "vs best", "runs"),
-    *(ENERGY, J_INFERENCE, MFU, "overhead", "p90", "p99.9"),
+    *(P99_ESTIMATE, FIRST_INFERENCE, "first step", "memory", "overhead", "bound", "epoch", "p90"),
+    *("vs best", "runs", ENERGY, J_INFERENCE, MFU, "p99.9"),
 )
 IN_TITLE = ("framework", "variant", "track")  # columns that the title of a series replaces
 LEGEND = (  # two lines of 80 characters

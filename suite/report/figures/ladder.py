@@ -37,9 +37,9 @@ def ladder(run: RunData) -> Iterator[Figure]:
     yield Figure(
         name=name_of("ladder", workload.model),
         caption=f"The median latency of one image of {workload.model} at each rung, the lowest "
-        "rung first, and the lines of code of its hand-written script. Above each bar: the "
-        "overhead over the lowest rung, and the rate of training.",
-        description="; ".join(f"{row['text']}, {row['lines']} lines" for row in rows),
+        "rung first, with the overhead over the lowest rung. Gray: the lines of code of its "
+        "hand-written script, with the samples per second of its training.",
+        description="; ".join(f"{row['text']}, {row['beside']}" for row in rows),
         spec=_spec(rows, unit),
         tags={"model": workload.model},
         about=f"The ladder of {workload.model}",
@@ -48,7 +48,7 @@ def ladder(run: RunData) -> Iterator[Figure]:
 
 def _row(run: RunData, row: ladders.Row, unit: Unit) -> dict[str, Any]:
     overhead = f" ({row.overhead:+.0%})" if row.overhead else ""
-    trains = f", trains {rate_of(row.samples_per_s)}/s" if row.samples_per_s else ""
+    trains = f", {rate_of(row.samples_per_s)}/s" if row.samples_per_s else ""
     label = run.label(row.trial)
     latency = f"{latency_of(row.latency_s, unit)} {unit.symbol}"
     return {
@@ -57,7 +57,8 @@ def _row(run: RunData, row: ladders.Row, unit: Unit) -> dict[str, Any]:
         "rung": row.rung,
         "latency": row.latency_s * unit.per_s,
         "lines": row.lines,
-        "text": f"{label}: {latency}{overhead}{trains}",
+        "text": f"{label}: {latency}{overhead}",
+        "beside": f"{row.lines} lines{trains}",
     }
 
 
@@ -65,8 +66,6 @@ def _spec(rows: Sequence[dict[str, Any]], unit: Unit) -> Spec:
     order = [row["label"] for row in rows]
     color = framework_color(row["framework"] for row in rows)
     bar = {"type": "bar", "height": 9, "aria": True}
-    texts = row_texts("text")
-    texts["mark"]["dy"] = -6
     latency = {
         "mark": bar,
         "encoding": {
@@ -89,6 +88,9 @@ def _spec(rows: Sequence[dict[str, Any]], unit: Unit) -> Spec:
             "encoding": {"y": rows_by("label", order)},
             "layer": layer,
         }
-        for width, layer in ((LATENCY_WIDTH, [latency, texts]), (LINES_WIDTH, [lines]))
+        for width, layer in (
+            (LATENCY_WIDTH, [latency, row_texts("text")]),
+            (LINES_WIDTH, [lines, row_texts("beside")]),
+        )
     ]
     return spec(data={"values": list(rows)}, transform=[marked()], hconcat=plots, spacing=14)

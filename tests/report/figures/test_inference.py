@@ -93,6 +93,7 @@ def test_the_ladder_has_a_bar_for_each_framework_with_its_lines(run: RunData) ->
     assert [row["label"] for row in rows] == ["PyTorch eager", "JAX/Flax jit"]
     assert all(row["lines"] > 0 for row in rows)
     assert rows[1]["text"] == "JAX/Flax jit: 396 µs (+30%)"
+    assert rows[1]["beside"] == f"{rows[1]['lines']} lines"
 
 
 def test_every_figure_of_inference_is_drawn_in_the_colors_of_the_page(
