@@ -1,7 +1,8 @@
 """How long a report of many records takes.
 
 The records are copies of those of a real run (results/latest), ten for each trial, with rates of
-their own. Each workload is copied with as many learning rates as needed; the plan has all of them.
+their own. Each workload is copied with as many learning rates as needed, in inference with as many
+sizes of its query library; the plan has all of them.
 Prints the seconds and the peak memory of each form, each in a process of its own.
 
 Usage: .venv/bin/python scripts/report_speed.py [RECORDS]
@@ -37,7 +38,7 @@ def write_copies(source: Path, count: int, folder: Path) -> None:
     runs = []
     for number in range(count):
         original = originals[number // REPEATS % len(originals)]
-        trial = with_learning_rate(original, 1 + number // REPEATS // len(originals))
+        trial = numbered(original, 1 + number // REPEATS // len(originals))
         run = Run(trial=trial, repeat=number % REPEATS)
         template = generator.choice(templates[original.trial_id])
         changes = {
@@ -54,10 +55,12 @@ def write_copies(source: Path, count: int, folder: Path) -> None:
     planfile.write(folder, replace(planned, plan=plan))
 
 
-def with_learning_rate(trial: Trial, thousandths: int) -> Trial:
-    """The trial with a learning rate of so many thousandths."""
-    optimizer = trial.workload.optimizer.model_copy(update={"learning_rate": thousandths / 1000})
-    return replace(trial, workload=trial.workload.model_copy(update={"optimizer": optimizer}))
+def numbered(trial: Trial, number: int) -> Trial:
+    """The trial with a learning rate of so many thousandths, or in inference so many queries."""
+    changes = {"query_samples": number}
+    if optimizer := trial.workload.optimizer:
+        changes = {"optimizer": optimizer.model_copy(update={"learning_rate": number / 1000})}
+    return replace(trial, workload=trial.workload.model_copy(update=changes))
 
 
 def measured(command: list[str]) -> tuple[float, int]:

@@ -20,7 +20,11 @@ MOST_TENSORS = 100  # in a table
 
 def statuses(run: RunData) -> Table:
     """How each trial is proven: by its certificate and by the closing proof of its runs."""
-    rows = [Row(cells=_cells(run, trial), tags=tags_of(trial)) for trial in run.trials]
+    cells = [_cells(run, trial) for trial in run.trials]
+    if all(each["answers"] == UNKNOWN for each in cells):  # of training alone
+        cells = [{name: each[name] for name in each if name != "answers"} for each in cells]
+    tagged = zip(cells, run.trials, strict=True)
+    rows = [Row(cells=each, tags=tags_of(trial)) for each, trial in tagged]
     return Table(caption="Proof of each trial", rows=rows)
 
 
@@ -35,6 +39,7 @@ def _cells(run: RunData, trial: TrialSummary) -> dict[str, str]:
         "steps": number(trial.parity.steps, "{}"),
         "largest share": number(certificate.share if certificate else None, "{:.2g}"),
         "closing proof": yes_no(closing.proven) if closing else UNKNOWN,
+        "answers": number(closing.answers if closing else None, "{:,}"),
         "its largest share": number(closing.share if closing else None, "{:.2g}"),
         "reason": trial.parity.reason or UNKNOWN,
     }

@@ -170,9 +170,11 @@ def test_the_page_of_inference_has_latencies_the_knee_and_the_ladder(inference: 
     of_runs = section(text, "runs")
     assert '<th scope="col">p99</th>' in of_runs and "first inference" in of_runs
     assert '<th scope="col">blocks</th>' not in of_runs
+    assert '<th scope="col">answers</th>' in section(text, "parity")
     assert len(text.encode()) < 10**6
 
 
 def test_a_page_of_training_says_how_latencies_are_measured(text: str) -> None:
     shown = section(text, "inference")
     assert "dlsuite run inference" in shown and "ladder" not in shown
+    assert '<th scope="col">answers</th>' not in text

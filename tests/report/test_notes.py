@@ -1,0 +1,30 @@
+"""The lines below a table: each error once, with the trials that have it."""
+
+from suite.report.notes import errors_of, notes_of
+from suite.report.summary import summarise
+from suite.results.record import Error
+from tests.report.made_inference import inferred, untried
+from tests.results.test_record import record
+
+
+def test_batch_sizes_with_the_same_error_share_a_line() -> None:
+    message = "batch 8 did not fit into memory"
+    found = summarise(
+        [
+            untried("oom", 8, "the worker was killed", trial_id="a"),
+            untried("skipped", 16, message, trial_id="b"),
+            untried("skipped", 32, message, trial_id="c"),
+        ]
+    )
+    killed, skipped = "pytorch:eager, batch 8: the worker was killed", "batch 8 did not fit"
+    assert list(errors_of(found, skipped=False)) == [killed]
+    (line,) = errors_of(found, skipped=True)
+    assert line.startswith(f"pytorch:eager, batch 16, 32: {skipped}")
+    assert len(errors_of(found)) == 2
+
+
+def test_an_error_has_its_hint_below_it() -> None:
+    error = Error(error_class="WorkerCrashed", message="killed", hint="see its log")
+    found = summarise([record(status="failed", error=error), inferred()])
+    lines = list(notes_of([each for each in found if each.error]))
+    assert lines == ["pytorch:eager: killed", "  hint: see its log"]
