@@ -39,16 +39,16 @@ def windows(channels, size, kernel, stride):
 def convolution(pixels, channels, size, filters, kernel):
     rows = windows(channels, size, kernel, 1).transpose(0, 3, 4, 1, 2)
     weight, bias = parameter(filters, channels * kernel**2), parameter(filters)
-    taken = pixels[rows.ravel()].reshape((channels * kernel**2, -1))
-    return (pt.dot(weight, taken) + bias[:, None]).reshape((filters * rows[0, 0, 0].size, -1))
+    positions, batch = rows[0, 0, 0].size, pixels.type.shape[1]
+    taken = pixels[rows.ravel()].reshape((channels * kernel**2, positions * batch))
+    return (pt.dot(weight, taken) + bias[:, None]).reshape((filters * positions, batch))
 
 
 def max_pool(pixels, channels, size):
     rows = windows(channels, size, 2, 2).reshape(-1, 4)
     largest = pixels[rows[:, 0]]
     for column in (1, 2, 3):
-        values = pixels[rows[:, column]]
-        largest = pt.switch(largest >= values, largest, values)
+        largest = pt.maximum(largest, pixels[rows[:, column]])
     return largest
 
 
@@ -56,19 +56,26 @@ def dense(values, features, outputs):
     return pt.dot(parameter(outputs, features), values) + parameter(outputs)[:, None]
 
 
-images = pt.tensor("images", shape=(None, 1, 28, 28), dtype="float32")
-labels = pt.ivector("labels")
-values = images.reshape((-1, 784)).T
-values = max_pool(convolution(values, 1, 28, 20, 5), 20, 24)
-values = max_pool(convolution(values, 20, 12, 50, 5), 50, 8)
-values = dense(values, 800, 500)
-logits = dense(pt.switch(values > 0, values, 0), 500, 10).T
-losses = -pt.special.log_softmax(logits, axis=1)[pt.arange(BATCH), labels]
-loss = losses.mean()
+def logits(images):
+    """The logits (N, 10) of images (N, 1, 28, 28), of which the compiler knows the number N."""
+    values = images.reshape((images.type.shape[0], 784)).T
+    values = max_pool(convolution(values, 1, 28, 20, 5), 20, 24)
+    values = max_pool(convolution(values, 20, 12, 50, 5), 50, 8)
+    values = dense(values, 800, 500)
+    return dense(pt.switch(values > 0, values, 0), 500, 10).T
 
-if __name__ == "__main__":
+
+def train():
+    images = pt.tensor("images", shape=(BATCH, 1, 28, 28), dtype="float32")
+    labels = pt.tensor("labels", shape=(BATCH,), dtype="int32")
+    losses = -pt.special.log_softmax(logits(images), axis=1)[np.arange(BATCH), labels]
+    loss = losses.mean()
     gradients = pt.grad(loss, parameters)
     updates = [(p, p - LEARNING_RATE * g) for p, g in zip(parameters, gradients, strict=True)]
-    train = pytensor.function([images, labels], loss, updates=updates, trust_input=True)
+    step = pytensor.function([images, labels], loss, updates=updates, trust_input=True)
     inputs, targets, order = data()
-    serve(lambda batch: train(inputs[batch], targets[batch]), lambda: None, order)
+    serve(lambda batch: step(inputs[batch], targets[batch]), lambda: None, order)
+
+
+if __name__ == "__main__":
+    train()

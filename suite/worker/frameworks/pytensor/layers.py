@@ -56,7 +56,7 @@ class Graph:
         if kind == "dropout":
             return self._dropout(layer["rate"], values) if self._training else values
         if kind == "tied_head":
-            return pt.dot(values, self._tensors[f"{layer['embedding']}.weight"].T)
+            return sequences.dense(values, self._tensors[f"{layer['embedding']}.weight"])
         if kind in LAYERS:
             prefix = f"{layer['name']}."
             own = {

@@ -20,7 +20,7 @@ def convolve(images: Any, weight: Any, layer: dict[str, Any]) -> Any:
     channels, height, width = layer["input_shape"]
     pixels = images.reshape((channels * height * width, images.type.shape[-1]))
     rows = _rows(layer)  # (h w, C, H', W')
-    if layer["kernel"] != [1, 1] or rows.size != channels * height * width:
+    if len(rows) > 1 or rows.size != channels * height * width:
         rows = np.moveaxis(rows, 0, 1)  # (C, h w, H', W'), in the order of the weight
         pixels = _with_zeros(pixels, layer)[rows.reshape(-1)]
     values = channels * layer["kernel"][0] * layer["kernel"][1]  # in a window
@@ -30,9 +30,9 @@ def convolve(images: Any, weight: Any, layer: dict[str, Any]) -> Any:
 
 
 def max_pool(images: Any, layer: dict[str, Any]) -> Any:
-    """The maximum of each window of images (C, H, W, N); the first of equal values counts.
+    """The maximum of each window of images (C, H, W, N).
 
-    `pt.max` and `pt.maximum` would give the gradient to each of them.
+    Of equal values only the first has the gradient, by `pt.maximum`; by `pt.max` each would.
     """
     channels, height, width = layer["input_shape"]
     pixels = images.reshape((channels * height * width, images.type.shape[-1]))
@@ -40,8 +40,7 @@ def max_pool(images: Any, layer: dict[str, Any]) -> Any:
     first, *others = _rows(layer, outside="nearest")
     largest = pixels[first.reshape(-1)]
     for rows in others:
-        values = pixels[rows.reshape(-1)]
-        largest = pt.switch(largest >= values, largest, values)
+        largest = pt.maximum(largest, pixels[rows.reshape(-1)])
     return largest.reshape((*first.shape, images.type.shape[-1]))
 
 
@@ -56,11 +55,9 @@ def avg_pool(images: Any, layer: dict[str, Any]) -> Any:
 
 def _with_zeros(pixels: Any, layer: dict[str, Any]) -> Any:
     """The rows, and after them one of zeros where the layer has padding."""
-    return (
-        pt.join(0, pixels, pt.zeros((1, pixels.type.shape[1]), pixels.dtype))
-        if any(layer["padding"])
-        else pixels
-    )
+    if not any(layer["padding"]):
+        return pixels
+    return pt.join(0, pixels, pt.zeros((1, pixels.type.shape[1]), pixels.dtype))
 
 
 def _rows(layer: dict[str, Any], *, outside: str = "zeros") -> Array:
