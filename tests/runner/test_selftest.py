@@ -25,8 +25,8 @@ def selftest_of(
     of_steps = tuple(fault for fault in faults if fault not in (*of_runs, *of_text))
     monkeypatch.setattr(selftest, "TEXT_FAULTS", of_text)
     monkeypatch.setattr(selftest, "RUN_FAULTS", of_runs)
-    monkeypatch.setattr(selftest, "BFLOAT16_FAULTS", ())
-    monkeypatch.setattr(selftest, "RANK_FAULTS", ())
+    for name in ("BFLOAT16_FAULTS", "RANK_FAULTS", "INFERENCE_FAULTS", "TIMED_INFERENCE_FAULTS"):
+        monkeypatch.setattr(selftest, name, ())
     monkeypatch.setattr(selftest, "FAULTS", of_steps)
     engine = VenvEngine()
     test = SelfTest(
@@ -34,7 +34,9 @@ def selftest_of(
         prepared=Frameworks(engine, print).with_reference(plan.frameworks),
         make_engine=VenvEngine,
         inputs={
-            each: obtain.obtain(each, seed=1, folder=tmp_path / each.model, notify=print)
+            each: obtain.obtain(
+                each, seed=1, folder=tmp_path / f"{each.model}-{each.mode}", notify=print
+            )
             for each in WORKLOADS
         },
         work_dir=tmp_path,

@@ -64,6 +64,10 @@ def load_peak(framework: str) -> Any:
 def _part(framework: str, module: str) -> Any:
     if framework not in names():
         raise NotImplementedError(f"this worker has no framework {framework!r}")
-    if not (Path(__file__).parent / framework / f"{module}.py").exists():
-        raise NotImplementedError(f"{framework} has no module {module!r} in this worker")
-    return importlib.import_module(f".{framework}.{module}", __package__)
+    name = f"{__package__}.{framework}.{module}"
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:  # a package that the module needs
+            raise
+        raise NotImplementedError(f"{framework} has no module {module!r} in this worker") from None
