@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from suite.results.record import Record
+if TYPE_CHECKING:
+    from suite.results.record import Record
 
 
 @dataclass(frozen=True, kw_only=True)

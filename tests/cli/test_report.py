@@ -36,7 +36,7 @@ def test_markdown_has_a_table_for_each_workload(
 def test_csv_is_printed(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command.report(run, format=ReportFormat.csv)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("run_id,suite,trial_id,repeat,") and len(lines) == 1 + 33
+    assert lines[0].startswith("run_id,suite,trial_id,framework,") and len(lines) == 1 + 33
 
 
 def test_parquet_goes_to_a_file_and_not_to_a_terminal(
