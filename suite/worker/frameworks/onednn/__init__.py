@@ -1,0 +1,1 @@
+"""oneDNN in C++: the sources of its worker (suite/worker/native)."""

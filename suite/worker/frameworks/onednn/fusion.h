@@ -1,0 +1,14 @@
+// What oneDNN computes together with a product.
+#pragma once
+
+#include "lowering.h"
+
+namespace dlsuite {
+
+// The algorithm of an activation, by its kind of layer.
+dnnl::algorithm algorithm_of(const std::string& activation);
+
+// The attributes of a product that also computes `tail`.
+dnnl::primitive_attr fused(const Tail& tail);
+
+}  // namespace dlsuite

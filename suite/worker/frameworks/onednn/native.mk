@@ -1,0 +1,2 @@
+CXXFLAGS += -isystem $(PREFIX)/include
+LDLIBS = -L$(PREFIX)/lib -Wl,-rpath,$(PREFIX)/lib -ldnnl
