@@ -34,8 +34,12 @@ def sha256(path: Path) -> str:
 
 
 def tree_sha256(folder: Path) -> str:
-    """One digest of the names and contents of all Python files in `folder`."""
-    files = sorted(folder.rglob("*.py"))
+    """One digest of the names and contents of all files in `folder`, except Python's caches."""
+    files = sorted(
+        file
+        for file in folder.rglob("*")
+        if file.is_file() and "__pycache__" not in file.relative_to(folder).parts
+    )
     return digest(f"{file.relative_to(folder)} {sha256(file)}" for file in files)
 
 

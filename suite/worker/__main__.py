@@ -21,6 +21,7 @@ import numpy as np
 from . import interleaving, launch, peak, proof, ranks, telemetry
 from .frameworks import load
 from .loop import exchange, train
+from .native import program
 from .protocol import (
     Distributed,
     Events,
@@ -40,18 +41,33 @@ def main(folder: Path) -> int:
         if rank is None:
             return launch.run(trial, folder)
         trial = ranks.of(trial, rank)
+    if program.is_native(trial.framework):
+        return _replaced(trial, folder)
     events = Events(Path(trial.paths["results"]), trial.rank)
     try:
         _run(trial, events)
     except BaseException as error:
-        events.emit(
-            "failed",
-            error_class=type(error).__name__,
-            message=str(error),
-            traceback=traceback.format_exc(),
-        )
-        return 1
+        return _failed(events, error)
     return 0
+
+
+def _replaced(trial: Trial, folder: Path) -> int:
+    """Become the framework's compiled program; return the exit code where there is none."""
+    try:
+        program.replace(program.ready(trial.framework), trial, folder)
+    except BaseException as error:
+        return _failed(Events(Path(trial.paths["results"])), error)
+    return 0
+
+
+def _failed(events: Events, error: BaseException) -> int:
+    events.emit(
+        "failed",
+        error_class=type(error).__name__,
+        message=str(error),
+        traceback=traceback.format_exc(),
+    )
+    return 1
 
 
 def _run(trial: Trial, events: Events) -> None:

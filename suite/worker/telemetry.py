@@ -35,27 +35,33 @@ Sample = dict[str, Any]
 
 @contextmanager
 def sampling(trial: Trial) -> Iterator[None]:
-    """Sample during the block, if the trial asks for it and times a model.
+    """Sample during the block, if the trial asks for it and times a model."""
+    process = start(trial)
+    try:
+        yield
+    finally:
+        if process and process.stdin and process.stdout:
+            process.stdin.close()
+            process.stdout.close()
+            process.wait()
+
+
+def start(trial: Trial) -> subprocess.Popen[bytes] | None:
+    """The sampler's process; None where the trial does not ask for it or times no model.
 
     Interleaved workers are not sampled: the interval is too long to separate their blocks.
     """
     interval_s = trial.measure.get("sample_s", 0)
     if trial.mode not in ("train", "infer") or "interleaving" in trial.paths or not interval_s:
-        yield
-        return
+        return None
     device, _, number = trial.device.partition(":")
     command = [sys.executable, "-m", __name__, str(Path(trial.paths["results"]) / FILE)]
     command += [str(os.getpid()), str(interval_s), str(trial.measure.get("idle_s", 0))]
     command += [number or "0"] if device == "cuda" else []
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert process.stdin and process.stdout
-    try:
-        process.stdout.readline()
-        yield
-    finally:
-        process.stdin.close()
-        process.stdout.close()
-        process.wait()
+    assert process.stdout
+    process.stdout.readline()
+    return process
 
 
 def main(file: Path, pid: int, interval_s: float, idle_s: float, gpu: str | None) -> None:

@@ -6,6 +6,8 @@
 - `device`: the framework on a device, under a trial's settings.
 - `inference`: `LAYOUT`, `version()`, `device(trial)`, `memory(trial)` and `Predictor` (see
   `protocol.Predictor`). A framework for inference alone has no `session`.
+- `native`: `version()` of a framework whose worker is a program in C++; the folder has its sources
+  and the flags of its compiler (docs/native.md), and none of the other modules.
 - `peak` (optional): `operations(trial, precisions, size, values)`, for the hardware peak.
 - `distributed` (optional): how the ranks of a trial meet, and how they add their gradients.
 - `loader` (optional): `batches(trial, photographs)`, an endless series of inputs and labels as
@@ -21,7 +23,7 @@ from typing import Any
 
 from ..protocol import Trial
 
-MAIN = ("session", "inference")  # a framework has one of these modules, or both
+MAIN = ("session", "inference", "native")  # a framework has one of these modules, or several
 VARIANT = "DLSUITE_VARIANT"  # for a module that needs the variant when it is imported
 
 
@@ -46,9 +48,9 @@ def load(trial: Trial) -> Any:
 
 
 def main_module(framework: str) -> Any:
-    """Import the framework's module `session`, or `inference` where it has no other."""
-    has_session = (Path(__file__).parent / framework / "session.py").exists()
-    return _part(framework, "session" if has_session else "inference")
+    """Import the first of the modules `MAIN` that the framework has."""
+    folder = Path(__file__).parent / framework
+    return _part(framework, next(each for each in MAIN if (folder / f"{each}.py").exists()))
 
 
 def load_loader(framework: str) -> Any:

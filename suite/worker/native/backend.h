@@ -40,7 +40,6 @@ class Trainer {
 class Backend {
   public:
     virtual ~Backend() = default;
-    virtual std::string version() = 0;
     virtual Json versions() = 0;  // of other software
     virtual Json device(const Trial& trial) = 0;
     virtual Json memory() = 0;  // the fields of the event `memory` on the device
@@ -49,7 +48,8 @@ class Backend {
     virtual std::unique_ptr<Trainer> trainer(const Trial& trial, const Tensors& weights) = 0;
 };
 
-// Each library's folder defines this function.
+// Each library's folder defines these functions.
 std::unique_ptr<Backend> make_backend(const Trial& trial);
+std::string backend_version();  // of the library
 
 }  // namespace dlsuite

@@ -18,11 +18,15 @@ double percentile_of(const std::vector<double>& sorted, double percentile) {
     return sorted[std::min(position, sorted.size() - 1)];
 }
 
-Json early_stopping(const std::vector<double>& sorted, double percentile) {
+Json early_stopping(const std::vector<double>& sorted) {
+    Json estimates = Json::object();
+    const std::pair<const char*, double> percentiles[] = {{"90", 0.9}, {"99", 0.99}};
     const auto queries = static_cast<std::int64_t>(sorted.size());
-    const auto beyond = early_stopping_queries(queries, percentile);
-    if (beyond == 0) return nullptr;
-    return sorted[static_cast<std::size_t>(queries - beyond)];
+    for (const auto& [name, percentile] : percentiles) {
+        const auto beyond = early_stopping_queries(queries, percentile);
+        if (beyond) estimates[name] = sorted[static_cast<std::size_t>(queries - beyond)];
+    }
+    return estimates;
 }
 
 }  // namespace
@@ -57,8 +61,7 @@ Json latency_statistics(std::vector<double> latencies) {
         {"min_s", latencies.front()},
         {"max_s", latencies.back()},
         {"percentiles_s", percentiles},
-        {"early_stopping_s",
-         {{"90", early_stopping(latencies, 0.9)}, {"99", early_stopping(latencies, 0.99)}}},
+        {"early_stopping_s", early_stopping(latencies)},
     };
 }
 

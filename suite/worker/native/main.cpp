@@ -22,7 +22,7 @@ namespace dlsuite {
 
 namespace {
 
-// Variables of the launcher (suite/worker/native.py): the clock when it ended, and the sampler's
+// Variables of the launcher (suite/worker/native/program.py): the clock when it ended, and the sampler's
 // process id with the file that ends it.
 constexpr const char* STARTED = "DLSUITE_STARTED_NS";
 constexpr const char* SAMPLER = "DLSUITE_SAMPLER";
@@ -69,7 +69,7 @@ void report_memory(Backend& backend, Events& events) {
 std::unique_ptr<Backend> start(const Trial& trial, double started_s, Events& events) {
     auto backend = make_backend(trial);
     events.emit("started", {{"import_s", monotonic_s() - started_s},
-                            {"framework_version", backend->version()},
+                            {"framework_version", backend_version()},
                             {"versions", backend->versions()}});
     return backend;
 }
@@ -168,8 +168,12 @@ int worker(const std::filesystem::path& folder) {
 
 int main(int count, char** arguments) {
     if (count < 2) {
-        std::cerr << "usage: worker FOLDER\n";
+        std::cerr << "usage: worker FOLDER | --version\n";
         return 2;
+    }
+    if (std::string(arguments[1]) == "--version") {
+        std::cout << dlsuite::backend_version() << '\n';
+        return 0;
     }
     try {
         return dlsuite::worker(arguments[count - 1]);

@@ -1,1 +1,0 @@
-"""oneDNN in C++: the sources of its worker (suite/worker/native)."""

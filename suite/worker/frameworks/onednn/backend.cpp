@@ -34,12 +34,6 @@ class OneDnn : public Backend {
         engine_ = dnnl::engine(dnnl::engine::kind::cpu, 0);
     }
 
-    std::string version() override {
-        const auto* found = dnnl_version();
-        return std::to_string(found->major) + "." + std::to_string(found->minor) + "." +
-               std::to_string(found->patch);
-    }
-
     Json versions() override { return {{"g++", __VERSION__}}; }
 
     Json device(const Trial& trial) override {
@@ -69,6 +63,12 @@ class OneDnn : public Backend {
 };
 
 }  // namespace
+
+std::string backend_version() {
+    const auto* found = dnnl_version();
+    return std::to_string(found->major) + "." + std::to_string(found->minor) + "." +
+           std::to_string(found->patch);
+}
 
 std::unique_ptr<Backend> make_backend(const Trial& trial) {
     return std::make_unique<OneDnn>(trial);

@@ -39,12 +39,7 @@ Value Lowering::pool(const Json& layer, const Value& value) {
 }
 
 Value Lowering::global_pool(const Value& value) {
-    const Shape image = value.dims();
-    const Json layer = {{"kind", "avg_pool2d"},
-                        {"kernel", {image[2], image[3]}},
-                        {"stride", {1, 1}},
-                        {"padding", {0, 0}}};
-    return pool(layer, value);
+    return pool(window_of_all(value.dims()), value);
 }
 
 Value Lowering::batch_norm(const Json& layer, const Value& value) {

@@ -32,11 +32,12 @@ class OneDnnTrainer : public Trainer {
     dnnl::memory convolution(const Json& layer, const dnnl::memory& source);
     dnnl::memory dense(const Json& layer, const dnnl::memory& source);
     template <typename Forward, typename ByWeights, typename ByData>
-    dnnl::memory product(const Json& layer, const dnnl::memory& source, const Shape& kernel,
-                         const typename Forward::primitive_desc& forward,
-                         const typename ByWeights::primitive_desc& by_weights,
-                         const typename ByData::primitive_desc& by_data);
+    dnnl::memory affine(const Json& layer, const dnnl::memory& source, const Shape& kernel,
+                        const typename Forward::primitive_desc& forward,
+                        const typename ByWeights::primitive_desc& by_weights,
+                        const typename ByData::primitive_desc& by_data);
     dnnl::memory pool(const Json& layer, const dnnl::memory& source);
+    dnnl::memory global_pool(const dnnl::memory& source);
     dnnl::memory activation(const Json& layer, const dnnl::memory& source);
     void loss_layer(const dnnl::memory& source);
 

@@ -34,7 +34,7 @@ dnnl::memory OneDnnTrainer::convolution(const Json& layer, const dnnl::memory& s
     const dnnl::convolution_backward_data::primitive_desc by_data(
         engine, direct, any(image), any(kernel), any(dims), window.stride, window.dilation,
         window.before, window.after, forward);
-    return product<dnnl::convolution_forward, dnnl::convolution_backward_weights,
+    return affine<dnnl::convolution_forward, dnnl::convolution_backward_weights,
                    dnnl::convolution_backward_data>(layer, source, kernel, forward, by_weights,
                                                     by_data);
 }
@@ -53,13 +53,13 @@ dnnl::memory OneDnnTrainer::dense(const Json& layer, const dnnl::memory& source)
         engine, any(dims), any(kernel), bias, any(result), forward);
     const dnnl::inner_product_backward_data::primitive_desc by_data(engine, any(dims), any(kernel),
                                                                     any(result), forward);
-    return product<dnnl::inner_product_forward, dnnl::inner_product_backward_weights,
-                   dnnl::inner_product_backward_data>(layer, source, kernel, forward, by_weights,
+    return affine<dnnl::inner_product_forward, dnnl::inner_product_backward_weights,
+                  dnnl::inner_product_backward_data>(layer, source, kernel, forward, by_weights,
                                                       by_data);
 }
 
 template <typename Forward, typename ByWeights, typename ByData>
-dnnl::memory OneDnnTrainer::product(const Json& layer, const dnnl::memory& source,
+dnnl::memory OneDnnTrainer::affine(const Json& layer, const dnnl::memory& source,
                                     const Shape& kernel,
                                     const typename Forward::primitive_desc& forward,
                                     const typename ByWeights::primitive_desc& by_weights,
@@ -131,6 +131,10 @@ dnnl::memory OneDnnTrainer::pool(const Json& layer, const dnnl::memory& source) 
         return result_difference;
     });
     return result;
+}
+
+dnnl::memory OneDnnTrainer::global_pool(const dnnl::memory& source) {
+    return pool(window_of_all(source.get_desc().get_dims()), source);
 }
 
 dnnl::memory OneDnnTrainer::activation(const Json& layer, const dnnl::memory& source) {

@@ -19,4 +19,11 @@ Window window_of(const Json& layer, const Shape& image) {
     return window;
 }
 
+Json window_of_all(const Shape& image) {
+    return {{"kind", "avg_pool2d"},
+            {"kernel", {image[2], image[3]}},
+            {"stride", {1, 1}},
+            {"padding", {0, 0}}};
+}
+
 }  // namespace dlsuite

@@ -17,4 +17,7 @@ struct Window {
 // Where `ceil` is true, padding is added for an incomplete last window.
 Window window_of(const Json& layer, const Shape& image);
 
+// The average pool of one window, the whole image.
+Json window_of_all(const Shape& image);
+
 }  // namespace dlsuite

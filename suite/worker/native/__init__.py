@@ -1,0 +1,1 @@
+"""The worker in C++, for frameworks that have a library and no Python; docs/native.md."""

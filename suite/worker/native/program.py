@@ -1,0 +1,99 @@
+"""The compiled worker of a framework: it replaces this process.
+
+`python -m suite.worker.native.program FRAMEWORK` compiles it, as the recipe of the images does.
+The program lies in the framework's environment, in a folder that is named by the digest of its
+sources and its compiler.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from .. import telemetry
+from ..protocol import Trial
+
+NATIVE = Path(__file__).parent
+FRAMEWORKS = NATIVE.parent / "frameworks"
+PROGRAM = "worker"
+SAMPLER, STARTED = "DLSUITE_SAMPLER", "DLSUITE_STARTED_NS"  # variables that main.cpp reads
+LOG_LINES = 5  # of the compiler that end in the error
+COMPILER = "install make and g++ (Debian: apt-get install g++ make)"
+
+
+def is_native(framework: str) -> bool:
+    """Whether the framework's worker is a compiled program."""
+    return (FRAMEWORKS / framework / "native.py").exists()
+
+
+def ready(framework: str) -> Path:
+    """The program, compiled now if there is none; RuntimeError where that fails."""
+    folder = Path(sys.prefix) / "dlsuite-native" / f"{framework}-{_digest(framework)}"
+    if not (folder / PROGRAM).exists():
+        folder.parent.mkdir(exist_ok=True)
+        part = Path(tempfile.mkdtemp(suffix=".part", dir=folder.parent))
+        try:
+            _compile(framework, part)
+            part.rename(folder)
+        except OSError:  # another process made it first
+            if not (folder / PROGRAM).exists():
+                raise
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+    return folder / PROGRAM
+
+
+def replace(program: Path, trial: Trial, folder: Path) -> None:
+    """Become the program, which runs the trial in `folder`; its sampler is already started."""
+    sampler = telemetry.start(trial)
+    if sampler:
+        assert sampler.stdin
+        os.set_inheritable(sampler.stdin.fileno(), True)  # it ends the sampler when it is closed
+        os.environ[SAMPLER] = f"{sampler.pid} {sampler.stdin.fileno()}"
+    os.environ[STARTED] = str(time.monotonic_ns())
+    os.execv(program, [str(program), str(folder)])
+
+
+def version(framework: str) -> str:
+    """The version of the framework's library, as the program reports it."""
+    command = [ready(framework), "--version"]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+
+
+def _compile(framework: str, output: Path) -> None:
+    command = ["make", "--directory", str(NATIVE), f"--jobs={len(os.sched_getaffinity(0))}"]
+    command += [f"FRAMEWORK={framework}", f"PREFIX={sys.prefix}", f"OUTPUT={output}"]
+    reply = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if reply.returncode:
+        lines = [line for line in reply.stdout.splitlines() if "error" in line.lower()]
+        raise RuntimeError(f"the worker cannot be compiled: {'; '.join(lines[:LOG_LINES])}")
+
+
+def _digest(framework: str) -> str:
+    """A digest of the sources of a program and of its compiler."""
+    found = hashlib.sha256(_compiler().encode())
+    for folder in (NATIVE, FRAMEWORKS / framework):
+        for path in sorted(folder.iterdir()):
+            if path.suffix in (".cpp", ".h", ".mk") or path.name == "Makefile":
+                found.update(path.name.encode() + path.read_bytes())
+    return found.hexdigest()[:12]
+
+
+def _compiler() -> str:
+    """The compiler and its version; RuntimeError where make or the compiler is missing."""
+    name = os.environ.get("CXX", "g++")
+    if not shutil.which("make") or not shutil.which(name):
+        raise RuntimeError(f"the worker in C++ has no compiler: {COMPILER}")
+    command = [name, "--version"]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+if __name__ == "__main__":
+    if is_native(sys.argv[1]):
+        print(ready(sys.argv[1]))
