@@ -1,6 +1,6 @@
 // The layers of images, except convolutions.
 
-#include <cmath>
+#include <algorithm>
 
 #include "fusion.h"
 #include "lowering.h"
@@ -114,9 +114,10 @@ Value Lowering::sum(const std::vector<Value>& values) {
     Arguments arguments;
     std::vector<dnnl::memory::desc> descs;
     const Shape dims = values[0].dims();
-    for (const auto& each : values) {
-        const auto part = dims.size() == 4 ? each.memory
-                                           : graph_.in_layout(each.memory, plain(dims));
+    const bool are_equal = std::all_of(values.begin(), values.end(),
+                                       [&](const Value& each) { return each.dims() == dims; });
+    for (const auto& each : values) {  // an image may stand for rows beside other rows
+        const auto part = are_equal ? each.memory : rows(each).memory;
         arguments[DNNL_ARG_MULTIPLE_SRC + static_cast<int>(descs.size())] = part;
         descs.push_back(part.get_desc());
     }

@@ -1,8 +1,5 @@
 #include "lowering.h"
 
-#include <functional>
-#include <map>
-
 #include "errors.h"
 
 namespace dlsuite {

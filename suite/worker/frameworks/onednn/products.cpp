@@ -95,6 +95,8 @@ Value Lowering::product(const Shape& weight_shape, const std::vector<float>& wei
             const Shape shape{dims[0], weight_shape[0]};
             own.residual->memory = graph_.view(own.residual->memory, plain(shape));
         }
+    } else if (own.residual) {
+        own.residual = rows(*own.residual);
     }
     const auto outputs = weight_shape[0];
     Shape kernel_shape = dims;  // of an image (out, C, height, width): it needs no flattening

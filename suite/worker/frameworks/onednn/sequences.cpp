@@ -166,8 +166,10 @@ Value Lowering::lstm(const Json& layer, const Value& value) {
     // The canonical weights are (gate, out, in): oneDNN's layout ldgoi, in its order of gates.
     const auto weights = [&](const Shape& shape, const std::string& role, const Desc& wanted) {
         auto canonical = graph_.constant({dlsuite::product(shape)}, weight(layer, role));
-        const auto result = graph_.empty(wanted);
-        graph_.reorder(graph_.view(canonical, Desc(shape, F32, Tag::ldgoi)), result);
+        // oneDNN packs weights from the layout ldigo alone.
+        const auto usual = graph_.empty(plain(shape)), result = graph_.empty(wanted);
+        graph_.reorder(graph_.view(canonical, Desc(shape, F32, Tag::ldgoi)), usual);
+        graph_.reorder(usual, result);
         return result;
     };
     const auto source =
