@@ -37,11 +37,16 @@ _installers: set[subprocess.Popen[str]] = set()
 def ready(manifest: FrameworkManifest, notify: Notify, *, gpus: bool = False) -> Prepared:
     """The framework's environment, built now if there is no complete one.
 
-    For a CPU the locks are tried in the manifest's order. Raise FrameworkUnavailable if no
-    interpreter fits, EngineError if no lock can be installed.
+    For a CPU the locks are tried in the manifest's order. Raise FrameworkUnavailable if there is no
+    lock or no interpreter fits, EngineError if no lock can be installed.
     """
     interpreter, version = _interpreter(manifest)
     folders = _folders(manifest, version, gpus=gpus)
+    if not folders:
+        raise FrameworkUnavailable(
+            f"{manifest.title} has no lock for a CPU (docker/{manifest.name})",
+            hint="exclude it with --framework, or use a GPU",
+        )
     for lock, folder in folders.items():
         if is_ready(folder):
             return _prepared(manifest, folder, lock)
@@ -70,7 +75,7 @@ def needs_nothing(manifest: FrameworkManifest, *, gpus: bool = False) -> bool:
         folders = _folders(manifest, version, gpus=gpus)
     except (FrameworkUnavailable, FileNotFoundError):  # no interpreter, no lock for a GPU
         return True
-    return any(map(is_ready, folders.values()))
+    return not folders or any(map(is_ready, folders.values()))
 
 
 def of_user(manifest: FrameworkManifest, python: Path) -> Prepared:

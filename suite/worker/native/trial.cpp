@@ -80,6 +80,7 @@ Trial read_trial(const Json& values) {
     trial.steps = values.at("steps");
     trial.closing = values.at("closing");
     trial.threads = value_or<int>(values, "threads", 0);
+    if (!values.at("tf32").is_null()) trial.tf32 = values["tf32"].get<bool>();
     trial.seed = static_cast<std::uint64_t>(values.at("seed").get<std::int64_t>());
     trial.cpus = values.at("cpus").get<std::vector<int>>();
     trial.parameters = named_shapes(values.at("parameters"));

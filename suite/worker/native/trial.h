@@ -39,6 +39,7 @@ struct Trial {
     std::int64_t steps = 0;
     bool closing = false;
     int threads = 0;  // 0: as many as CPUs
+    std::optional<bool> tf32;  // whether a GPU may multiply in TF32; empty: the default
     std::uint64_t seed = 0;
     std::vector<int> cpus;
     std::vector<NamedShape> parameters;

@@ -1,37 +1,11 @@
 // Convolutions and inner products, with what is fused into them.
 
-#include <cmath>
-
+#include "fold.h"
 #include "fusion.h"
 #include "lowering.h"
 #include "window.h"
 
 namespace dlsuite {
-
-namespace {
-
-// A weight (out, ...) and a bias (out) into which a batch norm is folded.
-struct Folded {
-    std::vector<float> weight, bias;
-};
-
-Folded fold(const std::vector<float>& weight, const std::vector<float>* bias,
-            const std::vector<float>& scale, const std::vector<float>& shift,
-            const std::vector<float>& mean, const std::vector<float>& variance, double epsilon) {
-    Folded result{weight, std::vector<float>(scale.size())};
-    const auto size = weight.size() / scale.size();
-    for (std::size_t out = 0; out < scale.size(); ++out) {
-        const double factor = scale[out] / std::sqrt(variance[out] + epsilon);
-        for (std::size_t i = out * size; i < (out + 1) * size; ++i) {
-            result.weight[i] = static_cast<float>(weight[i] * factor);
-        }
-        const double before = bias ? (*bias)[out] : 0.0;
-        result.bias[out] = static_cast<float>((before - mean[out]) * factor + shift[out]);
-    }
-    return result;
-}
-
-}  // namespace
 
 dnnl::memory Lowering::target(const dnnl::memory::desc& desc, const Tail& tail,
                               const Value& source) {
@@ -44,16 +18,7 @@ dnnl::memory Lowering::target(const dnnl::memory::desc& desc, const Tail& tail,
 
 Value Lowering::convolution(const Json& layer, const Json* norm, const Value& value,
                             const Tail& tail) {
-    std::vector<float> kernel = weight(layer, "weight");
-    const bool has_bias = layer.at("bias");
-    std::vector<float> bias = has_bias ? weight(layer, "bias") : std::vector<float>();
-    if (norm) {
-        auto folded = fold(kernel, has_bias ? &bias : nullptr, weight(*norm, "weight"),
-                           weight(*norm, "bias"), statistics_.at(name(*norm) + ".mean"),
-                           statistics_.at(name(*norm) + ".variance"), norm->at("epsilon"));
-        kernel = std::move(folded.weight);
-        bias = std::move(folded.bias);
-    }
+    const auto [kernel, bias] = folded(layer, norm, weights_, statistics_);
     const Shape image = value.dims();
     const auto window = window_of(layer, image);
     const std::int64_t outputs = layer.at("out_channels");

@@ -1,16 +1,14 @@
-// The windows of convolutions and pools, as oneDNN describes them.
+// The windows of convolutions and pools.
 #pragma once
-
-#include <oneapi/dnnl/dnnl.hpp>
 
 #include "trial.h"
 
 namespace dlsuite {
 
 struct Window {
-    dnnl::memory::dims kernel, stride, before, after;  // height, width
-    dnnl::memory::dims dilation{0, 0};
-    Shape output;  // height, width
+    // Of height and width. `before` and `after` are the padding.
+    Shape kernel, stride, before, after, output;
+    Shape dilation{0, 0};
 };
 
 // The window of a layer with `kernel`, `stride` and `padding` on an image (N, C, height, width).
