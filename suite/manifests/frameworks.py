@@ -58,6 +58,7 @@ class FrameworkManifest(Strict):
     locks: tuple[str, ...]  # in docker/<name>/; the first that can be installed is used
     cpu_index: str | None = None  # an extra package index for the CPU, used where it answers
     cuda_note: str | None = None  # a remark for GPU users, shown by `dlsuite doctor`
+    in_all: bool = True  # whether the name `all` in a suite includes it
     disk_mib: DiskSpace = DiskSpace()  # measured; for the estimate before a run
     variants: dict[Name, str]  # name -> description; the first is the default
     tracks: dict[TrackName, dict[DeviceKind, FrameworkTrack]] = Field(default={})

@@ -134,12 +134,13 @@ def _on_devices(
 def _named(
     names: Iterable[str], frameworks: dict[str, FrameworkManifest], modes: Iterable[str]
 ) -> Iterable[str]:
-    """The names, with `all` replaced by every variant of every framework that does the modes."""
+    """The names, with `all` replaced by every variant that does one of the modes."""
     for name in names:
         if name == ALL:
             yield from (
                 f"{framework}:{variant}"
                 for framework, manifest in frameworks.items()
+                if manifest.in_all
                 for variant in manifest.variants
                 if any(manifest.does(mode, variant) for mode in modes)
             )
