@@ -33,13 +33,15 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def tree_files(folder: Path) -> list[Path]:
+    """All files in `folder` and below, sorted, except Python's caches."""
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return sorted(path for path in found if path.parent.name != "__pycache__")
+
+
 def tree_sha256(folder: Path) -> str:
     """One digest of the names and contents of all files in `folder`, except Python's caches."""
-    files = sorted(
-        file
-        for file in folder.rglob("*")
-        if file.is_file() and "__pycache__" not in file.relative_to(folder).parts
-    )
+    files = tree_files(folder)
     return digest(f"{file.relative_to(folder)} {sha256(file)}" for file in files)
 
 

@@ -38,7 +38,7 @@ def test_an_installed_wheel_finds_its_manifests_and_locks(tmp_path: Path) -> Non
     for name in (*names("framework"), *names("suite"), *names("track")):
         assert name in listed
     locks = (
-        "from suite.paths import LOCKS; print(*(p.parent.name for p in LOCKS.glob('*/cpu.txt')))"
+        "from suite.paths import LOCKS; print(*(p.parent.name for p in LOCKS.glob('*/apt.txt')))"
     )
     assert sorted(run(python, "-c", locks).split()) == names("framework")
     assert run(dlsuite, "--version").startswith("dlsuite ")

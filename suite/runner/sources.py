@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from suite.engines.base import Prepared
-from suite.paths import write_atomically
+from suite.paths import tree_files, write_atomically
 
 WORKER_FOLDER, LOCKS_FOLDER = "worker", "locks"
 
 
 def write(folder: Path, worker: Path, prepared: Iterable[Prepared]) -> None:
     """Write `worker/` and `locks/` into a run's folder; raise OSError where that fails."""
-    for source in sorted(worker.rglob("*.py")):
+    for source in tree_files(worker):
         copy = folder / WORKER_FOLDER / source.relative_to(worker)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, copy)

@@ -15,6 +15,7 @@ from suite.paths import WORKER
 from suite.protocol.expansion import expand
 from suite.report.parity_table import QUANTITIES
 from suite.runner.runner import Runner
+from suite.runner.support import unsupported_reason
 from tests.conftest import Silent
 from tests.report.test_parity_table import certificate as partly_judged
 
@@ -27,6 +28,8 @@ def certify(
     workloads = tuple(workload for workload in suite.workloads if workload.model == model)
     chosen = suite.model_copy(update={"workloads": workloads})
     plan = expand(chosen, catalog.frameworks(), catalog.tracks(), only=frameworks)
+    able = [trial for trial in plan.trials if unsupported_reason(trial) is None]
+    plan = plan.only(able)
     with tempfile.TemporaryDirectory() as work_dir:
         runner = Runner(VenvEngine(worker), Silent(), Path(work_dir))
         (inputs,) = runner.prepare(plan).values()
@@ -39,7 +42,8 @@ def certify(
 def test_every_kind_of_layer_is_the_same_in_every_framework(model: str) -> None:
     """With Adam and RMSProp, in each default variant; `make parity-small` tests all variants."""
     certificates = certify(*names("framework"), "jax:matmul", model=model)
-    assert len(certificates) == len(names("framework")) + 1
+    usual = {"jax:jit", "jax:matmul", "keras:tensorflow", "mxnet:hybrid", "pytorch:eager"}
+    assert usual | {"tensorflow:graph"} <= set(certificates)
     for name, certificate in certificates.items():
         assert certificate.proven, f"{name}: {certificate.reason}"
         assert len(certificate.errors) == 10

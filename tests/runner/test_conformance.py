@@ -18,7 +18,11 @@ from suite.worker import host
 from tests.conftest import each_framework
 
 
-@pytest.mark.parametrize("framework", each_framework(names("framework")))
+# Those that have an environment on a machine without a GPU.
+FRAMEWORKS = [name for name in names("framework") if catalog.framework(name).locks]
+
+
+@pytest.mark.parametrize("framework", each_framework(FRAMEWORKS))
 def test_the_worker_conforms(framework: str, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = VenvEngine()
     manifest = catalog.framework(framework)
@@ -29,7 +33,7 @@ def test_the_worker_conforms(framework: str, monkeypatch: pytest.MonkeyPatch) ->
     assert conformance.check(command, framework=framework, variant=variant) == []
 
 
-@pytest.mark.parametrize("framework", each_framework(names("framework")))
+@pytest.mark.parametrize("framework", each_framework(FRAMEWORKS))
 def test_a_missing_gpu_is_a_failure_with_a_message(framework: str, trial_folder: Path) -> None:
     """The worker never computes on the CPU in place of a missing GPU."""
     if host.gpus():

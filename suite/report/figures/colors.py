@@ -10,10 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+# Vega has no more shapes of its own.
+STAR = "M0,-1L.29,-.4L.95,-.31L.48,.15L.59,.81L0,.5L-.59,.81L-.48,.15L-.95,-.31L-.29,-.4Z"
 COLORS = {
+    "cudnn": "#527A77",
     "jax": "#3B7DD8",
     "keras": "#CC79A7",
     "mxnet": "#009E73",
+    "onednn": "#869A56",
     "onnxruntime": "#BE0096",
     "openvino": "#8C14FA",
     "paddle": "#8C564B",
@@ -22,9 +26,11 @@ COLORS = {
     "tensorflow": "#B08A00",
 }
 SHAPES = {
+    "cudnn": STAR,
     "jax": "square",
     "keras": "triangle-up",
     "mxnet": "diamond",
+    "onednn": "arrow",
     "onnxruntime": "triangle-left",
     "openvino": "triangle-right",
     "paddle": "triangle-down",

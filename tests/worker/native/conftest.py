@@ -22,23 +22,26 @@ from tests.conftest import made_up
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
+def run(python: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """The finished worker of the environment of `python`, on the trial in a folder."""
+    return subprocess.run(
+        [str(python), "-m", "suite.worker", str(folder)],
+        env={"PYTHONPATH": str(VenvEngine().staged()), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=600,  # the first one compiles the worker
+        check=False,
+    )
+
+
 @pytest.fixture
 def worker() -> Run:
     """Runs the worker of a framework, in its environment, on the trial in a folder."""
-    engine = VenvEngine()
 
-    def run(framework: str, folder: Path) -> subprocess.CompletedProcess[str]:
-        python = engine.prepare(catalog.framework(framework), print).python
-        return subprocess.run(
-            [str(python), "-m", "suite.worker", str(folder)],
-            env={"PYTHONPATH": str(engine.staged()), "PATH": "/usr/bin:/bin"},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+    def run_worker(framework: str, folder: Path) -> subprocess.CompletedProcess[str]:
+        return run(VenvEngine().prepare(catalog.framework(framework), print).python, folder)
 
-    return run
+    return run_worker
 
 
 @pytest.fixture
