@@ -17,7 +17,6 @@ from suite.runner import conformance
 from suite.worker import host
 from tests.conftest import each_framework
 
-
 # Those that have an environment on a machine without a GPU.
 FRAMEWORKS = [name for name in names("framework") if catalog.framework(name).locks]
 

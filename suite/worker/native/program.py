@@ -62,8 +62,9 @@ def replace(program: Path, trial: Trial, folder: Path) -> None:
 
 def version(framework: str) -> str:
     """The version of the framework's library, as the program reports it."""
-    command = [ready(framework), "--version"]
-    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    command = [str(ready(framework)), "--version"]
+    reply = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return reply.stdout.strip()
 
 
 def _compile(framework: str, output: Path) -> None:

@@ -81,7 +81,8 @@ Trial read_trial(const Json& values) {
     trial.closing = values.at("closing");
     trial.threads = value_or<int>(values, "threads", 0);
     if (!values.at("tf32").is_null()) trial.tf32 = values["tf32"].get<bool>();
-    trial.seed = static_cast<std::uint64_t>(values.at("seed").get<std::int64_t>());
+    const std::int64_t seed = values.at("seed"), repeat = values.at("repeat");
+    trial.seed = static_cast<std::uint64_t>(seed + repeat);
     trial.cpus = values.at("cpus").get<std::vector<int>>();
     trial.parameters = named_shapes(values.at("parameters"));
     trial.statistics = named_shapes(values.at("statistics"));

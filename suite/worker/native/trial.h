@@ -40,7 +40,7 @@ struct Trial {
     bool closing = false;
     int threads = 0;  // 0: as many as CPUs
     std::optional<bool> tf32;  // whether a GPU may multiply in TF32; empty: the default
-    std::uint64_t seed = 0;
+    std::uint64_t seed = 0;  // of this repeat
     std::vector<int> cpus;
     std::vector<NamedShape> parameters;
     std::vector<NamedShape> statistics;

@@ -62,6 +62,8 @@ class Lowering {
     Value positions(const Json& layer, const Value& value);
     Value first_token(const Value& value);
     Value attention(const Json& layer, const Value& value);
+    dnnl::memory attention_scores(const dnnl::memory& queries, const dnnl::memory& keys,
+                                  bool causal);  // after the softmax
     Value lstm(const Json& layer, const Value& value);
 
     // The memory to which a product writes: where there is a residual, that holds it.

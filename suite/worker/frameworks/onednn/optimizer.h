@@ -33,6 +33,10 @@ class Optimizer {
 
   private:
     void update(Parameter& parameter) const;
+    void sgd(Parameter& parameter) const;
+    void momentum(Parameter& parameter) const;
+    void rmsprop(Parameter& parameter) const;
+    void adam(Parameter& parameter) const;  // and adamw
     float constant(const char* name) const { return values_.at(name).get<float>(); }
 
     Json values_;

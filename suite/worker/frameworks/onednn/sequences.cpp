@@ -101,55 +101,52 @@ Value Lowering::first_token(const Value& value) {
 Value Lowering::attention(const Json& layer, const Value& value) {
     const Shape dims = value.dims();
     const std::int64_t features = layer.at("features"), heads = layer.at("heads");
-    const auto size = features / heads, width = 3 * features;
+    const auto width = 3 * features;
     const Value projected = product({width, features}, weight(layer, "in_weight"),
                                     &weight(layer, "in_bias"), value, {});
-    const Shape per_head{dims[0], heads, dims[1], size}, pairs{dims[0], heads, dims[1], dims[1]};
-    const Desc all = plain({dims[0], dims[1], width});
+    const Shape per_head{dims[0], heads, dims[1], features / heads};
     // Queries, keys and values lie beside each other in each row: their views begin at an offset.
     const auto part = [&](std::int64_t number, const Desc& desc) {
         auto* start = static_cast<float*>(projected.memory.get_data_handle()) + number * features;
         return dnnl::memory(desc, graph_.engine(), start);
     };
-    const auto queries = part(0, heads_of(per_head, width));
-    const auto keys = part(1, heads_of(per_head, width, true));
+    const auto scores = attention_scores(part(0, heads_of(per_head, width)),
+                                         part(1, heads_of(per_head, width, true)),
+                                         layer.at("causal"));
     const auto values = part(2, heads_of(per_head, width));
-
-    const auto forbidden =
-        graph_.constant({1, 1, dims[1], dims[1]}, mask(dims[1], layer.at("causal")));
-    dnnl::post_ops scaled;
-    scaled.append_eltwise(dnnl::algorithm::eltwise_linear,
-                          static_cast<float>(1 / std::sqrt(static_cast<double>(size))), 0.0f);
-    if (layer.at("causal")) {
-        scaled.append_binary(dnnl::algorithm::binary_add, forbidden.get_desc());
-    }
-    dnnl::primitive_attr attributes;
-    attributes.set_post_ops(scaled);
-    const dnnl::matmul::primitive_desc scores_desc(graph_.engine(), queries.get_desc(),
-                                                   keys.get_desc(), plain(pairs), attributes);
-    const auto scores = graph_.empty(plain(pairs));
-    Arguments arguments{
-        {DNNL_ARG_SRC, queries}, {DNNL_ARG_WEIGHTS, keys}, {DNNL_ARG_DST, scores}};
-    if (layer.at("causal")) {
-        arguments[DNNL_ARG_ATTR_MULTIPLE_POST_OP(1) | DNNL_ARG_SRC_1] = forbidden;
-    }
-    graph_.add(dnnl::matmul(scores_desc), arguments);
-
-    const dnnl::softmax_forward::primitive_desc softmax_desc(
-        graph_.engine(), INFERENCE, dnnl::algorithm::softmax_accurate, plain(pairs), plain(pairs),
-        3);
-    graph_.add(dnnl::softmax_forward(softmax_desc),
-               {{DNNL_ARG_SRC, scores}, {DNNL_ARG_DST, scores}});
-
     const auto mixed = graph_.empty(plain(dims));
-    const auto mixed_heads = graph_.view(mixed, heads_of(per_head, features));
-    const dnnl::matmul::primitive_desc mix_desc(graph_.engine(), plain(pairs), values.get_desc(),
-                                                mixed_heads.get_desc());
-    graph_.add(dnnl::matmul(mix_desc), {{DNNL_ARG_SRC, scores},
-                                        {DNNL_ARG_WEIGHTS, values},
-                                        {DNNL_ARG_DST, mixed_heads}});
+    const auto by_head = graph_.view(mixed, heads_of(per_head, features));
+    const dnnl::matmul::primitive_desc desc(graph_.engine(), scores.get_desc(), values.get_desc(),
+                                            by_head.get_desc());
+    graph_.add(dnnl::matmul(desc),
+               {{DNNL_ARG_SRC, scores}, {DNNL_ARG_WEIGHTS, values}, {DNNL_ARG_DST, by_head}});
     return product({features, features}, weight(layer, "out_weight"), &weight(layer, "out_bias"),
                    {mixed}, {});
+}
+
+dnnl::memory Lowering::attention_scores(const dnnl::memory& queries, const dnnl::memory& keys,
+                                        bool causal) {
+    const Shape dims = queries.get_desc().get_dims();
+    const auto length = dims[2];
+    const Desc pairs = plain({dims[0], dims[1], length, length});
+    const auto forbidden = graph_.constant({1, 1, length, length}, mask(length, causal));
+    const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(dims[3])));
+    dnnl::post_ops operations;
+    operations.append_eltwise(dnnl::algorithm::eltwise_linear, scale, 0.0f);
+    if (causal) operations.append_binary(dnnl::algorithm::binary_add, forbidden.get_desc());
+    dnnl::primitive_attr attributes;
+    attributes.set_post_ops(operations);
+    const dnnl::matmul::primitive_desc desc(graph_.engine(), queries.get_desc(), keys.get_desc(),
+                                            pairs, attributes);
+    const auto scores = graph_.empty(pairs);
+    Arguments arguments{
+        {DNNL_ARG_SRC, queries}, {DNNL_ARG_WEIGHTS, keys}, {DNNL_ARG_DST, scores}};
+    if (causal) arguments[DNNL_ARG_ATTR_MULTIPLE_POST_OP(1) | DNNL_ARG_SRC_1] = forbidden;
+    graph_.add(dnnl::matmul(desc), arguments);
+    const dnnl::softmax_forward::primitive_desc softmax(
+        graph_.engine(), INFERENCE, dnnl::algorithm::softmax_accurate, pairs, pairs, 3);
+    graph_.add(dnnl::softmax_forward(softmax), {{DNNL_ARG_SRC, scores}, {DNNL_ARG_DST, scores}});
+    return scores;
 }
 
 Value Lowering::lstm(const Json& layer, const Value& value) {
