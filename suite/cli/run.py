@@ -39,7 +39,7 @@ from suite.engines.options import EngineOptions
 from suite.errors import ParityFailed, RunsFailed, UsageError
 from suite.manifests.workloads import Precision
 from suite.protocol.plan import Plan, Work
-from suite.report import convergence_table, run_data
+from suite.report import convergence_table, ladder, run_data
 from suite.report.convergence import MARGIN, rows
 from suite.report.html import page
 from suite.report.live import Live
@@ -237,6 +237,8 @@ def start(
         )
         with folder.writing(planfile.NAME):
             planfile.write(folder.path, planned)
+            if plan.suite == ladder.SUITE:
+                ladder.keep(folder.path)
         records = runner.run(plan, inputs, folder, fresh_peak=fresh_peak)
     conclude(records, folder)
 

@@ -16,6 +16,8 @@ from suite.report import (
     best_table,
     convergence,
     convergence_table,
+    ladder,
+    ladder_table,
     rates_table,
     scaling,
     scaling_table,
@@ -78,6 +80,8 @@ def show(records: list[Record], folder: Path) -> None:
         console.print(rates_table.render(summaries, console.width, roofline.read(folder)))
         if best := best_table.render(summaries, console.width):
             console.print(best)
+        if climbed := ladder.rows(summaries, ladder.read(folder)):
+            console.print(ladder_table.render(climbed, console.width))
         if scaling.has_several(summaries):
             console.print(scaling_table.render(scaling.rows(summaries)))
     for note in planfile.notes(folder):

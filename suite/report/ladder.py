@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, RootModel, ValidationError
 
+from suite.paths import MANIFESTS
 from suite.report.numbers import MICROSECONDS, Unit, latency_of, latency_unit, number, rate_of
 
 if TYPE_CHECKING:
     from suite.report.summary import TrialSummary
 
+SUITE = "ladder"
 NAME = "ladder.json"
 
 
@@ -44,6 +46,11 @@ class Row:
     lines: int
     training_lines: int | None
     samples_per_s: float | None  # of the fastest proven training; None where there is none
+
+
+def keep(folder: Path) -> None:
+    """Copy the rungs into a run's folder; raise OSError where that fails."""
+    (folder / NAME).write_bytes((MANIFESTS / NAME).read_bytes())
 
 
 def read(folder: Path) -> dict[str, Rung]:
