@@ -34,13 +34,18 @@ SMALL := lenet kent_small kent_medium kent_big adnn_cnn db_mlp lstm gpt_tiny eve
   every_sequence
 LARGE := alexnet_cifar10 googlenet_cifar10 resnet50_cifar10 vgg16_cifar10 vit_tiny_cifar10 \
   vit_tiny alexnet googlenet resnet50 vgg16 gpt_mini
-FRAMEWORKS := $(notdir $(basename $(wildcard manifests/frameworks/*.yaml)))
+# PyTensor compiles large models for minutes; the others of these are for inference or small networks.
+FRAMEWORKS := $(filter-out pytensor onednn cudnn onnxruntime openvino,\
+  $(notdir $(basename $(wildcard manifests/frameworks/*.yaml))))
 
 parity-small: $(READY) ## prove every small model in every variant: twenty minutes on two cores
 	$(BIN)/dlsuite parity --suite zoo $(SMALL:%=--model %) --gpus $(GPUS)
 
 parity-small-%: $(READY) ## prove every small model in the usual variant of one framework
 	$(BIN)/dlsuite parity --suite zoo $(SMALL:%=--model %) --framework $* --gpus $(GPUS)
+
+parity-inference: $(READY) ## prove the answers of LeNet and ViT-Tiny in inference
+	$(BIN)/dlsuite parity --suite inference --model lenet --model vit_tiny_cifar10 --gpus $(GPUS)
 
 parity-bfloat16: $(READY) ## prove every small model in bf16_mixed: ten minutes on two cores
 	$(BIN)/dlsuite parity --suite zoo $(SMALL:%=--model %) --precision bf16_mixed --gpus $(GPUS) \
@@ -73,7 +78,7 @@ test: lint ## lint, types, unit tests, and a short trial of each framework
 
 verify: $(DEV) ## the long tests, the self-test and all proofs: more than an hour on two cores
 	$(BIN)/python -m pytest -m verify
-	$(MAKE) selftest parity-small parity-ranks parity-bfloat16 parity-large
+	$(MAKE) selftest parity-small parity-inference parity-ranks parity-bfloat16 parity-large
 
 lint: $(DEV) ## format, lint, types, and the import contract
 	$(BIN)/ruff check .
