@@ -20,12 +20,9 @@ import numpy as np
 from . import loadgen
 from .data import Split
 from .loadgen import Request
+from .loop import Emit, is_steady
 from .protocol import Array, Predictor, Trial
 
-Emit = Callable[..., None]
-
-STEADY_WINDOW = 3  # blocks in each of the two windows whose medians are compared
-STEADY_CHANGE = 0.02  # the calls are steady when the two medians differ by this share or less
 OVERHEAD_S = 0.3  # of the test with a null model
 LOGGED_ANSWERS = 1000  # about so many answers of the timed queries are compared with the reference
 SEARCH_STEPS = 7  # of the bisection in scenario server; the rate is then known to 1 %
@@ -154,7 +151,8 @@ def _timed(trial: Trial, call_s: float) -> Request:
         min_s = max_s = 0.0
         samples = least
     else:
-        samples = max(least, min_s / call_s) * (per_call if trial.scenario == "multi_stream" else 1)
+        queries = max(1.0, min(max(least, min_s / call_s), max_s / call_s))
+        samples = queries * (per_call if trial.scenario == "multi_stream" else 1)
     return replace(
         _request(trial),
         min_s=min_s,
@@ -180,16 +178,9 @@ def _warm_up(trial: Trial, predictor: Predictor, inputs: Array, emit: Emit) -> f
             calls += 1
         medians.append(statistics.median(durations))
         total_s += sum(durations)
-        steady = _is_steady(medians)
+        steady = is_steady(medians)
     emit("warmed", calls=calls, duration_s=total_s, call_s=medians[-1], steady=steady)
     return medians[-1]
-
-
-def _is_steady(medians: list[float]) -> bool:
-    if len(medians) < 2 * STEADY_WINDOW:
-        return False
-    before = statistics.median(medians[-2 * STEADY_WINDOW : -STEADY_WINDOW])
-    return abs(statistics.median(medians[-STEADY_WINDOW:]) / before - 1) <= STEADY_CHANGE
 
 
 def _overhead(trial: Trial, ready: Array, inputs: Array, results: Path, emit: Emit) -> None:

@@ -236,7 +236,7 @@ class Training:
 
     def _warm_up(self) -> None:
         """End the warm-up if the series is steady, or if it has reached its maximum length."""
-        steady = _steady(self._warmup)
+        steady = is_steady(self._warmup)
         self._warm = steady or len(self._warmup) >= self._trial.measure["max_warmup_blocks"]
         if self._warm:
             self._emit("warm", blocks=len(self._warmup), steady=steady)
@@ -286,8 +286,11 @@ class Training:
         return max(self._trial.measure["max_measure_s"] - self._measured_s, 0.0)
 
 
-def _steady(rates: list[float]) -> bool:
-    """Whether the last blocks are as fast as those before them, without the calibration block."""
+def is_steady(rates: list[float]) -> bool:
+    """Whether the last blocks are as fast as those before them, without the first block.
+
+    `rates` may also be durations.
+    """
     window = STEADY_WINDOW
     if len(rates) < 1 + 2 * window:
         return False
