@@ -97,7 +97,7 @@ Request timed(const Trial& trial, double call_s) {
     const double least = trial.measure.at("min_queries");
     const auto size = static_cast<double>(trial.batch_size);
     Request request{min_s, max_s, static_cast<std::int64_t>(least), 0};
-    double samples = std::max(least, min_s / call_s) * size;
+    double samples = std::max(1.0, std::min(std::max(least, min_s / call_s), max_s / call_s)) * size;
     if (trial.scenario == "offline") {
         // One query has all samples, so its size bounds its duration.
         const double rate = size / call_s;
