@@ -12,6 +12,7 @@ from suite.report.html.parts import Row, Table, facts, known_columns
 from suite.report.numbers import UNKNOWN
 from suite.results.logs import end_of_log
 from suite.results.record import Record
+from suite.runner import series
 
 if TYPE_CHECKING:
     from suite.report.run_data import RunData
@@ -85,9 +86,8 @@ def _versions(record: Record) -> dict[str, str]:
 
 
 def failures(run: RunData) -> Iterator[Failure]:
-    """The first runs that are not ok."""
-    bad = [record for record in run.records if record.status != "ok"]
-    for record in bad[:MOST_FAILURES]:
+    """The first runs that failed; not those that were left out with a reason."""
+    for record in series.failures(run.records)[:MOST_FAILURES]:
         yield Failure(
             name=record.name,
             status=record.status,

@@ -21,6 +21,7 @@ from suite.report.figures.ratios import figure_of, ratios
 from suite.report.figures.speed_up import speed_up
 from suite.report.html import answer, details, frame, machine, proofs
 from suite.report.html.parts import Plot, Row, Table
+from suite.runner import series
 
 if TYPE_CHECKING:
     from suite.report.run_data import RunData
@@ -76,7 +77,7 @@ def _values(run: RunData, against: RunData | None) -> dict[str, Any]:
         "machine": machine.machine(run),
         "versions": machine.versions(run),
         "failures": list(machine.failures(run)),
-        "failed": sum(record.status != "ok" for record in run.records),
+        "failed": len(series.failures(run.records)),
         "drawn": {"workloads": answer.MOST_PLOTS, "trials": details.MOST_DRAWN}
         | {"tables": details.MOST_TABLES, "others": MOST_PLOTS},
     }
