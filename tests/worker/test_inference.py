@@ -12,8 +12,7 @@ from tests.worker.conftest import in_environment
 SAMPLES, CLASSES = 40, 10
 # The answer to a sample is the first row of its pixels. A call counts its samples; from call
 # FAILS on, it raises.
-DRIVE = (
-    """
+DRIVE = """
 import json, sys
 from dataclasses import replace
 from pathlib import Path
@@ -21,13 +20,13 @@ import numpy as np
 from suite.worker import inference
 from suite.worker.protocol import Trial
 
-folder, mode, scenario, batch_size, fails = sys.argv[1:]
+folder, mode, scenario, batch_size, samples, fails = sys.argv[1:]
 trial = Trial.read(Path(folder))
 measure = trial.measure | {
     "block_s": 0.01, "min_query_s": 0.05, "min_queries": 200, "max_query_s": 1.0,
 }
 trial = replace(
-    trial, mode=mode, scenario=scenario, batch_size=int(batch_size), query_samples=%d,
+    trial, mode=mode, scenario=scenario, batch_size=int(batch_size), query_samples=int(samples),
     latency_bound_s=0.05 if scenario == "server" else None, measure=measure,
 )
 sizes = []
@@ -49,14 +48,12 @@ except RuntimeError as raised:
     error = str(raised)
 print(json.dumps({"events": events, "sizes": sorted(set(sizes)), "error": error}))
 """
-    % SAMPLES
-)
 
 
 def drive(
     folder: Path, mode: str, scenario: str, batch_size: int, *, fails: int = 10**9
 ) -> dict[str, Any]:
-    arguments = (str(folder), mode, scenario, str(batch_size), str(fails))
+    arguments = (str(folder), mode, scenario, str(batch_size), str(SAMPLES), str(fails))
     text = in_environment("pytorch", DRIVE, *arguments, folder=folder.parent)
     found: dict[str, Any] = json.loads(text)
     return found
