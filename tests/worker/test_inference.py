@@ -9,7 +9,7 @@ import pytest
 
 from tests.worker.conftest import in_environment
 
-SAMPLES, CLASSES = 40, 10
+SAMPLES = 40
 # The answer to a sample is the first row of its pixels. A call counts its samples; from call
 # FAILS on, it raises.
 DRIVE = """
