@@ -92,8 +92,8 @@ def parity(
     )
     plan = plan_of(suite or ("zoo" if model else "quick"), options, device=engine_choice.device)
     # Of the batch sizes of a series the smallest is proven, and of inference one scenario.
-    proofs = tuple(dict.fromkeys(each.proof_trial for each in plan.trials))
-    plan = replace(plan, trials=proofs, runs=())
+    proofs = {each.proof_trial.trial_id: each.proof_trial for each in plan.trials}
+    plan = replace(plan, trials=tuple(proofs.values()), runs=())
     with (
         progress() as live,
         engine_on(
