@@ -91,9 +91,7 @@ def parity(
         batch_norm="synchronized" if sync_batch_norm else None,
     )
     plan = plan_of(suite or ("zoo" if model else "quick"), options, device=engine_choice.device)
-    # Of the batch sizes of a series the smallest is proven, and of inference one scenario.
-    proofs = {each.proof_trial.trial_id: each.proof_trial for each in plan.trials}
-    plan = replace(plan, trials=tuple(proofs.values()), runs=())
+    plan = plan.proofs
     with (
         progress() as live,
         engine_on(

@@ -157,6 +157,15 @@ class Plan:
         )
 
     @property
+    def proofs(self) -> Plan:
+        """The trials whose certificates cover those of the plan, each once, without runs.
+
+        Of the batch sizes of a series it is the smallest, and of inference one scenario.
+        """
+        found = {each.proof_trial.trial_id: each.proof_trial for each in self.trials}
+        return replace(self, trials=tuple(found.values()), runs=())
+
+    @property
     def works(self) -> tuple[Work, ...]:
         """Each workload with each of its seeds once, in the order of the trials."""
         return tuple(dict.fromkeys(trial.work for trial in self.trials))

@@ -137,4 +137,6 @@ def test_the_scenarios_of_inference_share_their_certificates() -> None:
     plan = plan_of("inference", RunOptions(frameworks=("jax",), models=("lenet",)), device="cpu")
     proofs = {trial.proof_trial.trial_id for trial in plan.trials}
     assert len(plan.trials) > 10 and len(proofs) == 2  # of one sample, and of eight
+    assert {each.trial_id for each in plan.proofs.trials} == proofs
+    assert len(plan.proofs.trials) == 2 and not plan.proofs.runs
     assert all(trial.proof_trial.workload.scenario == "offline" for trial in plan.trials)
