@@ -41,6 +41,24 @@ def check(where: str, record: Record, context: Context) -> Iterator[Finding]:
 
 def check_figures(where: str, record: Record) -> Iterator[Finding]:
     """Compare the figures of a record with those that its blocks and its model give."""
+    yield from _of_queries(where, record) if record.inference else _of_blocks(where, record)
+    model = MODELS[record.workload.model]()
+    flops = model.flops_per_sample(record.workload.mode)
+    yield from compared(where, "flops_per_sample", flops, record.flops_per_sample)
+    traffic = bytes_per_sample(model, record.workload)
+    yield from compared(where, "bytes_per_sample", traffic, record.bytes_per_sample)
+
+
+def _of_queries(where: str, record: Record) -> Iterator[Finding]:
+    """The rate that the mean latency gives; of the other scenarios, the events have it alone."""
+    queries = record.inference
+    if queries and queries.mean_s and record.workload.scenario != "server":
+        rate = queries.samples / queries.queries / queries.mean_s
+        yield from compared(where, "samples_per_s", rate, record.samples_per_s)
+
+
+def _of_blocks(where: str, record: Record) -> Iterator[Finding]:
+    """The rates and durations that the blocks give."""
     blocks, batch_size = record.blocks.rows(), record.workload.batch_size
     timed = [block for block in blocks if not block.warmup]
     warmup = [block.duration_s for block in blocks if block.warmup]
@@ -59,11 +77,6 @@ def check_figures(where: str, record: Record) -> Iterator[Finding]:
         "warmup_s": record.times.warmup_s,
     }
     yield from compared(where, "", expected, found)
-    model = MODELS[record.workload.model]()
-    flops = model.flops_per_sample(record.workload.mode)
-    yield from compared(where, "flops_per_sample", flops, record.flops_per_sample)
-    traffic = bytes_per_sample(model, record.workload)
-    yield from compared(where, "bytes_per_sample", traffic, record.bytes_per_sample)
 
 
 def check_plausible(where: str, record: Record, context: Context) -> Iterator[Finding]:
