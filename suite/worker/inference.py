@@ -21,6 +21,7 @@ from . import loadgen
 from .data import Split
 from .loadgen import Request
 from .loop import Emit, is_steady
+from .proof import CLOSING
 from .protocol import Array, Predictor, Trial
 
 OVERHEAD_S = 0.3  # of the test with a null model
@@ -29,7 +30,6 @@ SEARCH_STEPS = 7  # of the bisection in scenario server; the rate is then known 
 SEARCH_S = 2.0  # of each step
 SEARCH_QUERIES = 300  # of each step, at least: 99 % are within the bound
 LESS = 0.95  # the share of the rate that is tried where the found one does not hold
-ANSWERS = "closing"  # the folder in results/ with the logged answers
 
 
 class Responder:
@@ -112,11 +112,10 @@ def infer(trial: Trial, predictor: Predictor, layout: str, emit: Emit) -> None:
         request = replace(request, rate_per_s=_highest_rate(request, responder, results, emit))
     started_ns = time.perf_counter_ns()
     outcome = _run(request, responder, results / "loadgen")
-    emit(
-        "inference", **_report(trial, request, outcome, (time.perf_counter_ns() - started_ns) / 1e9)
-    )
+    duration_s = (time.perf_counter_ns() - started_ns) / 1e9
+    emit("inference", **_report(trial, request, outcome, duration_s))
     samples, logits = outcome.answers(trial.dtype)
-    folder = results / ANSWERS
+    folder = results / CLOSING
     folder.mkdir()
     np.save(folder / "answers_samples.npy", samples)
     np.save(folder / "answers_logits.npy", logits)
@@ -170,14 +169,16 @@ def _warm_up(trial: Trial, predictor: Predictor, inputs: Array, emit: Emit) -> f
     calls, total_s, steady = 0, 0.0, False
     while not steady and len(medians) < measure["max_warmup_blocks"]:
         durations: list[float] = []
-        while sum(durations) < measure["block_s"]:
+        block_s = 0.0
+        while block_s < measure["block_s"]:
             batch = inputs.take(range(calls * size, (calls + 1) * size), axis=0, mode="wrap")
             started = time.perf_counter()
             predictor.predict(batch)
             durations.append(time.perf_counter() - started)
+            block_s += durations[-1]
             calls += 1
         medians.append(statistics.median(durations))
-        total_s += sum(durations)
+        total_s += block_s
         steady = is_steady(medians)
     emit("warmed", calls=calls, duration_s=total_s, call_s=medians[-1], steady=steady)
     return medians[-1]
@@ -203,9 +204,8 @@ def _overhead(trial: Trial, ready: Array, inputs: Array, results: Path, emit: Em
 def _run(request: Request, responder: Responder, folder: Path) -> loadgen.Outcome:
     """Run a test. In scenario server, LoadGen has a thread of its own, and the model this one."""
     if request.scenario == "server":
-        outcome = _served(request, responder, folder)
-    else:
-        outcome = loadgen.run(request, responder.issue, folder)
+        return _served(request, responder, folder)
+    outcome = loadgen.run(request, responder.issue, folder)
     if responder.error:
         raise responder.error
     return outcome
