@@ -27,11 +27,12 @@ def folder(tmp_path: Path) -> Callable[[str], Path]:
         data = tmp_path / "data"
         data.mkdir()
         (data / "train_inputs.npy").write_bytes(b"pixels")
-        for name in ("weights", "order"):
+        for name in ("weights", "statistics", "order"):
             np.save(tmp_path / f"{name}.npy", np.arange(3))
         paths = {
             "data": str(data),
             "weights": str(tmp_path / "weights.npy"),
+            "statistics": str(tmp_path / "statistics.npy"),
             "order": str(tmp_path / "order.npy"),
             "results": str(trial / "results"),
         }

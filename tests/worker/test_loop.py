@@ -229,9 +229,9 @@ def test_a_loss_that_is_not_finite_is_an_error(trial: Trial) -> None:
 
 def test_a_series_is_steady_when_the_medians_of_two_windows_agree() -> None:
     rising = [50.0, 100, 120, 140, 160, 180, 200]
-    assert not loop._steady(rising)
-    assert loop._steady([*rising, 200, 201, 199, 200, 200])
-    assert not loop._steady([200.0] * 5)
+    assert not loop.is_steady(rising)
+    assert loop.is_steady([*rising, 200, 201, 199, 200, 200])
+    assert not loop.is_steady([200.0] * 5)
 
 
 def test_cross_entropies_are_those_of_softmax() -> None:

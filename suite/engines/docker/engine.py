@@ -310,7 +310,7 @@ class DockerEngine:
         """The files of a trial as its container sees them; `paths` are those on this machine."""
         volumes, folders = self._data(paths["data"], image_id)
         inside = {"data": "/data", "results": "/trial/results"}
-        inputs = {f"{key}.npy": paths[key] for key in FILES if key in paths}
+        inputs = {f"{key}.npy": paths[key] for key in FILES}
         in_trial: dict[str, Path] = {}
         if "state" in paths:  # a state and its inputs belong to one trial
             inside["state"], input_folder = "/trial/state", "/trial/inputs"
@@ -319,7 +319,7 @@ class DockerEngine:
         else:
             input_folder = "/inputs"
             volumes |= self._input_volume(inputs, "/inputs", image_id)
-        inside |= {key: f"{input_folder}/{key}.npy" for key in FILES if key in paths}
+        inside |= {key: f"{input_folder}/{key}.npy" for key in FILES}
         if "images" in paths:
             inside["images"] = "/images"
             folders["/images"] = paths["images"]
