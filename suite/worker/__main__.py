@@ -103,10 +103,12 @@ def _run_mode(
     if trial.scenario:
         from . import inference  # LoadGen is needed here alone
 
-        with interleaving.of(trial):
-            inference.MODES[trial.mode](
-                trial, cast(Predictor, model), framework.LAYOUT, events.emit
-            )
+        predictor = cast(Predictor, model)
+        with interleaving.of(trial) as turns:
+            if trial.mode == "infer":
+                inference.infer(trial, predictor, framework.LAYOUT, events.emit, turns)
+            else:
+                inference.parity(trial, predictor, framework.LAYOUT, events.emit)
         memory()
         return
     session = cast(Session, model)

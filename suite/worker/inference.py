@@ -6,6 +6,7 @@ Inputs lie in host memory and answers are back in host memory: that is what a ca
 from __future__ import annotations
 
 import queue
+import random
 import statistics
 import threading
 import time
@@ -19,8 +20,9 @@ import numpy as np
 
 from . import loadgen
 from .data import Split
+from .interleaving import JITTER, LEAD_IN_S, Turns
 from .loadgen import Request
-from .loop import Emit, is_steady
+from .loop import LONG_STEP_S, Emit, is_steady
 from .proof import CLOSING
 from .protocol import Array, Predictor, Trial
 
@@ -29,6 +31,7 @@ LOGGED_ANSWERS = 1000  # about so many answers of the timed queries are compared
 SEARCH_STEPS = 7  # of the bisection in scenario server; the rate is then known to 1 %
 SEARCH_S = 2.0  # of each step
 SEARCH_QUERIES = 300  # of each step, at least: 99 % are within the bound
+STREAMS = ("single_stream", "multi_stream")  # the next query follows the answer
 LESS = 0.95  # the share of the rate that is tried where the found one does not hold
 
 
@@ -39,10 +42,17 @@ class Responder:
     pass through LoadGen: it is kept in `error`, and the remaining queries get empty answers.
     """
 
-    def __init__(self, predict: Callable[[Array], Array], inputs: Array, batch_size: int) -> None:
+    def __init__(
+        self,
+        predict: Callable[[Array], Array],
+        inputs: Array,
+        batch_size: int,
+        after_query: Callable[[], None] = lambda: None,
+    ) -> None:
         self._predict = predict
         self._inputs = inputs
         self._batch_size = batch_size
+        self._after_query = after_query
         self._singles = [inputs[number : number + 1] for number in range(len(inputs))]
         self.error: BaseException | None = None
 
@@ -58,6 +68,7 @@ class Responder:
             else:
                 for first in range(0, len(query), self._batch_size):
                     self._answer(query[first : first + self._batch_size])
+            self._after_query()
         except BaseException as error:
             self.error = error
             self._give_up(query)
@@ -82,6 +93,34 @@ class Responder:
         )
 
 
+class Blocks:
+    """Called after each query of an interleaved worker, it passes the turn on after each block.
+
+    LoadGen takes the time of a query when it calls `issue`, so no latency has the time of waiting.
+    """
+
+    def __init__(
+        self, turns: Turns, trial: Trial, call: Callable[[], object], call_s: float
+    ) -> None:
+        self._turns, self._call = turns, call
+        self._block_s = trial.measure["interleaved_block_s"]
+        self._random = random.Random()
+        self._lead_in_s = LEAD_IN_S if call_s < LONG_STEP_S else 0.0
+        self._start()
+
+    def __call__(self) -> None:
+        if time.perf_counter() < self._end_s:
+            return
+        self._turns.pass_on()
+        started_s = time.perf_counter()
+        while time.perf_counter() < started_s + self._lead_in_s:
+            self._call()
+        self._start()
+
+    def _start(self) -> None:
+        self._end_s = time.perf_counter() + self._block_s * self._random.uniform(*JITTER)
+
+
 def parity(trial: Trial, predictor: Predictor, layout: str, emit: Emit) -> None:
     """Answer each sample of the library once, and write `inference.npy` (samples, classes)."""
     inputs = _library(trial, layout)
@@ -96,8 +135,12 @@ def parity(trial: Trial, predictor: Predictor, layout: str, emit: Emit) -> None:
     emit("answered", samples=len(set(samples.tolist())))
 
 
-def infer(trial: Trial, predictor: Predictor, layout: str, emit: Emit) -> None:
-    """Time the queries of the trial's scenario; write some of their answers to `closing/`."""
+def infer(trial: Trial, predictor: Predictor, layout: str, emit: Emit, turns: Turns | None) -> None:
+    """Time the queries of the trial's scenario; write some of their answers to `closing/`.
+
+    Where streams of queries are interleaved, each block of them has a turn. The one query of
+    scenario offline, and those of a server, whose times LoadGen draws, have one turn.
+    """
     inputs = _library(trial, layout)
     batch = inputs.take(range(trial.batch_size), axis=0, mode="wrap")
     started = time.perf_counter()
@@ -108,6 +151,11 @@ def infer(trial: Trial, predictor: Predictor, layout: str, emit: Emit) -> None:
     _overhead(trial, ready, inputs, results, emit)
     request = _timed(trial, call_s)
     responder = Responder(predictor.predict, inputs, trial.batch_size)
+    if turns and trial.scenario in STREAMS:
+        # LoadGen counts the time of waiting as duration, so the number of queries ends the test.
+        request = replace(request, min_queries=_queries(trial, call_s), min_s=0.0, max_s=0.0)
+        blocks = Blocks(turns, trial, lambda: predictor.predict(batch), call_s)
+        responder = Responder(predictor.predict, inputs, trial.batch_size, blocks)
     if trial.scenario == "server":
         request = replace(request, rate_per_s=_highest_rate(request, responder, results, emit))
     started_ns = time.perf_counter_ns()
@@ -150,8 +198,7 @@ def _timed(trial: Trial, call_s: float) -> Request:
         min_s = max_s = 0.0
         samples = least
     else:
-        queries = max(1.0, min(max(least, min_s / call_s), max_s / call_s))
-        samples = queries * (per_call if trial.scenario == "multi_stream" else 1)
+        samples = _queries(trial, call_s) * (per_call if trial.scenario == "multi_stream" else 1)
     return replace(
         _request(trial),
         min_s=min_s,
@@ -160,6 +207,13 @@ def _timed(trial: Trial, call_s: float) -> Request:
         call_s=call_s,
         log_share=min(1.0, LOGGED_ANSWERS / samples),
     )
+
+
+def _queries(trial: Trial, call_s: float) -> int:
+    """The expected number of queries of the timed test."""
+    measure = trial.measure
+    queries = max(measure["min_queries"], measure["min_query_s"] / call_s)
+    return max(1, int(min(queries, measure["max_query_s"] / call_s)))
 
 
 def _warm_up(trial: Trial, predictor: Predictor, inputs: Array, emit: Emit) -> float:
@@ -295,9 +349,3 @@ def _report(
         "early_stopping_s": outcome.early_stopping_s if latencies else {},
         "rate_per_s": request.rate_per_s if trial.scenario == "server" else None,
     }
-
-
-MODES: dict[str, Callable[[Trial, Predictor, str, Emit], None]] = {
-    "infer": infer,
-    "parity": parity,
-}

@@ -15,8 +15,16 @@ from types import TracebackType
 
 from .protocol import Trial
 
+# A turn begins with untimed steps of this duration: the caches hold the data of the other workers,
+# and their OpenMP threads spin on the cores for some milliseconds.
+LEAD_IN_S = 0.015
+# The length of an interleaved block is drawn between these multiples. With equal lengths, a
+# periodic disturbance (a hypervisor's scheduler has periods of 100 ms) could always hit the same
+# worker.
+JITTER = (0.5, 1.5)
 
-def of(trial: Trial) -> AbstractContextManager[object]:
+
+def of(trial: Trial) -> AbstractContextManager[Turns | None]:
     """The context in which a trial computes: its turn, or no restriction where it runs alone."""
     folder = trial.paths.get("interleaving")
     return Turns(Path(folder)) if folder else nullcontext()
@@ -45,11 +53,12 @@ class Turns:
         self._queue = (folder / "queue").open("rb")
         self._turn = (folder / "turn").open("rb")
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Turns:
         # The worker that waits for the turn holds the queue, so none that comes later overtakes it.
         fcntl.flock(self._queue, fcntl.LOCK_EX)
         fcntl.flock(self._turn, fcntl.LOCK_EX)
         fcntl.flock(self._queue, fcntl.LOCK_UN)
+        return self
 
     def __exit__(
         self,
@@ -57,4 +66,12 @@ class Turns:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._release()
+
+    def pass_on(self) -> None:
+        """End the turn, and wait for the next one."""
+        self._release()
+        self.__enter__()
+
+    def _release(self) -> None:
         fcntl.flock(self._turn, fcntl.LOCK_UN)

@@ -27,13 +27,7 @@ CALIBRATION_STEPS = 5
 SYNCHRONIZE_SHARE = 0.005  # the last synchronization takes at most this share of a block
 SYNCHRONIZE_CALLS = 20
 EXCHANGES = 20  # of gradients alone; the second half counts
-# A turn begins with untimed steps of this duration: the caches hold the data of the other workers,
-# and their OpenMP threads spin on the cores for some milliseconds. Long steps need no lead-in.
-LEAD_IN_S = 0.015
-LONG_STEP_S = 1.0
-# The lengths of interleaved blocks vary at random by this share. With equal lengths, a periodic
-# disturbance (a hypervisor's scheduler has periods of 100 ms) could always hit the same worker.
-JITTER = 0.5
+LONG_STEP_S = 1.0  # such steps need no lead-in after a change of turns
 
 
 class Stepper:
@@ -196,7 +190,7 @@ class Training:
             return self._epoch_left, 0
         lead_in, calls = self._lead_in_calls, max(1, round(self._block_steps / per_call))
         if lead_in:
-            length = self._block_steps / per_call * self._random.uniform(1 - JITTER, 1 + JITTER)
+            length = self._block_steps / per_call * self._random.uniform(*interleaving.JITTER)
             # Rounding at random keeps the mean length; rounding to the nearest would not.
             calls = max(1, math.floor(length + self._random.random()))
         lead_in = int(min(lead_in, left - 1))
@@ -232,7 +226,8 @@ class Training:
         block_s = max(block_s, self._min_block_s)
         self._block_steps = block_s / step_s
         if interleaved and step_s < LONG_STEP_S:
-            self._lead_in_calls = math.ceil(LEAD_IN_S / step_s / self.stepper.per_call)
+            lead_in_steps = interleaving.LEAD_IN_S / step_s
+            self._lead_in_calls = math.ceil(lead_in_steps / self.stepper.per_call)
 
     def _warm_up(self) -> None:
         """End the warm-up if the series is steady, or if it has reached its maximum length."""

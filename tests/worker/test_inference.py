@@ -7,23 +7,27 @@ from typing import Any
 import numpy as np
 import pytest
 
+from suite.protocol import trial_file
 from tests.worker.conftest import in_environment
 
 SAMPLES = 40
 # The answer to a sample is the first row of its pixels. A call counts its samples; from call
 # FAILS on, it raises.
 DRIVE = """
-import json, sys
+import json, sys, threading, time
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 import numpy as np
 from suite.worker import inference
+from suite.worker.interleaving import Turns
 from suite.worker.protocol import Trial
 
-folder, mode, scenario, batch_size, samples, fails = sys.argv[1:]
+folder, mode, scenario, batch_size, samples, fails, shared = sys.argv[1:]
 trial = Trial.read(Path(folder))
 measure = trial.measure | {
-    "block_s": 0.01, "min_query_s": 0.05, "min_queries": 200, "max_query_s": 1.0,
+    "block_s": 0.01, "interleaved_block_s": 0.002, "min_query_s": 0.05, "max_query_s": 1.0,
+    "min_queries": 200,
 }
 trial = replace(
     trial, mode=mode, scenario=scenario, batch_size=int(batch_size), query_samples=int(samples),
@@ -38,22 +42,50 @@ class Model:
             raise RuntimeError("the model is broken")
         return np.ascontiguousarray(inputs.reshape(len(inputs), -1)[:, -400:-390])
 
+other_turns = 0
+
+def take_turns():
+    global other_turns
+    while not done.is_set():
+        with Turns(Path(shared)):
+            time.sleep(0.05)
+        other_turns += 1
+
+done = threading.Event()
+other = threading.Thread(target=take_turns)
 inference.SEARCH_S, inference.SEARCH_QUERIES, inference.OVERHEAD_S = 0.05, 50, 0.05
 events = []
 emit = lambda kind, **values: events.append({"event": kind, **values})
 error = None
 try:
-    inference.MODES[mode](trial, Model(), "NCHW", emit)
+    if mode == "infer":
+        with Turns(Path(shared)) if shared else nullcontext() as turns:
+            if turns:
+                other.start()
+            inference.infer(trial, Model(), "NCHW", emit, turns)
+        done.set()
+    else:
+        inference.parity(trial, Model(), "NCHW", emit)
 except RuntimeError as raised:
     error = str(raised)
-print(json.dumps({"events": events, "sizes": sorted(set(sizes)), "error": error}))
+if other.ident:
+    other.join()
+found = {"sizes": sorted(set(sizes)), "error": error, "other_turns": other_turns}
+print(json.dumps({"events": events, **found}))
 """
 
 
 def drive(
-    folder: Path, mode: str, scenario: str, batch_size: int, *, fails: int = 10**9
+    folder: Path,
+    mode: str,
+    scenario: str,
+    batch_size: int,
+    *,
+    fails: int = 10**9,
+    shared: Path | str = "",
 ) -> dict[str, Any]:
-    arguments = (str(folder), mode, scenario, str(batch_size), str(SAMPLES), str(fails))
+    numbers = (str(batch_size), str(SAMPLES), str(fails))
+    arguments = (str(folder), mode, scenario, *numbers, str(shared))
     text = in_environment("pytorch", DRIVE, *arguments, folder=folder.parent)
     found: dict[str, Any] = json.loads(text)
     return found
@@ -93,6 +125,17 @@ def test_every_scenario_times_queries_and_saves_their_answers(
     assert len(samples) == found["events"][-1]["samples"] and len(set(samples.tolist())) > 20
     logits = np.load(results / "answers_logits.npy")
     np.testing.assert_allclose(logits, expected(trial_folder)[samples], rtol=1e-6)
+
+
+def test_the_time_of_waiting_for_a_turn_is_in_no_latency(
+    trial_folder: Path, tmp_path: Path
+) -> None:
+    shared = trial_file.make_interleaving(tmp_path / "interleaving", 2).folder
+    found = drive(trial_folder, "infer", "single_stream", 1, shared=shared)
+    timed = found["events"][-2]
+    assert found["other_turns"] > 1  # of 0.05 s each
+    assert timed["queries"] >= 200 and timed["percentiles_s"]["99"] < 0.05
+    assert timed["duration_s"] > 0.05
 
 
 def test_mode_parity_answers_each_sample_once(trial_folder: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from suite.manifests import catalog
 from suite.manifests.workloads import Workload
 from suite.models import MODELS
+from suite.paths import WORKER
 from suite.protocol import trial_file
 from suite.protocol.expansion import expand
 from suite.protocol.plan import Trial
@@ -86,12 +87,16 @@ def workload(model: str) -> Workload:
 
 
 def forms() -> dict[str, Trial]:
-    """A trial of each variant of each framework that does inference on a CPU."""
+    """A trial of each variant of each framework that does inference on a CPU, in Python.
+
+    The worker in C++ has tests of its own.
+    """
     plan = expand(catalog.suite("quick"), catalog.frameworks(), catalog.tracks(), only=["all"])
     return {
         f"{each.framework}:{each.variant}": each
         for each in plan.trials
-        if unsupported_reason(replace(each, workload=workload("lenet"))) is None
+        if (WORKER / "frameworks" / each.framework / "inference.py").exists()
+        and unsupported_reason(replace(each, workload=workload("lenet"))) is None
     }
 
 

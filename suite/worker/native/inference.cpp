@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
+#include <random>
 
 #include "errors.h"
 #include "latency.h"
@@ -36,9 +38,42 @@ struct Outcome {
     double duration_s = 0;
 };
 
+// The blocks of queries of an interleaved worker, which passes its turn on after each of them.
+class Blocks {
+  public:
+    Blocks(const Interleaving& turns, const Trial& trial, double call_s)
+        : turns_(turns),
+          block_s_(trial.measure.at("interleaved_block_s")),
+          lead_in_s_(call_s < LONG_STEP_S ? LEAD_IN_S : 0),
+          random_(std::random_device()()) {
+        start();
+    }
+
+    // To be called after each query; a turn begins with untimed calls.
+    template <typename Call>
+    void after_query(Call call) {
+        if (monotonic_s() < end_s_) return;
+        turns_.end_turn();
+        turns_.begin_turn();
+        const double started_s = monotonic_s();
+        while (monotonic_s() < started_s + lead_in_s_) call();
+        start();
+    }
+
+  private:
+    void start() {
+        std::uniform_real_distribution<double> share(1 - JITTER, 1 + JITTER);
+        end_s_ = monotonic_s() + block_s_ * share(random_);
+    }
+
+    const Interleaving& turns_;
+    double block_s_, lead_in_s_, end_s_ = 0;
+    std::mt19937_64 random_;
+};
+
 // Issue queries of `batch_size` random samples, the next when the one before is answered.
 Outcome stream(Library& library, Predictor& predictor, const Request& request, std::uint64_t seed,
-               AnswerLog& log) {
+               AnswerLog& log, Blocks* blocks) {
     std::mt19937_64 random(seed);
     std::uniform_int_distribution<std::int32_t> any(
         0, static_cast<std::int32_t>(library.samples() - 1));
@@ -58,6 +93,9 @@ Outcome stream(Library& library, Predictor& predictor, const Request& request, s
         outcome.latencies.push_back(static_cast<double>(ended_ns - started_ns) / 1e9);
         log.draw(query.data(), size, logits);  // after the stamp: the caller has its answer
         ++queries;
+        if (blocks) {
+            blocks->after_query([&] { library.answer(predictor, query.data(), size); });
+        }
     }
     outcome.samples = queries * size;
     outcome.duration_s = static_cast<double>(ended_ns - first_ns) / 1e9;
@@ -86,9 +124,9 @@ Outcome offline(Library& library, Predictor& predictor, const Request& request, 
 }
 
 Outcome run(const Trial& trial, Library& library, Predictor& predictor, const Request& request,
-            AnswerLog& log) {
-    const auto scenario = trial.scenario == "offline" ? offline : stream;
-    return scenario(library, predictor, request, trial.seed, log);
+            AnswerLog& log, Blocks* blocks = nullptr) {
+    if (trial.scenario == "offline") return offline(library, predictor, request, trial.seed, log);
+    return stream(library, predictor, request, trial.seed, log, blocks);
 }
 
 // The request of the timed queries, for a model whose call takes so long.
@@ -97,12 +135,17 @@ Request timed(const Trial& trial, double call_s) {
     const double least = trial.measure.at("min_queries");
     const auto size = static_cast<double>(trial.batch_size);
     Request request{min_s, max_s, static_cast<std::int64_t>(least), 0};
-    double samples = std::max(1.0, std::min(std::max(least, min_s / call_s), max_s / call_s)) * size;
+    const double queries =
+        std::max(1.0, std::min(std::max(least, min_s / call_s), max_s / call_s));
+    double samples = queries * size;
     if (trial.scenario == "offline") {
         // One query has all samples, so its size bounds its duration.
         const double rate = size / call_s;
         samples = std::max(size, std::min(std::max(least, rate * min_s), rate * max_s));
         request.min_queries = static_cast<std::int64_t>(samples);
+    } else if (trial.interleaved()) {  // the time of waiting must not end the test
+        request = {0, std::numeric_limits<double>::infinity(),
+                   static_cast<std::int64_t>(queries), 0};
     }
     request.log_share = std::min(1.0, LOGGED_ANSWERS / samples);
     return request;
@@ -197,7 +240,7 @@ void answer_all(const Trial& trial, Predictor& predictor, Events& events) {
     events.emit("answered", {{"samples", library.samples()}});
 }
 
-void infer(const Trial& trial, Predictor& predictor, Events& events) {
+void infer(const Trial& trial, Predictor& predictor, Events& events, const Interleaving& turns) {
     Library library(trial);
     const std::int32_t sample = 0;
     const double started_s = monotonic_s();
@@ -207,7 +250,9 @@ void infer(const Trial& trial, Predictor& predictor, Events& events) {
     measure_overhead(trial, library, events);
     const auto request = timed(trial, call_s);
     AnswerLog log(library, request.log_share, trial.seed + 1);
-    const auto outcome = run(trial, library, predictor, request, log);
+    Blocks blocks(turns, trial, call_s);
+    const auto outcome =
+        run(trial, library, predictor, request, log, trial.interleaved() ? &blocks : nullptr);
     events.emit("inference", report(trial, outcome));
     events.emit("answers", {{"samples", log.save(trial.results() / "closing")}});
 }

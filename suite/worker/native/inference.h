@@ -3,6 +3,7 @@
 
 #include "backend.h"
 #include "events.h"
+#include "interleaving.h"
 #include "trial.h"
 
 namespace dlsuite {
@@ -11,7 +12,8 @@ namespace dlsuite {
 void answer_all(const Trial& trial, Predictor& predictor, Events& events);
 
 // Time the queries of the trial's scenario; write some of their answers to results/closing/.
-void infer(const Trial& trial, Predictor& predictor, Events& events);
+// Interleaved streams of queries pass the turn on after each block.
+void infer(const Trial& trial, Predictor& predictor, Events& events, const Interleaving& turns);
 
 // Throw NotImplementedError where the worker has no such scenario.
 void check_scenario(const Trial& trial);

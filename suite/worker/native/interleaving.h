@@ -8,6 +8,11 @@
 
 namespace dlsuite {
 
+// The values of suite/worker/interleaving.py, which gives the reasons.
+constexpr double LEAD_IN_S = 0.015;
+constexpr double LONG_STEP_S = 1.0;
+constexpr double JITTER = 0.5;
+
 // A file that is locked with flock. The kernel releases the locks of a process that dies.
 class LockFile {
   public:

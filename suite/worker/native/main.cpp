@@ -93,7 +93,11 @@ void run_inference(const Trial& trial, double started_s, Events& events,
     const double build_started_s = monotonic_s();
     const auto predictor = backend->predictor(trial, weights, statistics);
     report_built(trial, *backend, build_started_s, events);
-    (trial.mode == "infer" ? infer : answer_all)(trial, *predictor, events);
+    if (trial.mode == "infer") {
+        infer(trial, *predictor, events, turns);
+    } else {
+        answer_all(trial, *predictor, events);
+    }
     report_memory(*backend, events);
 }
 

@@ -10,7 +10,6 @@ namespace {
 
 // If every second call is faulty, one of two steps shows it. Of long steps, one is done.
 constexpr std::int64_t CLOSING_STEPS = 2;
-constexpr double LONG_STEP_S = 1.0;
 
 template <typename T>
 void save_vector(const std::filesystem::path& path, const std::vector<T>& values) {

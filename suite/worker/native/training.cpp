@@ -16,9 +16,6 @@ namespace {
 constexpr double CALIBRATION_STEPS = 5;
 constexpr double SYNCHRONIZE_SHARE = 0.005;
 constexpr int SYNCHRONIZE_CALLS = 20;
-constexpr double LEAD_IN_S = 0.015;
-constexpr double LONG_STEP_S = 1.0;
-constexpr double JITTER = 0.5;
 
 double mean(const std::vector<double>& values) {
     return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
