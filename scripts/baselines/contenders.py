@@ -20,7 +20,7 @@ from suite.protocol import trial_file
 from suite.protocol.expansion import expand
 from suite.protocol.plan import Trial
 from suite.protocol.trial_file import Task
-from suite.worker.loop import JITTER
+from suite.worker.interleaving import JITTER
 
 BLOCK_S = Measure().block_s
 CALIBRATION_S = 1.0
@@ -135,7 +135,7 @@ def alternate(
     found = []
     for number in range(WARMUP_PAIRS + pairs):
         pair = (ours, theirs) if number % 2 else (theirs, ours)
-        this_length = max(1, round(length * random.uniform(1 - JITTER, 1 + JITTER)))
+        this_length = max(1, round(length * random.uniform(*JITTER)))
         durations = [run(this_length) for run in pair]
         ours_s, theirs_s = durations if number % 2 else reversed(durations)
         found.append(theirs_s / ours_s)

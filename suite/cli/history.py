@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from suite.cli.options import Models, Results, RowFormat
+from suite.cli.options import Models, Results, RowFormat, Scenarios
 from suite.report import history as histories
 from suite.report import history_table, table
 from suite.report.history import Filter
@@ -33,6 +33,7 @@ def history(
     device: Annotated[
         list[str] | None, typer.Option("--device", help="Only this device set; repeatable.")
     ] = None,
+    scenario: Scenarios = None,
     host: Annotated[
         str | None, typer.Option("--host", help="Only machines whose description has this part.")
     ] = None,
@@ -51,6 +52,7 @@ def history(
         models=tuple(model or ()),
         variants=tuple(variant or ()),
         devices=tuple(device or ()),
+        scenarios=tuple(scenario or ()),
         host=host,
     )
     with index.opened(results) as connection:

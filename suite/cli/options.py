@@ -72,6 +72,10 @@ Models = Annotated[
     list[str] | None,
     typer.Option("--model", "-m", help="Only the workloads of this model; repeatable."),
 ]
+Scenarios = Annotated[
+    list[str] | None,
+    typer.Option("--scenario", help="Only this scenario of inference; repeatable."),
+]
 Tracks = Annotated[
     list[str] | None,
     typer.Option("--track", help="This track (dlsuite list) instead of the suite's; repeatable."),

@@ -44,6 +44,7 @@ class Filter:
     models: tuple[str, ...] = ()
     variants: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
+    scenarios: tuple[str, ...] = ()  # of inference
     host: str | None = None  # a part of the description of the machine
 
 
@@ -121,6 +122,7 @@ def _condition(chosen: Filter) -> tuple[str, list[Any]]:
         ("model", chosen.models),
         ("variant", chosen.variants),
         ("device", chosen.devices),
+        ("scenario", chosen.scenarios),
     ):
         if names:
             conditions.append(f"list_contains(?::VARCHAR[], {column})")
@@ -146,6 +148,7 @@ def _nothing(connection: DuckDBPyConnection, chosen: Filter) -> UsageError:
         "model": chosen.models,
         "variant": chosen.variants,
         "device": chosen.devices,
+        "scenario": chosen.scenarios,
         "host": [chosen.host] if chosen.host else [],
     }
     for column, names in asked.items():

@@ -83,6 +83,7 @@ def test_a_filter_chooses_rows(results: Path, chosen: dict[str, object], count: 
     ("chosen", "message"),
     [
         ({"frameworks": ("jaxx",)}, "no record has framework 'jaxx'; nearest: 'jax'"),
+        ({"scenarios": ("offline",)}, "no record has scenario 'offline'"),
         ({"models": ("lenet5",)}, "no record has model 'lenet5'; nearest: 'lenet'"),
         ({"host": "M1"}, "no record has host 'M1'"),
         ({"variants": ("jit",), "frameworks": ("pytorch",)}, "no record fits all"),

@@ -4,11 +4,11 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <random>
 
 #include "errors.h"
 #include "latency.h"
 #include "library.h"
+#include "queries.h"
 #include "steady.h"
 
 namespace dlsuite {
@@ -18,6 +18,11 @@ namespace {
 constexpr double LOGGED_ANSWERS = 1000;  // about so many are compared with the reference
 constexpr double OVERHEAD_S = 0.3;
 constexpr std::int64_t OVERHEAD_CALLS = 1000;
+// The values of suite/worker/inference.py, which gives the reasons.
+constexpr int SEARCH_STEPS = 7;
+constexpr double SEARCH_S = 2;
+constexpr std::int64_t SEARCH_QUERIES = 300;
+constexpr double LESS = 0.95;
 
 // A model that does nothing; its queries cost what the worker itself costs.
 class NullPredictor : public Predictor {
@@ -25,116 +30,12 @@ class NullPredictor : public Predictor {
     void predict(const float*, float*) override {}
 };
 
-// How many queries, and for how long.
-struct Request {
-    double min_s, max_s;
-    std::int64_t min_queries;  // of samples in scenario offline
-    double log_share;
-};
-
-struct Outcome {
-    std::vector<double> latencies;  // in s, of each query
-    std::int64_t samples = 0;
-    double duration_s = 0;
-};
-
-// The blocks of queries of an interleaved worker, which passes its turn on after each of them.
-class Blocks {
-  public:
-    Blocks(const Interleaving& turns, const Trial& trial, double call_s)
-        : turns_(turns),
-          block_s_(trial.measure.at("interleaved_block_s")),
-          lead_in_s_(call_s < LONG_STEP_S ? LEAD_IN_S : 0),
-          random_(std::random_device()()) {
-        start();
-    }
-
-    // To be called after each query; a turn begins with untimed calls.
-    template <typename Call>
-    void after_query(Call call) {
-        if (monotonic_s() < end_s_) return;
-        turns_.end_turn();
-        turns_.begin_turn();
-        const double started_s = monotonic_s();
-        while (monotonic_s() < started_s + lead_in_s_) call();
-        start();
-    }
-
-  private:
-    void start() {
-        std::uniform_real_distribution<double> share(1 - JITTER, 1 + JITTER);
-        end_s_ = monotonic_s() + block_s_ * share(random_);
-    }
-
-    const Interleaving& turns_;
-    double block_s_, lead_in_s_, end_s_ = 0;
-    std::mt19937_64 random_;
-};
-
-// Issue queries of `batch_size` random samples, the next when the one before is answered.
-Outcome stream(Library& library, Predictor& predictor, const Request& request, std::uint64_t seed,
-               AnswerLog& log, Blocks* blocks) {
-    std::mt19937_64 random(seed);
-    std::uniform_int_distribution<std::int32_t> any(
-        0, static_cast<std::int32_t>(library.samples() - 1));
-    const auto size = library.batch_size();
-    std::vector<std::int32_t> query(static_cast<std::size_t>(size));
-    Outcome outcome;
-    outcome.latencies.reserve(1 << 20);
-    const auto first_ns = monotonic_ns();
-    std::int64_t queries = 0, ended_ns = first_ns;
-    while (static_cast<double>(ended_ns - first_ns) < 1e9 * request.max_s &&
-           (queries < request.min_queries ||
-            static_cast<double>(ended_ns - first_ns) < 1e9 * request.min_s)) {
-        for (auto& sample : query) sample = any(random);
-        const auto started_ns = monotonic_ns();
-        const float* logits = library.answer(predictor, query.data(), size);
-        ended_ns = monotonic_ns();
-        outcome.latencies.push_back(static_cast<double>(ended_ns - started_ns) / 1e9);
-        log.draw(query.data(), size, logits);  // after the stamp: the caller has its answer
-        ++queries;
-        if (blocks) {
-            blocks->after_query([&] { library.answer(predictor, query.data(), size); });
-        }
-    }
-    outcome.samples = queries * size;
-    outcome.duration_s = static_cast<double>(ended_ns - first_ns) / 1e9;
-    return outcome;
-}
-
-// Answer one query of `min_queries` random samples by calls of `batch_size` samples.
-Outcome offline(Library& library, Predictor& predictor, const Request& request, std::uint64_t seed,
-                AnswerLog& log) {
-    std::mt19937_64 random(seed);
-    std::uniform_int_distribution<std::int32_t> any(
-        0, static_cast<std::int32_t>(library.samples() - 1));
-    std::vector<std::int32_t> query(static_cast<std::size_t>(request.min_queries));
-    for (auto& sample : query) sample = any(random);
-    const auto started_ns = monotonic_ns();
-    for (std::int64_t first = 0; first < request.min_queries; first += library.batch_size()) {
-        const auto count = std::min(library.batch_size(), request.min_queries - first);
-        const float* logits = library.answer(predictor, query.data() + first, count);
-        log.draw(query.data() + first, count, logits);
-    }
-    Outcome outcome;
-    outcome.samples = request.min_queries;
-    outcome.duration_s = static_cast<double>(monotonic_ns() - started_ns) / 1e9;
-    outcome.latencies = {outcome.duration_s};
-    return outcome;
-}
-
-Outcome run(const Trial& trial, Library& library, Predictor& predictor, const Request& request,
-            AnswerLog& log, Blocks* blocks = nullptr) {
-    if (trial.scenario == "offline") return offline(library, predictor, request, trial.seed, log);
-    return stream(library, predictor, request, trial.seed, log, blocks);
-}
-
 // The request of the timed queries, for a model whose call takes so long.
 Request timed(const Trial& trial, double call_s) {
     const double min_s = trial.measure.at("min_query_s"), max_s = trial.measure.at("max_query_s");
     const double least = trial.measure.at("min_queries");
     const auto size = static_cast<double>(trial.batch_size);
-    Request request{min_s, max_s, static_cast<std::int64_t>(least), 0};
+    Request request{min_s, max_s, static_cast<std::int64_t>(least)};
     const double queries =
         std::max(1.0, std::min(std::max(least, min_s / call_s), max_s / call_s));
     double samples = queries * size;
@@ -143,9 +44,9 @@ Request timed(const Trial& trial, double call_s) {
         const double rate = size / call_s;
         samples = std::max(size, std::min(std::max(least, rate * min_s), rate * max_s));
         request.min_queries = static_cast<std::int64_t>(samples);
-    } else if (trial.interleaved()) {  // the time of waiting must not end the test
-        request = {0, std::numeric_limits<double>::infinity(),
-                   static_cast<std::int64_t>(queries), 0};
+    } else if (trial.interleaved() && trial.scenario != "server") {
+        // The time of waiting must not end the test.
+        request = {0, std::numeric_limits<double>::infinity(), static_cast<std::int64_t>(queries)};
     }
     request.log_share = std::min(1.0, LOGGED_ANSWERS / samples);
     return request;
@@ -186,18 +87,47 @@ double warm_up(const Trial& trial, Library& library, Predictor& predictor, Event
 void measure_overhead(const Trial& trial, Library& library, Events& events) {
     NullPredictor nothing;
     const bool is_offline = trial.scenario == "offline";
+    Trial stream = trial;
+    if (!is_offline) stream.scenario = "single_stream";  // also of a server, one query at a time
     const auto calls = is_offline ? OVERHEAD_CALLS * trial.batch_size : OVERHEAD_CALLS;
     AnswerLog log(library, 0, trial.seed);
-    const auto outcome = run(trial, library, nothing, {0, OVERHEAD_S, calls, 0}, log);
+    const auto outcome = run_queries(stream, library, nothing, {0, OVERHEAD_S, calls}, log);
     const double latency_s =
         is_offline ? outcome.duration_s / OVERHEAD_CALLS : median(outcome.latencies);
     events.emit("overhead", {{"latency_s", latency_s}});
 }
 
-Json report(const Trial& trial, const Outcome& outcome) {
+// The highest rate of queries per second, by bisection, at which 99 % of them are within the bound.
+// A test of the full length confirms it; where it does not hold, less is tried.
+double highest_rate(const Trial& trial, Library& library, Predictor& predictor,
+                    const Request& request, double call_s, Events& events) {
+    const auto holds = [&](Request test, double rate_per_s) {
+        test.rate_per_s = rate_per_s;
+        AnswerLog log(library, 0, trial.seed);
+        const auto outcome = run_queries(trial, library, predictor, test, log);
+        const auto statistics = latency_statistics(outcome.latencies);
+        const double p99_s = statistics.at("percentiles_s").at("99");
+        const bool within = p99_s <= trial.latency_bound_s;
+        events.emit("rate", {{"rate_per_s", rate_per_s}, {"p99_s", p99_s}, {"holds", within}});
+        return within;
+    };
+    const Request step{SEARCH_S, 5 * SEARCH_S, SEARCH_QUERIES};
+    double low = 0, high = 1 / call_s;
+    for (int number = 0; number < SEARCH_STEPS; ++number) {
+        const double middle = (low + high) / 2;
+        (holds(step, middle) ? low : high) = middle;
+    }
+    double rate = low > 0 ? low : high;
+    while (!holds(request, rate) && rate > high / 2) rate *= LESS;
+    return rate;
+}
+
+Json report(const Trial& trial, const Request& request, const Outcome& outcome) {
     const auto samples = static_cast<double>(outcome.samples);
+    const bool is_server = trial.scenario == "server";
     const double busy_s =
-        std::accumulate(outcome.latencies.begin(), outcome.latencies.end(), 0.0);
+        is_server ? outcome.duration_s
+                  : std::accumulate(outcome.latencies.begin(), outcome.latencies.end(), 0.0);
     Json values = {
         {"scenario", trial.scenario},
         {"loadgen", "own stamps"},
@@ -205,7 +135,7 @@ Json report(const Trial& trial, const Outcome& outcome) {
         {"samples", outcome.samples},
         {"duration_s", outcome.duration_s},
         {"samples_per_s", samples / busy_s},
-        {"rate_per_s", nullptr},
+        {"rate_per_s", is_server ? Json(request.rate_per_s) : Json()},
     };
     if (trial.scenario == "offline") {  // the latency of its only query has no percentiles
         values.update({{"mean_s", nullptr}, {"min_s", nullptr}, {"max_s", nullptr},
@@ -220,7 +150,8 @@ Json report(const Trial& trial, const Outcome& outcome) {
 
 void check_scenario(const Trial& trial) {
     const auto& scenario = trial.scenario;
-    if (scenario != "single_stream" && scenario != "multi_stream" && scenario != "offline") {
+    const auto known = {"single_stream", "multi_stream", "offline", "server"};
+    if (std::find(known.begin(), known.end(), scenario) == known.end()) {
         throw NotImplementedError("the worker has no scenario " + scenario);
     }
 }
@@ -248,12 +179,16 @@ void infer(const Trial& trial, Predictor& predictor, Events& events, const Inter
     events.emit("first_inference", {{"duration_s", monotonic_s() - started_s}});
     const double call_s = warm_up(trial, library, predictor, events);
     measure_overhead(trial, library, events);
-    const auto request = timed(trial, call_s);
+    auto request = timed(trial, call_s);
+    if (trial.scenario == "server") {
+        request.rate_per_s = highest_rate(trial, library, predictor, request, call_s, events);
+    }
     AnswerLog log(library, request.log_share, trial.seed + 1);
     Blocks blocks(turns, trial, call_s);
     const auto outcome =
-        run(trial, library, predictor, request, log, trial.interleaved() ? &blocks : nullptr);
-    events.emit("inference", report(trial, outcome));
+        run_queries(trial, library, predictor, request, log,
+                    trial.interleaved() ? &blocks : nullptr);
+    events.emit("inference", report(trial, request, outcome));
     events.emit("answers", {{"samples", log.save(trial.results() / "closing")}});
 }
 

@@ -68,6 +68,7 @@ Trial read_trial(const Json& values) {
     trial.device = values.at("device");
     trial.input = values.at("input");
     trial.scenario = value_or<std::string>(values, "scenario", "");
+    trial.latency_bound_s = value_or<double>(values, "latency_bound_s", 0);
     trial.input_shape = architecture.at("input_shape").get<Shape>();
     trial.classes = architecture.at("classes");
     trial.layers = architecture.at("layers");

@@ -35,6 +35,7 @@ struct Trial {
     std::int64_t classes = 0;
     std::int64_t batch_size = 0;
     std::int64_t query_samples = 0;  // 0 in training
+    double latency_bound_s = 0;      // of 99 % of the queries of scenario server
     std::int64_t epochs = 0;
     std::int64_t steps = 0;
     bool closing = false;

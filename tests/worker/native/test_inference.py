@@ -72,13 +72,30 @@ def test_timed_queries_are_reported_with_the_answers_that_callers_got(
 def test_a_scenario_that_it_lacks_is_a_failure_with_a_message(
     worker: Run, task_folder: Callable[..., Path]
 ) -> None:
-    changes = {"model": "lenet", "scenario": "server", "batch_size": 1, "latency_bound_s": 1.0}
-    folder = task_folder("onednn", INFERENCE | changes, mode="parity")
+    folder = task_folder("onednn", INFERENCE | {"model": "lenet"}, mode="parity")
+    values = json.loads((folder / "trial.json").read_text())
+    (folder / "trial.json").write_text(json.dumps(values | {"scenario": "burst"}))
     reply = worker("onednn", folder)
     last = events_of(reply)[-1]
     assert reply.returncode == 1 and last["event"] == "failed"
     assert last["error_class"] == "NotImplementedError"
-    assert last["message"] == "the worker has no scenario server"
+    assert last["message"] == "the worker has no scenario burst"
+
+
+@pytest.mark.verify  # the search takes a quarter of a minute
+def test_a_server_gets_queries_at_the_highest_rate_within_the_bound(
+    worker: Run, task_folder: Callable[..., Path]
+) -> None:
+    measure = Measure(block_s=0.01, max_warmup_blocks=2, min_query_s=0.2, min_queries=100)
+    changes = {"model": "lenet", "scenario": "server", "batch_size": 1, "latency_bound_s": 0.05}
+    folder = task_folder("onednn", INFERENCE | changes, mode="infer", measure=measure)
+    events = events_of(worker("onednn", folder))
+    tried = [each for each in events if each["event"] == "rate"]
+    timed = next(each for each in events if each["event"] == INFERRED)
+    assert len(tried) > 7 and timed["rate_per_s"] == tried[-1]["rate_per_s"]
+    assert all(each["holds"] == (each["p99_s"] <= 0.05) for each in tried)
+    assert timed["samples"] >= 100
+    assert timed["samples_per_s"] == pytest.approx(timed["samples"] / timed["duration_s"])
 
 
 @pytest.mark.verify
