@@ -156,6 +156,7 @@ def _changed(suite: SuiteManifest, options: RunOptions) -> SuiteManifest:
     if options.full_durations:
         changes["measure"] = suite.measure.model_copy(update=FULL_DURATIONS)
         changes["deadline_s"] = FULL_DEADLINE_S
+        changes["max_time"] = None
     if options.tracks:
         changes["tracks"] = tuple(dict.fromkeys(options.tracks))
     if options.proof_steps:
