@@ -11,10 +11,14 @@ from collections.abc import Callable
 import numpy as np
 
 
-def serve_calls(predict: Callable[[np.ndarray], np.ndarray], images: np.ndarray) -> None:
+def serve_calls(
+    predict: Callable[[np.ndarray], np.ndarray],
+    images: np.ndarray,
+    reduced: Callable[[list[float]], float] = statistics.median,
+) -> None:
     """For each number of calls on standard input, do the calls, with one image each in rotation.
 
-    Print the median duration times the number, in seconds.
+    Print the reduced duration, the median, times the number, in seconds.
     """
     singles = itertools.cycle([images[i : i + 1] for i in range(len(images))])
     for line in sys.stdin:
@@ -23,4 +27,4 @@ def serve_calls(predict: Callable[[np.ndarray], np.ndarray], images: np.ndarray)
             started = time.perf_counter()
             predict(image)
             durations.append(time.perf_counter() - started)
-        print(statistics.median(durations) * len(durations), flush=True)
+        print(reduced(durations) * len(durations), flush=True)

@@ -16,9 +16,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from contenders import Start, report, starts
+from contenders import HERE, Contender, Start, report, starts
 
-CALLS = "10000"
+CALLS = 10000
 EXPORT = """
 import sys
 from pathlib import Path
@@ -28,29 +28,15 @@ from suite.worker.protocol import Trial, read_statistics, read_weights
 trial = Trial.read(Path(sys.argv[1]))
 onnx.save(onnx_model.of(trial, read_weights(trial), read_statistics(trial)), sys.argv[2])
 """
-CALL = """
-import statistics, sys, time
-from pathlib import Path
-import numpy as np
-from suite.worker.data import Split
-from suite.worker.frameworks import load
-from suite.worker.protocol import Trial, read_statistics, read_weights
-trial = Trial.read(Path(sys.argv[1]))
-framework = load(trial)
-predictor = framework.Predictor(trial, read_weights(trial), read_statistics(trial))
-image = Split(trial, "test", framework.LAYOUT).take(np.arange(1))[0]
-durations = []
-for _ in range(int(sys.argv[3])):
-    started = time.perf_counter()
-    predictor.predict(image)
-    durations.append(1000 * (time.perf_counter() - started))
-print(getattr(statistics, sys.argv[2])(durations))
-"""
 MILLISECONDS = {"ms": 1.0, "us": 0.001}
 # For each framework: how its tool and the suite reduce the durations, the tool's command after the
 # file of the model, and the line that it prints.
 TOOLS: dict[str, tuple[str, list[str], str]] = {
-    "onnxruntime": ("mean", ["onnxruntime_test", "{model}", CALLS], r"avg latency: ([\d.]+) (ms)"),
+    "onnxruntime": (
+        "mean",
+        ["onnxruntime_test", "{model}", f"{CALLS}"],
+        r"avg latency: ([\d.]+) (ms)",
+    ),
     "openvino": (
         "median",
         [
@@ -62,9 +48,11 @@ TOOLS: dict[str, tuple[str, list[str], str]] = {
             "-api",
             "sync",
             "-niter",
-            CALLS,
+            f"{CALLS}",
             "-infer_precision",
             "f32",
+            "-inference_only",
+            "false",
         ],
         r"Median: +([\d.]+) (us|ms)",
     ),
@@ -79,15 +67,20 @@ def main(rounds: int, model: str) -> None:
             output_of(start, start.python, "-c", EXPORT, start.folder, file)
             tool = [each.format(model=file) for each in command]
             tool[0] = str(Path(start.python).parent / tool[0])
-            pairs = []
+            ratios = []
             for _ in range(rounds):
-                ours = output_of(start, start.python, "-c", CALL, start.folder, reduced, CALLS)
+                ours = Contender(
+                    [start.python, HERE / "suite_call.py", start.folder, reduced],
+                    start.environment,
+                    start.staged,
+                )
+                suite_ms = 1000 * ours.steps(CALLS) / CALLS
+                ours.end()
                 theirs = re.search(line, output_of(start, *tool))
                 if theirs is None:
                     raise RuntimeError(f"{tool[0]} printed no {line!r}")
-                tool_ms = float(theirs[1]) * MILLISECONDS[theirs[2]]
-                pairs.append((float(ours.split()[-1]), tool_ms))
-        report(f"{reduced} of {command[0]} / suite", [tool / suite for suite, tool in pairs])
+                ratios.append(float(theirs[1]) * MILLISECONDS[theirs[2]] / suite_ms)
+        report(f"{reduced} of {command[0]} / suite", ratios)
 
 
 def output_of(start: Start, *command: str | Path) -> str:

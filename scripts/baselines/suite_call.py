@@ -1,5 +1,6 @@
 """The suite's own call of inference, controlled like the hand-written scripts (see latency.py)."""
 
+import statistics
 import sys
 from pathlib import Path
 
@@ -14,4 +15,4 @@ trial = Trial.read(Path(sys.argv[1]))
 framework = load(trial)
 predictor = framework.Predictor(trial, read_weights(trial), read_statistics(trial))
 images = Split(trial, "test", framework.LAYOUT).take(np.arange(trial.query_samples))[0]
-serve_calls(predictor.predict, images)
+serve_calls(predictor.predict, images, getattr(statistics, (sys.argv[2:] or ["median"])[0]))

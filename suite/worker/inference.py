@@ -6,7 +6,6 @@ Inputs lie in host memory and answers are back in host memory: that is what a ca
 from __future__ import annotations
 
 import queue
-import random
 import statistics
 import threading
 import time
@@ -20,7 +19,7 @@ import numpy as np
 
 from . import loadgen
 from .data import Split
-from .interleaving import JITTER, LEAD_IN_S, Turns
+from .interleaving import LEAD_IN_S, Blocks, Turns
 from .loadgen import Request
 from .loop import LONG_STEP_S, Emit, is_steady
 from .proof import CLOSING
@@ -47,7 +46,7 @@ class Responder:
         predict: Callable[[Array], Array],
         inputs: Array,
         batch_size: int,
-        after_query: Callable[[], None] = lambda: None,
+        after_query: Callable[[], None] | None = None,
     ) -> None:
         self._predict = predict
         self._inputs = inputs
@@ -68,7 +67,8 @@ class Responder:
             else:
                 for first in range(0, len(query), self._batch_size):
                     self._answer(query[first : first + self._batch_size])
-            self._after_query()
+            if self._after_query:
+                self._after_query()
         except BaseException as error:
             self.error = error
             self._give_up(query)
@@ -91,34 +91,6 @@ class Responder:
         mlperf_loadgen.QuerySamplesComplete(
             [mlperf_loadgen.QuerySampleResponse(sample.id, 0, 0) for sample in query]
         )
-
-
-class Blocks:
-    """Called after each query of an interleaved worker, it passes the turn on after each block.
-
-    LoadGen takes the time of a query when it calls `issue`, so no latency has the time of waiting.
-    """
-
-    def __init__(
-        self, turns: Turns, trial: Trial, call: Callable[[], object], call_s: float
-    ) -> None:
-        self._turns, self._call = turns, call
-        self._block_s = trial.measure["interleaved_block_s"]
-        self._random = random.Random()
-        self._lead_in_s = LEAD_IN_S if call_s < LONG_STEP_S else 0.0
-        self._start()
-
-    def __call__(self) -> None:
-        if time.perf_counter() < self._end_s:
-            return
-        self._turns.pass_on()
-        started_s = time.perf_counter()
-        while time.perf_counter() < started_s + self._lead_in_s:
-            self._call()
-        self._start()
-
-    def _start(self) -> None:
-        self._end_s = time.perf_counter() + self._block_s * self._random.uniform(*JITTER)
 
 
 def parity(trial: Trial, predictor: Predictor, layout: str, emit: Emit) -> None:
@@ -149,13 +121,14 @@ def infer(trial: Trial, predictor: Predictor, layout: str, emit: Emit, turns: Tu
     call_s = _warm_up(trial, predictor, inputs, emit)
     results = Path(trial.paths["results"])
     _overhead(trial, ready, inputs, results, emit)
-    request = _timed(trial, call_s)
-    responder = Responder(predictor.predict, inputs, trial.batch_size)
+    blocks = None
     if turns and trial.scenario in STREAMS:
-        # LoadGen counts the time of waiting as duration, so the number of queries ends the test.
-        request = replace(request, min_queries=_queries(trial, call_s), min_s=0.0, max_s=0.0)
-        blocks = Blocks(turns, trial, lambda: predictor.predict(batch), call_s)
-        responder = Responder(predictor.predict, inputs, trial.batch_size, blocks)
+        # LoadGen takes the time of a query when it calls `issue`: waiting is in no latency.
+        lead_in_s = LEAD_IN_S if call_s < LONG_STEP_S else 0.0
+        block_s = trial.measure["interleaved_block_s"]
+        blocks = Blocks(turns, block_s, lead_in_s, lambda: predictor.predict(batch))
+    request = _timed(trial, call_s, interleaved=blocks is not None)
+    responder = Responder(predictor.predict, inputs, trial.batch_size, blocks)
     if trial.scenario == "server":
         request = replace(request, rate_per_s=_highest_rate(request, responder, results, emit))
     started_ns = time.perf_counter_ns()
@@ -187,7 +160,7 @@ def _request(trial: Trial) -> Request:
     )
 
 
-def _timed(trial: Trial, call_s: float) -> Request:
+def _timed(trial: Trial, call_s: float, *, interleaved: bool) -> Request:
     """The request of the timed test, for a model whose call takes so long."""
     measure, per_call = trial.measure, trial.batch_size
     min_s, max_s, least = measure["min_query_s"], measure["max_query_s"], measure["min_queries"]
@@ -198,7 +171,11 @@ def _timed(trial: Trial, call_s: float) -> Request:
         min_s = max_s = 0.0
         samples = least
     else:
-        samples = _queries(trial, call_s) * (per_call if trial.scenario == "multi_stream" else 1)
+        queries = max(1, int(min(max(least, min_s / call_s), max_s / call_s)))
+        samples = queries * (per_call if trial.scenario == "multi_stream" else 1)
+        if interleaved:
+            # LoadGen counts waiting as duration, so the number of queries ends the test.
+            least, min_s, max_s = queries, 0.0, 0.0
     return replace(
         _request(trial),
         min_s=min_s,
@@ -207,13 +184,6 @@ def _timed(trial: Trial, call_s: float) -> Request:
         call_s=call_s,
         log_share=min(1.0, LOGGED_ANSWERS / samples),
     )
-
-
-def _queries(trial: Trial, call_s: float) -> int:
-    """The expected number of queries of the timed test."""
-    measure = trial.measure
-    queries = max(measure["min_queries"], measure["min_query_s"] / call_s)
-    return max(1, int(min(queries, measure["max_query_s"] / call_s)))
 
 
 def _warm_up(trial: Trial, predictor: Predictor, inputs: Array, emit: Emit) -> float:

@@ -8,7 +8,9 @@ head of the queue, and queues again behind all others.
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Iterator
+import random
+import time
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import TracebackType
@@ -75,3 +77,29 @@ class Turns:
 
     def _release(self) -> None:
         fcntl.flock(self._turn, fcntl.LOCK_UN)
+
+
+class Blocks:
+    """The blocks of a worker in turns; to be called after each query, it ends a block in time."""
+
+    def __init__(
+        self, turns: Turns, block_s: float, lead_in_s: float, lead_in: Callable[[], object]
+    ) -> None:
+        """`lead_in` is called, untimed, for `lead_in_s` at the beginning of each later turn."""
+        self._turns, self._block_s = turns, block_s
+        self._lead_in_s, self._lead_in = lead_in_s, lead_in
+        self._random = random.Random()
+        self._start()
+
+    def __call__(self) -> None:
+        """Where the block is over, pass the turn on, and wait for the next one."""
+        if time.perf_counter() < self._end_s:
+            return
+        self._turns.pass_on()
+        started_s = time.perf_counter()
+        while time.perf_counter() < started_s + self._lead_in_s:
+            self._lead_in()
+        self._start()
+
+    def _start(self) -> None:
+        self._end_s = time.perf_counter() + self._block_s * self._random.uniform(*JITTER)

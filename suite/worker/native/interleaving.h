@@ -8,7 +8,7 @@
 
 namespace dlsuite {
 
-// The values of suite/worker/interleaving.py, which gives the reasons.
+// The values of interleaving.py and loop.py, which give the reasons.
 constexpr double LEAD_IN_S = 0.015;
 constexpr double LONG_STEP_S = 1.0;
 constexpr double JITTER = 0.5;

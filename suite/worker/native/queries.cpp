@@ -8,12 +8,17 @@ namespace dlsuite {
 
 namespace {
 
+// Draws a sample of the library.
+std::uniform_int_distribution<std::int32_t> any_of(const Library& library) {
+    return std::uniform_int_distribution<std::int32_t>(
+        0, static_cast<std::int32_t>(library.samples() - 1));
+}
+
 // Issue queries of `batch_size` random samples, the next when the one before is answered.
 Outcome stream(Library& library, Predictor& predictor, const Request& request, std::uint64_t seed,
                AnswerLog& log, Blocks* blocks) {
     std::mt19937_64 random(seed);
-    std::uniform_int_distribution<std::int32_t> any(
-        0, static_cast<std::int32_t>(library.samples() - 1));
+    auto any = any_of(library);
     const auto size = library.batch_size();
     std::vector<std::int32_t> query(static_cast<std::size_t>(size));
     Outcome outcome;
@@ -43,8 +48,7 @@ Outcome stream(Library& library, Predictor& predictor, const Request& request, s
 Outcome offline(Library& library, Predictor& predictor, const Request& request, std::uint64_t seed,
                 AnswerLog& log) {
     std::mt19937_64 random(seed);
-    std::uniform_int_distribution<std::int32_t> any(
-        0, static_cast<std::int32_t>(library.samples() - 1));
+    auto any = any_of(library);
     std::vector<std::int32_t> query(static_cast<std::size_t>(request.min_queries));
     for (auto& sample : query) sample = any(random);
     const auto started_ns = monotonic_ns();
@@ -66,8 +70,7 @@ Outcome server(Library& library, Predictor& predictor, const Request& request, s
                AnswerLog& log) {
     std::mt19937_64 random(seed);
     std::exponential_distribution<double> gap_s(request.rate_per_s);
-    std::uniform_int_distribution<std::int32_t> any(
-        0, static_cast<std::int32_t>(library.samples() - 1));
+    auto any = any_of(library);
     Outcome outcome;
     const double first_s = monotonic_s();
     double arrival_s = first_s, ended_s = first_s;
