@@ -394,14 +394,14 @@ INFERENCE_FAULTS = (
     Fault(
         name="inference: a batch filled at its beginning, and cut at its end",
         framework="pytorch",
-        file="inference.py",
+        file="responder.py",
         right="chosen += chosen[-1:] * (self._batch_size - len(chosen))",
         wrong="chosen = chosen[-1:] * (self._batch_size - len(chosen)) + chosen",
     ),
     Fault(
         name="inference: the answers of two samples exchanged",
         framework="tensorflow",
-        file="inference.py",
+        file="responder.py",
         right="for number, sample in enumerate(samples)\n",
         wrong="for number, sample in enumerate([*samples[1::-1], *samples[2:]])\n",
     ),

@@ -5,16 +5,12 @@ Inputs lie in host memory and answers are back in host memory: that is what a ca
 
 from __future__ import annotations
 
-import queue
 import statistics
-import threading
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import mlperf_loadgen
 import numpy as np
 
 from . import loadgen
@@ -24,73 +20,12 @@ from .loadgen import Request
 from .loop import LONG_STEP_S, Emit, is_steady
 from .proof import CLOSING
 from .protocol import Array, Predictor, Trial
+from .responder import Responder
+from .server_rate import highest_rate
 
 OVERHEAD_S = 0.3  # of the test with a null model
 LOGGED_ANSWERS = 1000  # about so many answers of the timed queries are compared with the reference
-SEARCH_STEPS = 7  # of the bisection in scenario server; the rate is then known to 1 %
-SEARCH_S = 2.0  # of each step
-SEARCH_QUERIES = 300  # of each step, at least: 99 % are within the bound
 STREAMS = ("single_stream", "multi_stream")  # the next query follows the answer
-LESS = 0.95  # the share of the rate that is tried where the found one does not hold
-
-
-class Responder:
-    """Answers queries by calls of `predict` with `batch_size` samples of the library each.
-
-    A query of fewer samples is filled with its last one, and the result is cut. An exception cannot
-    pass through LoadGen: it is kept in `error`, and the remaining queries get empty answers.
-    """
-
-    def __init__(
-        self,
-        predict: Callable[[Array], Array],
-        inputs: Array,
-        batch_size: int,
-        after_query: Callable[[], None] | None = None,
-    ) -> None:
-        self._predict = predict
-        self._inputs = inputs
-        self._batch_size = batch_size
-        self._after_query = after_query
-        self._singles = [inputs[number : number + 1] for number in range(len(inputs))]
-        self.error: BaseException | None = None
-
-    def issue(self, query: list[Any]) -> None:
-        """Answer the samples of one query."""
-        if self.error:
-            self._give_up(query)
-            return
-        try:
-            if self._batch_size == 1:
-                for sample in query:
-                    self._respond([sample], self._predict(self._singles[sample.index]))
-            else:
-                for first in range(0, len(query), self._batch_size):
-                    self._answer(query[first : first + self._batch_size])
-            if self._after_query:
-                self._after_query()
-        except BaseException as error:
-            self.error = error
-            self._give_up(query)
-
-    def _answer(self, samples: list[Any]) -> None:
-        chosen = [sample.index for sample in samples]
-        chosen += chosen[-1:] * (self._batch_size - len(chosen))
-        self._respond(samples, self._predict(self._inputs.take(chosen, axis=0)))
-
-    def _respond(self, samples: list[Any], logits: Array) -> None:
-        address, size = logits.ctypes.data, logits.nbytes // len(logits)
-        mlperf_loadgen.QuerySamplesComplete(
-            [
-                mlperf_loadgen.QuerySampleResponse(sample.id, address + number * size, size)
-                for number, sample in enumerate(samples)
-            ]
-        )
-
-    def _give_up(self, query: list[Any]) -> None:
-        mlperf_loadgen.QuerySamplesComplete(
-            [mlperf_loadgen.QuerySampleResponse(sample.id, 0, 0) for sample in query]
-        )
 
 
 def parity(trial: Trial, predictor: Predictor, layout: str, emit: Emit) -> None:
@@ -99,7 +34,7 @@ def parity(trial: Trial, predictor: Predictor, layout: str, emit: Emit) -> None:
     responder = Responder(predictor.predict, inputs, trial.batch_size)
     results = Path(trial.paths["results"])
     request = replace(_request(trial), accuracy=True, rate_per_s=1e6)
-    outcome = _run(request, responder, results / "loadgen")
+    outcome = responder.run(request, results / "loadgen")
     samples, logits = outcome.answers(trial.dtype)
     in_order = np.full((len(inputs), *logits.shape[1:]), np.nan, trial.dtype)
     in_order[samples] = logits
@@ -130,9 +65,9 @@ def infer(trial: Trial, predictor: Predictor, layout: str, emit: Emit, turns: Tu
     request = _timed(trial, call_s, interleaved=blocks is not None)
     responder = Responder(predictor.predict, inputs, trial.batch_size, blocks)
     if trial.scenario == "server":
-        request = replace(request, rate_per_s=_highest_rate(request, responder, results, emit))
+        request = replace(request, rate_per_s=highest_rate(request, responder, results, emit))
     started_ns = time.perf_counter_ns()
-    outcome = _run(request, responder, results / "loadgen")
+    outcome = responder.run(request, results / "loadgen")
     duration_s = (time.perf_counter_ns() - started_ns) / 1e9
     emit("inference", **_report(trial, request, outcome, duration_s))
     samples, logits = outcome.answers(trial.dtype)
@@ -217,73 +152,12 @@ def _overhead(trial: Trial, ready: Array, inputs: Array, results: Path, emit: Em
     least = calls * (trial.batch_size if trial.scenario == "offline" else 1)
     request = replace(request, min_queries=least, min_s=0.0, max_s=OVERHEAD_S, call_s=1e-5)
     responder = Responder(lambda batch: ready, inputs, trial.batch_size)
-    outcome = _run(request, responder, results / "loadgen-null")
+    outcome = responder.run(request, results / "loadgen-null")
     if trial.scenario == "offline":
         latency_s = (outcome.seconds("result_mean_latency_ns") or 0.0) / calls
     else:
         latency_s = outcome.percentiles_s["50"]
     emit("overhead", latency_s=latency_s)
-
-
-def _run(request: Request, responder: Responder, folder: Path) -> loadgen.Outcome:
-    """Run a test. In scenario server, LoadGen has a thread of its own, and the model this one."""
-    if request.scenario == "server":
-        return _served(request, responder, folder)
-    outcome = loadgen.run(request, responder.issue, folder)
-    if responder.error:
-        raise responder.error
-    return outcome
-
-
-def _served(request: Request, responder: Responder, folder: Path) -> loadgen.Outcome:
-    waiting: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    found: list[loadgen.Outcome] = []
-
-    def test() -> None:
-        try:
-            found.append(loadgen.run(request, waiting.put, folder))
-        except BaseException as error:
-            responder.error = responder.error or error
-        finally:
-            waiting.put(None)
-
-    thread = threading.Thread(target=test)
-    thread.start()
-    while (query := waiting.get()) is not None:
-        responder.issue(query)
-    thread.join()
-    if responder.error:
-        raise responder.error
-    return found[0]
-
-
-def _highest_rate(request: Request, responder: Responder, results: Path, emit: Emit) -> float:
-    """The highest rate of queries, by bisection, at which 99 % of them are within the bound.
-
-    The found rate is confirmed by a test of the full length; where it does not hold, less is tried.
-    """
-    short = replace(
-        request, min_s=SEARCH_S, min_queries=SEARCH_QUERIES, max_s=5 * SEARCH_S, log_share=0.0
-    )
-    low, high = 0.0, 1 / request.call_s
-
-    def holds(request: Request) -> bool:
-        outcome = _run(request, responder, results / "loadgen-search")
-        p99_s = outcome.percentiles_s["99"]
-        within = p99_s <= request.latency_bound_s
-        emit("rate", rate_per_s=request.rate_per_s, p99_s=p99_s, holds=within)
-        return within
-
-    for _ in range(SEARCH_STEPS):
-        middle = (low + high) / 2
-        if holds(replace(short, rate_per_s=middle)):
-            low = middle
-        else:
-            high = middle
-    rate = low or high
-    while not holds(replace(request, rate_per_s=rate, log_share=0.0)) and rate > high / 2:
-        rate *= LESS
-    return rate
 
 
 def _report(

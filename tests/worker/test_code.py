@@ -15,7 +15,7 @@ from suite.paths import LOCKS, WORKER
 OWN = {
     "telemetry.py": {"psutil", "pynvml"},
     "loadgen.py": {"mlperf_loadgen"},
-    "inference.py": {"mlperf_loadgen"},
+    "responder.py": {"mlperf_loadgen"},
     "onnx_layers.py": {"onnx"},
     "onnx_model.py": {"onnx"},
 }

@@ -19,7 +19,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 import numpy as np
-from suite.worker import inference
+from suite.worker import inference, server_rate
 from suite.worker.interleaving import Turns
 from suite.worker.protocol import Trial
 
@@ -53,7 +53,7 @@ def take_turns():
 
 done = threading.Event()
 other = threading.Thread(target=take_turns)
-inference.SEARCH_S, inference.SEARCH_QUERIES, inference.OVERHEAD_S = 0.05, 50, 0.05
+server_rate.STEP_S, server_rate.STEP_QUERIES, inference.OVERHEAD_S = 0.05, 50, 0.05
 events = []
 emit = lambda kind, **values: events.append({"event": kind, **values})
 error = None
