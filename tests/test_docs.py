@@ -11,6 +11,10 @@ import pytest
 from typer.main import get_command
 
 from suite.cli.main import cli
+from suite.manifests import catalog
+from suite.manifests.strict import Strict
+from suite.manifests.suites import SuiteManifest
+from suite.manifests.workloads import Measure, Repeats, SuiteWorkload
 from suite.paths import REPOSITORY
 from suite.protocol import schema
 
@@ -86,3 +90,17 @@ def test_the_generated_pages_are_current() -> None:
     pages = runpy.run_path(str(REPOSITORY / "scripts" / "docs_tables.py"))["pages"]
     for name, text in pages().items():
         assert (REPOSITORY / "docs" / name).read_text(encoding="utf-8") == text, "make docs"
+
+
+@pytest.mark.parametrize("schema_of", [SuiteManifest, SuiteWorkload, Repeats, Measure])
+def test_the_page_of_suites_has_every_key(schema_of: type[Strict]) -> None:
+    text = (REPOSITORY / "docs" / "suites.md").read_text(encoding="utf-8")
+    missing = [name for name in schema_of.model_fields if f"`{name}`" not in text]
+    assert missing == []
+
+
+def test_the_example_on_the_page_of_suites_is_a_suite(tmp_path: Path) -> None:
+    text = (REPOSITORY / "docs" / "suites.md").read_text(encoding="utf-8")
+    (tmp_path / "mine.yaml").write_text(text.split("```yaml\n")[1].split("```")[0])
+    found = catalog.suite(str(tmp_path / "mine.yaml"))
+    assert found.name == "mine" and found.workloads[0].model == "lenet"

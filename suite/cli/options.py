@@ -82,7 +82,7 @@ Tracks = Annotated[
 ]
 PrecisionChoice = Annotated[
     Precision | None,
-    typer.Option("--precision", help="Of the operands of products, instead of the suite's."),
+    typer.Option("--precision", help="float32 or bf16_mixed; default: the suite's."),
 ]
 SyncBatchNorm = Annotated[
     bool,
@@ -99,11 +99,11 @@ EngineName = Annotated[
     ),
 ]
 GpuChoice = Annotated[
-    str, typer.Option("--gpus", help="GPUs of a container: 0, a number, all, or ids (0,2).")
+    str, typer.Option("--gpus", help="GPUs of each worker: 0, a number, all, or ids (0,2).")
 ]
 MemoryLimit = Annotated[
     str | None,
-    typer.Option("--memory", help="Memory limit of a container (8GiB); default: 90 %."),
+    typer.Option("--memory", help="Memory limit of a container (8GiB); default: 90 % of all."),
 ]
 Keep = Annotated[bool, typer.Option("--keep", help="Keep the containers for inspection.")]
 Pythons = Annotated[
@@ -127,7 +127,7 @@ DeviceSets = Annotated[
     ),
 ]
 Nodes = Annotated[
-    int | None, typer.Option("--nodes", help="That many devices on each of several nodes.")
+    int | None, typer.Option("--nodes", help="Number of nodes; each has the devices of --devices.")
 ]
 Sbatch = Annotated[
     list[str] | None,
