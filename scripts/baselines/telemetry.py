@@ -17,7 +17,7 @@ from pathlib import Path
 from contenders import Start, alternate, report, starts
 
 from suite.manifests.workloads import Measure
-from suite.results import telemetry
+from suite.results.logs import samples_of
 from suite.worker.telemetry import FILE
 
 SLICE_S = 2 * Measure().sample_s
@@ -58,7 +58,7 @@ def ratios(start: Start, slices: int) -> list[float]:
 
 def own_share(file: Path) -> float:
     """The sampler's share of the processor time of all cores."""
-    samples = telemetry.read(file)
+    samples = samples_of(file)
     each_s = (samples[-1]["sampler_s"] - samples[0]["sampler_s"]) / (len(samples) - 1)
     return float(each_s / Measure().sample_s / (os.cpu_count() or 1))
 

@@ -6,7 +6,7 @@ from train_keras import keras, train
 layers = keras.layers
 
 
-class Embedding(layers.Layer):
+class Embedding(keras.layers.Layer):
     """A token before the others, and the positions of all."""
 
     def build(self, shape):
