@@ -64,7 +64,7 @@ def verify(
         console = table.console()
         for kind, lines in (("note", found.notes), ("finding", found.findings)):
             for line in lines:
-                console.print(f"{kind}: {line}", markup=False, soft_wrap=True)
+                console.print(f"{kind}: {line}", soft_wrap=True)
         checked = f"{found.records} records and {found.certificates} certificates checked"
         console.print(f"{folder.name}: {checked}, {len(found.findings)} findings", soft_wrap=True)
     if found.findings:

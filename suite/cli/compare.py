@@ -15,7 +15,7 @@ from suite.errors import ResultsError, Slower, UsageError, nearest
 from suite.manifests import catalog
 from suite.manifests.files import names
 from suite.manifests.tracks import EQUAL, configuration
-from suite.protocol.expansion import Named, parse
+from suite.protocol.expansion import Named, parse, split
 from suite.report import comparison_table, table
 from suite.report.comparison import Comparisons
 from suite.report.comparison import compare as compare_trials
@@ -34,7 +34,9 @@ class Side:
 def compare(
     a: Annotated[
         str,
-        typer.Argument(help="A run, FRAMEWORK:VARIANT/TRACK of the latest run, or RUN@ that row."),
+        typer.Argument(
+            help="RUN, FRAMEWORK:VARIANT/TRACK of the latest run, or RUN@FRAMEWORK:VARIANT."
+        ),
     ],
     b: Annotated[str, typer.Argument(help="Likewise; the verdict is about this side.")],
     fail_if_slower: Annotated[
@@ -102,9 +104,9 @@ def _share(text: str) -> float:
 def _side(text: str, results: Path) -> Side:
     """RUN, FRAMEWORK[:VARIANT][/TRACK] of the last run, or RUN@FRAMEWORK[:VARIANT][/TRACK]."""
     run, at, row = text.rpartition("@")
-    if not at and run_folder_of(Path(text), results).is_dir():
+    if run_folder_of(Path(text), results).is_dir():
         run, row = text, ""
-    elif not at and re.split("[:/]", text)[0] not in names("framework"):
+    elif not at and split(text)[0] not in names("framework"):
         runs = [path.name for path in results.glob("*/")]
         known = [*runs, *names("framework")]
         raise UsageError(f"no run or framework {text!r}; {nearest(text, known)}", hint="ls results")

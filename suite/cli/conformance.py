@@ -14,14 +14,22 @@ def conformance(
     command: Annotated[
         list[str], typer.Argument(help="The worker's command; a trial's folder is appended.")
     ],
+    framework: Annotated[
+        str,
+        typer.Option(
+            "--framework",
+            "-f",
+            help="FRAMEWORK or FRAMEWORK:VARIANT of the trials; its manifest says what it can do.",
+        ),
+    ] = "pytorch",
 ) -> None:
     """Test whether a worker, in any language, follows the protocol (docs/protocol.md).
 
-    Example: dlsuite conformance -- ./my-worker --fast
+    Example: dlsuite conformance --framework onednn -- ./my-worker --fast
     """
     from suite.runner.conformance import check
 
-    problems = check(command)
+    problems = check(command, framework=framework)
     if problems:
         print("\n".join(problems))
         count, first = len(problems), problems[0]

@@ -60,7 +60,7 @@ def clean(
 ) -> None:
     """Remove what killed or kept runs left on the engine and in the cache.
 
-    Resume a run before, if you want to: its leftovers are removed too.
+    Resume interrupted runs first: their leftovers are removed too.
     """
     from suite.engines.docker.client import Daemon
     from suite.engines.docker.engine import remove_all
@@ -75,6 +75,7 @@ def clean(
     else:
         labelled = [c.labels for c in daemon.containers({SESSION: ""})]
         labelled += daemon.volumes({SESSION: ""}).values()
+        labelled += daemon.networks({SESSION: ""}).values()
         for session_id in {labels[SESSION] for labels in labelled}:
             state = sessions.state(session_id)
             if state == "stale" or (state == "unknown" and others):
@@ -85,7 +86,8 @@ def clean(
             removed += remove_all(daemon, {"dlsuite": "data"})
         daemon.close()
     folders = sessions.remove_stale()
-    print(f"removed {removed} containers and volumes, and {folders} work folders of ended runs")
+    parts = f"{removed} containers, volumes and networks, and {folders} work folders"
+    print(f"removed {parts} of ended runs")
     if kept["active"]:
         print(f"kept: {kept['active']} active sessions")
     if kept["unknown"]:

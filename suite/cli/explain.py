@@ -24,4 +24,4 @@ def explain(
     )
     for heading, found in chosen.items():
         text = f"{heading}: {found.text} See {found.page}."
-        console.print(text, markup=False, soft_wrap=column is None)
+        console.print(text, soft_wrap=column is None)

@@ -114,4 +114,4 @@ def _warn(problems: list[str]) -> None:
     """Name the runs that are not in the index."""
     for problem in problems:
         console = table.console(stderr=True)
-        console.print(f"left out: {problem}", markup=False, soft_wrap=True)
+        console.print(f"left out: {problem}", soft_wrap=True)

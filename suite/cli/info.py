@@ -59,7 +59,7 @@ def doctor() -> None:
     for finding in findings:
         if finding.next_step:
             subject = finding.text.partition(":")[0]
-            console.print(f"next for {subject}: {finding.next_step}", markup=False, soft_wrap=True)
+            console.print(f"next for {subject}: {finding.next_step}", soft_wrap=True)
     if not any(finding.good for finding in findings if finding.framework):
         raise EngineError("no framework can run here", hint="follow the steps above")
 

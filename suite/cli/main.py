@@ -98,8 +98,8 @@ def main() -> None:
             traceback.print_exc()
         known = as_known(error)
         console = table.console(stderr=True)
-        console.print(f"error: {known}", markup=False, soft_wrap=True)
-        console.print(f"hint: {known.hint}", markup=False, soft_wrap=True)
+        console.print(f"error: {known}", soft_wrap=True)
+        console.print(f"hint: {known.hint}", soft_wrap=True)
         sys.exit(known.exit_code)
 
 

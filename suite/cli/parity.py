@@ -58,7 +58,7 @@ def parity(
     track: Tracks = None,
     precision: PrecisionChoice = None,
     steps: Annotated[
-        int | None, typer.Option(help="Training steps to compare, instead of the suite's (10).")
+        int | None, typer.Option(help="Training steps to compare; default: the suite's (10).")
     ] = None,
     devices: DeviceSets = None,
     nodes: Nodes = None,

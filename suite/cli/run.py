@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -61,7 +62,7 @@ def run(
     framework: Frameworks = None,
     model: Models = None,
     scenario: Scenarios = None,
-    batch_size: Annotated[int | None, typer.Option(help="Instead of the suite's.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Default: the suite's.")] = None,
     track: Tracks = None,
     precision: PrecisionChoice = None,
     epochs: Annotated[
@@ -73,7 +74,7 @@ def run(
         typer.Option("--interleave", help="Run a workload's trials at once, block by block."),
     ] = False,
     proof_steps: Annotated[
-        int | None, typer.Option(help="Training steps to compare, instead of the suite's.")
+        int | None, typer.Option(help="Training steps to compare; default: the suite's.")
     ] = None,
     verify_runs: Annotated[
         bool,
@@ -83,7 +84,7 @@ def run(
         bool,
         typer.Option(
             "--full-durations",
-            help="Inference: queries for 600 s, as the rules of MLPerf ask, in each run.",
+            help="Inference: 600 s and 24,576 queries in each run, as MLPerf; takes days.",
         ),
     ] = False,
     devices: DeviceSets = None,
@@ -170,9 +171,7 @@ def convergence(
     framework: Frameworks = None,
     model: Models = None,
     seeds: Annotated[int | None, typer.Option(help="Number of seeds; default: 5.")] = None,
-    epochs: Annotated[
-        int | None, typer.Option(help="Whole epochs, instead of the suite's.")
-    ] = None,
+    epochs: Annotated[int | None, typer.Option(help="Whole epochs; default: the suite's.")] = None,
     precision: Annotated[
         Precision | None, typer.Option("--precision", help="Only this one; default: both.")
     ] = None,
@@ -306,9 +305,12 @@ def conclude(records: list[Record], folder: RunFolder) -> None:
 def _write_page(records: list[Record], folder: RunFolder) -> None:
     """Write the page of a run, and name it.
 
-    Where a figure cannot be drawn, a message says so: the records and the exit code stay.
+    Where a figure cannot be drawn, a message says so: the records and the exit code stay. In a
+    read-only folder, that of a finished run, the page stays as it is.
     """
     path = folder.path / page.NAME
+    if not os.access(folder.path, os.W_OK):
+        return
     try:
         with folder.writing(page.NAME):
             page.write(path, run_data.of(folder.path, records))

@@ -53,7 +53,7 @@ def engine_on(
     if_busy: IfBusy,
 ) -> Iterator[tuple[Engine, Path]]:
     """An engine for these frameworks, alone on this machine, and a folder for temporary files."""
-    used = dict.fromkeys((*frameworks, *(framework for framework, _ in workers.LOWERINGS)))
+    used = dict.fromkeys((*frameworks, *workers.FRAMEWORKS))
     with (
         sessions.exclusive(if_busy.value, live.notify),
         sessions.session(session_id, keep=options.keep) as work_dir,
@@ -85,4 +85,4 @@ def show(records: list[Record], folder: Path) -> None:
         if scaling.has_several(summaries):
             console.print(scaling_table.render(scaling.rows(summaries)))
     for note in planfile.notes(folder):
-        console.print(f"note: {note}", soft_wrap=True, markup=False)
+        console.print(f"note: {note}", soft_wrap=True)

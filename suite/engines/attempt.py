@@ -217,7 +217,7 @@ def _out_of_memory(event: Event) -> bool:
 
 
 def _exit_message(exit_code: int) -> str:
-    if exit_code > 0:
+    if -exit_code not in set(signal.Signals):  # a code, a real-time signal, or -127 for code 255
         return f"the worker exited with code {exit_code} without reporting an error"
     name = signal.Signals(-exit_code).name
     cause = f"; {LIKELY_CAUSE[name]}" if name in LIKELY_CAUSE else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -41,6 +42,11 @@ class Outcome:
     end: End = "exited"
     memory_limit_bytes: int | None = None
     engine_s: float | None = None  # the engine's overhead, outside the worker's lifetime
+
+
+def signed(exit_code: int) -> int:
+    """The exit code of a program, or minus the signal that killed it: 128 + N from an engine."""
+    return 128 - exit_code if exit_code - 128 in set(signal.Signals) else exit_code
 
 
 class Stop:

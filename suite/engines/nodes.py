@@ -8,7 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from suite.engines.base import Engine, Network, OnLine, Outcome, Place, Stop, WorkerRun
+from suite.engines.errors import EngineLost
 from suite.engines.parallel import in_parallel
+from suite.errors import EngineError
 from suite.worker.launch import failure, failure_order
 
 GRACE_S = 2.0  # for the other nodes to end by themselves, so that it is known which failed first
@@ -23,11 +25,12 @@ def run(
 ) -> Outcome:
     """Run `worker` in each folder, a node of its own; return how the first failed one ended.
 
-    The results of all ranks are then in the first folder. Its events end with the failure.
+    The results of all ranks are then in the first folder. Its events end with the failure. Raise
+    EngineError where a node cannot be started; the others are then ended.
     """
     stop = Stop()
 
-    def one(node: int) -> Outcome:
+    def one(node: int) -> Outcome | EngineError:
         of_node = replace(
             worker,
             folder=folders[node],
@@ -35,14 +38,24 @@ def run(
             log=worker.log if node == 0 else worker.log.with_suffix(f".node{node}.log"),
             place=Place(network=network, node=node, stop=stop),
         )
-        outcome = engine.run(of_node, on_line if node == 0 else lambda line: None)
+        try:
+            outcome = engine.run(of_node, on_line if node == 0 else lambda line: None)
+        except EngineLost:
+            raise
+        except EngineError as error:
+            stop()
+            return error  # raised here, it would stop the engine for all later runs
         if _failed(outcome):
             timer = threading.Timer(GRACE_S, stop)
             timer.daemon = True
             timer.start()
         return outcome
 
-    outcomes = in_parallel(engine, one, range(len(folders)), at_once=len(folders))
+    found = in_parallel(engine, one, range(len(folders)), at_once=len(folders))
+    for each in found:
+        if isinstance(each, EngineError):
+            raise each
+    outcomes = [each for each in found if isinstance(each, Outcome)]
     for folder in folders[1:]:
         for of_rank in (folder / "results").glob("rank*"):
             of_rank.rename(folders[0] / "results" / of_rank.name)

@@ -168,7 +168,7 @@ class SuiteWorkload(Workload):
     trial_budget_s: PositiveFloat | None = None  # instead of the suite's
 
     def at(self, **changes: object) -> Workload:
-        """The workload alone, with other values of its fields."""
+        """The workload without these additions, with other values of its fields."""
         values = {name: getattr(self, name) for name in Workload.model_fields}
         return Workload.model_construct(**values | changes)
 

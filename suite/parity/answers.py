@@ -15,11 +15,12 @@ import numpy as np
 from suite.datasets.inputs import Inputs
 from suite.engines.base import Engine, Prepared
 from suite.messages import Notify
+from suite.parity.conclusion import concluded
 from suite.parity.keys import reference_of
 from suite.parity.prover import Prover
 from suite.parity.reference import relative_error
-from suite.parity.tensors import ProofFailed
-from suite.parity.tolerances import judge, rules_of, worst
+from suite.parity.tensors import UNREADABLE, ProofFailed
+from suite.parity.tolerances import judge, rules_of
 from suite.protocol.plan import Trial
 from suite.results.record import Closing
 from suite.worker.proof import CLOSING
@@ -63,17 +64,10 @@ def prove(
             found = judge(errors, lambda draws: computed.rounding_tolerances(draws, rules), rules)
     except ProofFailed as error:
         return closing.model_copy(update={"reason": f"closing proof: {error}"})
-    reason = found.excess(0)
-    return closing.model_copy(
-        update={
-            "proven": reason is None,
-            "answers": len(samples),
-            "reason": f"closing proof of {len(samples)} answers: {reason}" if reason else None,
-            "worst": worst(found.errors),
-            "share": found.share,
-            "duration_s": time.monotonic() - started_s,
-        }
-    )
+    problem = found.excess(0) if found.errors else found.verdict
+    reason = f"closing proof of {len(samples)} answers: {problem}" if problem else None
+    closing = closing.model_copy(update={"answers": len(samples)})
+    return concluded(closing, found, reason, time.monotonic() - started_s)
 
 
 def _saved(folder: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -81,7 +75,7 @@ def _saved(folder: Path) -> tuple[np.ndarray, np.ndarray]:
     try:
         samples = np.load(folder / "answers_samples.npy")
         logits = np.load(folder / "answers_logits.npy").astype(np.float64)
-    except (OSError, ValueError) as error:
+    except UNREADABLE as error:
         raise ProofFailed(f"the answers cannot be read: {error}") from None
     if not len(samples) or len(samples) != len(logits):
         raise ProofFailed(f"{len(samples)} sample numbers and {len(logits)} answers")

@@ -17,7 +17,7 @@ from suite.engines.base import Engine, Prepared
 from suite.engines.parallel import in_parallel
 from suite.errors import ResultsError
 from suite.messages import Notify
-from suite.parity.keys import of_trial, of_workload, reference_of
+from suite.parity.keys import of_machine, of_trial, of_workload, reference_of
 from suite.parity.prover import Prover
 from suite.parity.reference import Reference, compare_ranks
 from suite.parity.tensors import ProofFailed, Tensors
@@ -237,9 +237,7 @@ def described_of(
         "lock": prepared.lock_sha256,
         "image": prepared.image_id,
         "worker": engine.worker_sha256,
-        "cpu": engine.host["cpu"],
-        "cpus": len(engine.host["cpus"]),
-        "gpus": [gpu["name"] for gpu in engine.host["gpus"]] if trial.devices.kind != "cpu" else [],
+        **of_machine(trial, engine.host),
     }
     return {key: str(value) for key, value in described.items()}
 

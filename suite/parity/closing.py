@@ -18,10 +18,11 @@ import numpy as np
 from suite.datasets.inputs import Inputs
 from suite.engines.base import Engine, Prepared
 from suite.messages import Notify
+from suite.parity.conclusion import concluded
 from suite.parity.prover import Prover
 from suite.parity.reference import Reference, compare, compare_ranks, times
 from suite.parity.tensors import OUTCOME, ProofFailed, Tensors, initial, read, read_ranks
-from suite.parity.tolerances import Errors, Judged, Rules, judge, rules_of, worst
+from suite.parity.tolerances import Errors, Judged, Rules, judge, rules_of
 from suite.parity.workers import LOWERINGS
 from suite.protocol.events import Event
 from suite.protocol.plan import Trial
@@ -166,15 +167,8 @@ def prove(
     except ProofFailed as error:
         return closing.model_copy(update={"reason": f"closing proof: {error}"})
     reason = judgement.excess(0) or (None if dropout else _hidden(judgement))
-    return closing.model_copy(
-        update={
-            "proven": reason is None,
-            "reason": f"closing proof at step {start.first_step}: {reason}" if reason else None,
-            "worst": worst(judgement.errors),
-            "share": judgement.share,
-            "duration_s": time.monotonic() - started_s,
-        }
-    )
+    reason = f"closing proof at step {start.first_step}: {reason}" if reason else None
+    return concluded(closing, judgement, reason, time.monotonic() - started_s)
 
 
 def _with_reference(found: list[Tensors], reference: StateReference, rules: Rules) -> Judged:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from suite.datasets.inputs import Inputs
 from suite.models.architecture import Architecture
+from suite.parity import workers
 from suite.parity.reference import Reference
 from suite.parity.tolerances import rules_of
-from suite.parity.workers import LOWERINGS
 from suite.paths import digest
 from suite.protocol.plan import Trial
 
@@ -24,7 +25,7 @@ OF_INFERENCE = ("query_samples",)
 def reference_of(prover: Prover, trial: Trial, *, fresh: bool = False) -> Reference:
     """The reference of the trial's workload; it serves every framework."""
     described = of_workload(trial, prover.inputs, prover.steps)
-    locks = [prover.prepared[framework].lock_sha256 for framework, _ in LOWERINGS]
+    locks = [prover.prepared[framework].lock_sha256 for framework in workers.FRAMEWORKS]
     parts = [f"{key}={value}" for key, value in described.items()]
     key = digest([*parts, *locks, prover.engine.worker_sha256, prover.engine.host["cpu"] or ""])
     return Reference(prover=prover, trial=trial, key=key, fresh=fresh)
@@ -49,6 +50,16 @@ def of_trial(trial: Trial, architecture: Architecture, steps: int) -> dict[str, 
         "cpu_parts": trial.cpu_parts,
         "precision": workload.precision,
         "tolerance": rules_of(trial).tolerance,
+    }
+
+
+def of_machine(trial: Trial, machine: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts of a certificate's key that follow from the machine (worker/host.py)."""
+    gpus = machine.get("gpus") or []
+    return {
+        "cpu": machine.get("cpu"),
+        "cpus": len(machine.get("cpus") or []),
+        "gpus": [gpu["name"] for gpu in gpus] if trial.devices.kind != "cpu" else [],
     }
 
 

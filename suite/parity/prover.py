@@ -58,7 +58,7 @@ class Prover:
         self, trial: Trial, precision: str, *, role: str, mode: Mode, start: Start | None = None
     ) -> Path:
         """Run a worker; return the folder of its results, or raise ProofFailed."""
-        name = f"{role}-{trial.framework}-{trial.variant}-{trial.track}-{precision}"
+        name = f"{role}-{trial.trial_id}-{precision}"
         folder = self.work_dir / name
         task = Task(
             trial=trial,

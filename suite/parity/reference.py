@@ -20,7 +20,7 @@ from suite.engines.parallel import in_parallel
 from suite.manifests import catalog
 from suite.manifests.tracks import EQUAL
 from suite.manifests.workloads import Workload
-from suite.parity.tensors import ProofFailed, Tensors
+from suite.parity.tensors import UNREADABLE, ProofFailed, Tensors
 from suite.parity.tolerances import Errors, Rules
 from suite.parity.workers import LOWERINGS
 from suite.paths import home
@@ -207,15 +207,16 @@ def compare_ranks(found: list[list[Tensors]], reference: list[Tensors]) -> Error
 
 
 def relative_error(found: NDArray[np.float64], expected: NDArray[np.float64]) -> float:
-    """||found - expected|| / ||expected||, infinite where the shapes differ or a value is NaN."""
-    if found.shape != expected.shape or not np.isfinite(found).all():
+    """||found - expected|| / ||expected||; infinite where shapes differ or a value is NaN."""
+    finite = np.isfinite(found).all() and np.isfinite(expected).all()
+    if found.shape != expected.shape or not finite:
         return float("inf")
     difference, scale = np.linalg.norm(found - expected), np.linalg.norm(expected)
     return float(difference / scale) if scale else float(difference)
 
 
 def largest(errors: dict[str, float]) -> tuple[str, float]:
-    """The tensor with the largest error of a step, and the error; NaN counts as the largest."""
+    """The tensor with the largest error of a step, and the error."""
     return max(errors.items(), key=lambda each: each[1])
 
 
@@ -224,7 +225,7 @@ def _read(path: Path, steps: int) -> list[Tensors] | None:
     try:
         with np.load(path) as file:
             named = {name: file[name] for name in file.files}
-    except (OSError, ValueError):
+    except UNREADABLE:
         return None
     tensors: list[Tensors] = [{} for _ in range(steps)]
     for name, values in named.items():

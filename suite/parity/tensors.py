@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ OUTCOME = ("loss", "weights", "statistics")  # closing proof and mode replay
 # "weights NAME" and "updates NAME" (the change since the initial weights: the first quantity that
 # shows a wrong optimizer); for each batch norm "statistics NAME.mean" and "... .variance".
 Tensors = dict[str, NDArray[np.float64]]
+UNREADABLE = (OSError, ValueError, EOFError, BadZipFile)  # what numpy raises for a damaged file
 
 
 class ProofFailed(Exception):
@@ -34,7 +36,7 @@ def read(results: Path, prefix: str, quantities: tuple[str, ...], inputs: Inputs
         path = results / f"{prefix}_{name}.npy"
         try:
             values = np.load(path).astype(np.float64)
-        except (OSError, ValueError) as error:
+        except UNREADABLE as error:
             raise ProofFailed(f"{path.name}: {error}") from None
         if name in ("gradients", "weights"):
             tensors.update(_named(name, values, parameters))
@@ -52,7 +54,7 @@ def read_answers(results: Path) -> Tensors:
     path = results / "inference.npy"
     try:
         return {"logits": np.load(path).astype(np.float64)}
-    except (OSError, ValueError) as error:
+    except UNREADABLE as error:
         raise ProofFailed(f"{path.name}: {error}") from None
 
 

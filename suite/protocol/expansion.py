@@ -35,7 +35,7 @@ def expand(
 
     Each round has one run of every trial, in an order drawn from the suite's seed, so that a slow
     phase of the machine does not hit one framework alone. With several seeds, each seed has rounds
-    of its own: an unfinished plan then has complete results of the first seeds.
+    of its own.
     """
     devices = tuple(devices) or suite.devices
     modes = {workload.mode for workload in suite.workloads}
@@ -174,10 +174,16 @@ def _resolved(
     return framework, variant or frameworks[framework].default_variant(track, device), track
 
 
-def parse(name: str, frameworks: dict[str, FrameworkManifest], tracks: dict[str, Track]) -> Named:
-    """The parts of `framework[:variant][/track]`; UsageError where one is unknown."""
+def split(name: str) -> tuple[str, str, str]:
+    """The parts of `framework[:variant][/track]`, empty where they are omitted."""
     named, _, track = name.partition("/")
     framework, _, variant = named.partition(":")
+    return framework, variant, track
+
+
+def parse(name: str, frameworks: dict[str, FrameworkManifest], tracks: dict[str, Track]) -> Named:
+    """The parts of `framework[:variant][/track]`; UsageError where one is unknown."""
+    framework, variant, track = split(name)
     if framework not in frameworks:
         raise unknown("framework", framework, frameworks)
     variants = frameworks[framework].variants

@@ -12,10 +12,10 @@ from suite.manifests.tracks import RuntimeSettings, configuration
 from suite.manifests.workloads import PROOF_STEPS, Measure, Repeats, Workload
 
 Work = tuple[Workload, int]  # a workload and a seed: its trials have the same inputs
-Series = tuple[str, str, str, str, Workload]
+SeriesKey = tuple[str, str, str, str, Workload]
 
 
-def series(framework: str, variant: str, track: str, device: str, workload: Workload) -> Series:
+def series(framework: str, variant: str, track: str, device: str, workload: Workload) -> SeriesKey:
     """A key that is equal for trials that differ only in their batch size."""
     return framework, variant, track, device, workload.model_copy(update={"batch_size": 0})
 
@@ -67,7 +67,7 @@ class Trial:
         return replace(self, workload=self.workload.model_copy(update=changes))
 
     @property
-    def series(self) -> Series:
+    def series(self) -> SeriesKey:
         """A key that is equal for trials that differ only in their batch size."""
         return series(self.framework, self.variant, self.track, self.device, self.workload)
 
@@ -147,7 +147,7 @@ class Plan:
         return tuple(dict.fromkeys(trial.workload for trial in self.trials))
 
     def only(self, trials: Collection[Trial], *notes: str) -> Plan:
-        """The plan with these of its trials alone, and further notes."""
+        """The plan with only these of its trials, and further notes."""
         kept = {trial.trial_id for trial in trials}
         return replace(
             self,

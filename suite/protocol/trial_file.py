@@ -80,7 +80,14 @@ def cpus_of(trial: Trial, node: Node, cpus: list[int]) -> list[int]:
     """
     devices = trial.devices
     if devices.kind != "cpu":
-        return cpus[: len(cpus) // devices.per_node * devices.per_node]
+        equal = cpus[: len(cpus) // devices.per_node * devices.per_node]
+        if not equal:
+            raise UsageError(
+                f"{devices.per_node} ranks need {devices.per_node} cores, this machine has"
+                f" {len(cpus)}",
+                hint=f"--gpus {len(cpus)}",
+            )
+        return equal
     parts = trial.cpu_parts if node.shared else max(1, trial.cpu_parts // devices.nodes)
     size = len(cpus) // parts * devices.per_node
     if size == 0:

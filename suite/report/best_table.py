@@ -10,7 +10,7 @@ from rich.table import Table
 
 from suite.manifests import catalog
 from suite.report.best import best
-from suite.report.numbers import UNKNOWN, Unit, latency_of, latency_unit, number, rate_of
+from suite.report.numbers import UNKNOWN, Unit, latency_of, latency_unit, mebibytes, rate_of
 from suite.report.table import PIPED_WIDTH, of_rows
 from suite.report.titles import work_of
 
@@ -71,7 +71,7 @@ def _cells(trial: TrialSummary) -> dict[str, str]:
         "batch": str(workload.batch_size),
         "input": workload.input,
         "samples/s": rate_of(trial.samples_per_s.median),
-        "memory": _memory(trial),
+        "memory": mebibytes(trial.memory_bytes),
     }
 
 
@@ -86,7 +86,7 @@ def _inference_cells(trial: TrialSummary, unit: Unit) -> dict[str, str]:
         "batch": str(workload.batch_size),
         "p50": latency_of(found, unit) if _is_latency(trial) else UNKNOWN,
         "samples/s": rate_of(rate),
-        "memory": _memory(trial),
+        "memory": mebibytes(trial.memory_bytes),
     }
 
 
@@ -97,8 +97,3 @@ def _configuration(trial: TrialSummary) -> dict[str, str]:
         "variant": record.variant,
         "track": record.track,
     }
-
-
-def _memory(trial: TrialSummary) -> str:
-    memory = trial.device_peak_bytes or trial.host_rss_peak_bytes
-    return number(memory / 2**20 if memory else None, "{:,.0f} MiB")

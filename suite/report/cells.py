@@ -12,6 +12,7 @@ from suite.report.numbers import (
     Unit,
     latency_of,
     latency_unit,
+    mebibytes,
     number,
     rate_of,
     yes_no,
@@ -82,7 +83,7 @@ def _training(trial: TrialSummary, best: TrialSummary, peak: HardwarePeak | None
         "first step": number(trial.first_step_s, "{:.2f} s"),
         "epoch": number(trial.epoch_s, "{:.1f} s"),
         "accuracy": number(trial.accuracy, "{:.2%}"),
-        "memory": _memory(trial),
+        "memory": mebibytes(trial.memory_bytes),
         ENERGY: _energy(trial),
         **_outcome(trial),
     }
@@ -146,7 +147,7 @@ def _of_inference(trial: TrialSummary) -> Cells:
     overhead = trial.queries.overhead_share if trial.queries else None
     return {
         FIRST_INFERENCE: number(trial.first_step_s, "{:.2f} s"),
-        "memory": _memory(trial),
+        "memory": mebibytes(trial.memory_bytes),
         J_INFERENCE: _energy(trial),
         "overhead": number(overhead, "{:.1%}"),
         **_outcome(trial),
@@ -159,11 +160,6 @@ def _outcome(trial: TrialSummary) -> Cells:
         SAME_WORK: yes_no(trial.parity.proven),
         "status": trial.status + (f" ({bad} of {len(trial.statuses)} runs)" if bad else ""),
     }
-
-
-def _memory(trial: TrialSummary) -> str:
-    memory = trial.host_rss_peak_bytes
-    return number(memory / 2**20 if memory else None, "{:,.0f} MiB")
 
 
 def _energy(trial: TrialSummary) -> str:

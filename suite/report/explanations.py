@@ -32,8 +32,8 @@ EXPLANATIONS = {
         "One way to use the framework, such as eager or compiled.", "docs/configurations.md"
     ),
     "track": Explanation(
-        "The rules for the runtime settings: equal is each framework in its usual form, tuned the "
-        "best known one.",
+        "The rules for the runtime settings: equal is the default variant of each framework, tuned "
+        "the fastest known one.",
         "docs/configurations.md",
     ),
     "configuration": Explanation(
@@ -87,7 +87,7 @@ EXPLANATIONS = {
     ),
     "overhead": Explanation(
         "The latency of the same queries with a model that does nothing, as a share of p50; in "
-        "scenario offline, as a share of a call. It is the part of the harness.",
+        "scenario offline, as a share of a call. It is the part of LoadGen and the worker.",
         "docs/reports.md",
     ),
     J_INFERENCE: Explanation(

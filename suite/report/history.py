@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from suite.errors import UsageError, nearest
 from suite.manifests.tracks import configuration
+from suite.protocol.expansion import split
 from suite.results.changepoints import ChangePoint, change_points
 from suite.results.metric import BY_SCENARIO, Metric, metric_of
 from suite.results.stats import Summary
@@ -132,10 +133,8 @@ def _condition(chosen: Filter) -> tuple[str, list[Any]]:
         values.append(chosen.host)
     alternatives = []
     for name in chosen.frameworks:
-        named, _, track = name.partition("/")
-        framework, _, variant = named.partition(":")
         alternatives.append("(framework = ? and ? in ('', variant) and ? in ('', track))")
-        values += [framework, variant, track]
+        values += split(name)
     if alternatives:
         conditions.append(f"({' or '.join(alternatives)})")
     return " and ".join(conditions), values
@@ -144,7 +143,7 @@ def _condition(chosen: Filter) -> tuple[str, list[Any]]:
 def _nothing(connection: DuckDBPyConnection, chosen: Filter) -> UsageError:
     """The error where no row fits, with the name that is not known."""
     asked = {
-        "framework": [name.split("/")[0].split(":")[0] for name in chosen.frameworks],
+        "framework": [split(name)[0] for name in chosen.frameworks],
         "model": chosen.models,
         "variant": chosen.variants,
         "device": chosen.devices,

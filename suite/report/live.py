@@ -95,7 +95,7 @@ class Live:
 
     def announce(self, text: str) -> None:
         """Show a line that stays."""
-        self._bars.console.print(text, soft_wrap=not self._console.is_terminal, markup=False)
+        self._bars.console.print(text, soft_wrap=not self._console.is_terminal)
 
     def planned(
         self, plan: Plan, stages: tuple[Stage, ...], finished: Sequence[Record] = ()

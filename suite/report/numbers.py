@@ -62,6 +62,11 @@ def interval_of(low: float, high: float, metric: Metric) -> str:
     return f"{rate_of(low)} to {rate_of(high)}"
 
 
+def mebibytes(size_bytes: int | None) -> str:
+    """A size in MiB; a dash where it is unknown."""
+    return number(size_bytes / 2**20 if size_bytes else None, "{:,.0f} MiB")
+
+
 def number(value: float | None, form: str) -> str:
     """The value in this form; a dash where it is unknown."""
     return UNKNOWN if value is None else form.format(value)

@@ -65,7 +65,7 @@ class RunData:
         return titles.name_of(trial) + titles.batch_of(trial) + seed
 
     def only(self, trials: Collection[TrialSummary]) -> RunData:
-        """The same run with these of its trials alone."""
+        """The same run with only these of its trials."""
         kept = {trial.record.trial_id for trial in trials}
         return replace(
             self,

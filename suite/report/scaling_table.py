@@ -9,7 +9,7 @@ from statistics import median
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from suite.report.numbers import UNKNOWN, number, rate_of, yes_no
+from suite.report.numbers import UNKNOWN, mebibytes, number, rate_of, yes_no
 from suite.report.scaling import Row
 from suite.report.summary import TrialSummary
 from suite.report.table import markdown_of, of_rows
@@ -82,7 +82,7 @@ def _growth(rows: Sequence[Row]) -> Iterator[dict[str, str]]:
             "batch": str(record.workload.batch_size),
             "step": number(_step_ms(trial), "{:.2f} ms"),
             "samples/s": rate_of(rate),
-            "memory": _mebibytes(trial.host_rss_peak_bytes),
+            "memory": mebibytes(trial.host_rss_peak_bytes),
         }
 
 
@@ -96,7 +96,3 @@ def _exchange_ms(trial: TrialSummary) -> float | None:
     known = [each.times.exchange_s for each in trial.runs.values()]
     times = [each for each in known if each is not None]
     return median(times) * 1e3 if times else None
-
-
-def _mebibytes(size_bytes: int | None) -> str:
-    return number(size_bytes / 2**20 if size_bytes else None, "{:,.0f} MiB")

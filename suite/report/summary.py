@@ -46,6 +46,12 @@ class TrialSummary:
         return next(iter(self.runs.values()))
 
     @property
+    def memory_bytes(self) -> int | None:
+        """The peak of the device's memory, or on a CPU that of the worker's resident memory."""
+        on_device = self.record.devices.kind != "cpu"
+        return self.device_peak_bytes if on_device else self.host_rss_peak_bytes
+
+    @property
     def metric(self) -> Metric:
         """What the trial is compared by."""
         return metric_of(self.record.workload.scenario)

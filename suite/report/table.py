@@ -24,10 +24,13 @@ JUSTIFY: dict[str, JustifyMethod] = {
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console as wide as the terminal, or PIPED_WIDTH wide where there is none."""
-    found = Console(stderr=stderr, highlight=False)
+    """A console as wide as the terminal, or PIPED_WIDTH wide where there is none.
+
+    It takes no markup: messages of workers and libraries have brackets of their own.
+    """
+    found = Console(stderr=stderr, highlight=False, markup=False)
     if not found.is_terminal:
-        return Console(stderr=stderr, highlight=False, width=PIPED_WIDTH)
+        return Console(stderr=stderr, highlight=False, markup=False, width=PIPED_WIDTH)
     return found
 
 

@@ -53,7 +53,7 @@ def knees(trials: Sequence[TrialSummary]) -> set[str]:
     return {found.record.trial_id for each in series(trials) if (found := knee(each))}
 
 
-def _series_of(trial: TrialSummary) -> plan.Series:
+def _series_of(trial: TrialSummary) -> plan.SeriesKey:
     record = trial.record
     return plan.series(
         record.framework, record.variant, record.track, record.device, record.workload

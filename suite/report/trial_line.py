@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -93,13 +94,16 @@ class TrialLine:
     def rate(self) -> str:
         """The median rate or p50 latency of the finished runs with its interval.
 
-        Before the first one is finished, it is the median rate of the blocks.
+        Before the first one is finished, it is the median rate of the blocks, without an interval:
+        a bootstrap would take the cores of the worker that is timed.
         """
-        summary, metric = stats.summarise(self.values or self.blocks), metric_of(self.scenario)
+        if not self.values:
+            return rate_of(statistics.median(self.blocks)) if self.blocks else ""
+        summary, metric = stats.summarise(self.values), metric_of(self.scenario)
         interval = (f"±{summary.spread:.1%}",) if summary.spread is not None else ()
         median = summary.median
         text = with_unit(median, metric) if metric.lower_is_better else rate_of(median)
-        return " ".join((text, *interval)) if summary.runs else ""
+        return " ".join((text, *interval))
 
     @property
     def sparkline(self) -> str:

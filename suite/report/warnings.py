@@ -54,7 +54,7 @@ def _parity(runs: Sequence[Record]) -> Iterator[ReportWarning]:
 
 
 def _queries(runs: Sequence[Record]) -> Iterator[ReportWarning]:
-    """Warnings about the queries of inference: the harness, their number, the rate of a server."""
+    """Warnings about the queries of inference: the overhead, their number, the rate of a server."""
     first = runs[0]
     found = [run.inference for run in runs if run.inference]
     offline = first.workload.scenario == "offline"
@@ -62,7 +62,7 @@ def _queries(runs: Sequence[Record]) -> Iterator[ReportWarning]:
     if overhead > LARGE_OVERHEAD:
         hint = "it is part of the figures: a smaller difference between rows means nothing"
         part = "a call" if offline else "p50"
-        yield ReportWarning("the harness takes over 1 %", f"{overhead:.1%} of {part}", hint)
+        yield ReportWarning("overhead above 1 %", f"{overhead:.1%} of {part}", hint)
     fewest = min((each.samples if offline else each.queries for each in found), default=0)
     if found and fewest < first.measure.min_queries:
         kind = "samples" if offline else "queries"

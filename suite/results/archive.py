@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from pydantic import ValidationError
+from pydantic import NonNegativeInt, ValidationError
 
 from suite.errors import ResultsError
 from suite.manifests.strict import Strict
@@ -37,7 +37,7 @@ CHUNK_BYTES = 2**20
 class Member(Strict):
     """A file of an exported run."""
 
-    size_bytes: int
+    size_bytes: NonNegativeInt
     sha256: str
 
 

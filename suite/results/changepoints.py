@@ -1,7 +1,7 @@
 """Change points of a short series: where its level changed, by Pettitt's test.
 
 A. N. Pettitt, "A non-parametric approach to the change-point problem", Applied Statistics 28
-(1979), 126-135. The test uses ranks alone, so one disturbed value has no more weight than any
+(1979), 126-135. The test uses only ranks, so one disturbed value has no more weight than any
 other. It looks for one change; it is applied again to the values before and after each change that
 it shows (binary segmentation, Vostrikova 1981).
 """

@@ -180,8 +180,9 @@ class Closing(Strict):
     steps: int = 0  # number of compared steps
     answers: int | None = None  # in inference, the number of compared answers
     draws: int = 0  # dropout masks drawn by the reference; 0: the model has no dropout
-    worst: dict[str, float] = Field(default={})  # quantity -> largest relative L2 error
-    share: float | None = None  # the largest error as a share of its tolerance
+    # quantity -> largest relative L2 error; None: not finite, as of a tensor with NaN
+    worst: dict[str, float | None] = Field(default={})
+    share: float | None = None  # the largest error as a share of its tolerance; None: not finite
     duration_s: float | None = None  # of the comparison, without the worker's own steps
     batch_size: int | None = None  # of a smaller batch that it was made with; None: the run's own
     reason: str | None = None  # why it is not proven
@@ -268,9 +269,10 @@ class Record(Strict):
     def cores(self) -> int:
         """The number of physical cores that its ranks had."""
         cores = len(self.environment.get("cpus") or [])
-        if self.devices.kind == "cpu":
-            return cores // self.cpu_parts * self.devices.ranks
-        return cores
+        if self.devices.kind != "cpu":
+            return cores
+        machines = self.devices.nodes if self.environment.get("separate_nodes") else 1
+        return cores // max(1, self.cpu_parts // machines) * self.devices.ranks
 
     @property
     def reported_device(self) -> dict[str, Any]:

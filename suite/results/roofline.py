@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Literal
 
 import yaml
-from pydantic import ValidationError
 
 from suite.manifests.strict import Strict
 from suite.paths import write_atomically
@@ -101,15 +100,22 @@ def share(record: Record, rate: float | None, peak: HardwarePeak | None) -> Shar
 
 def write(folder: Path, peak: HardwarePeak) -> None:
     """Write a run's peak; raise OSError where that fails."""
-    write_atomically(folder / NAME, yaml.safe_dump(peak.model_dump(), sort_keys=False))
+    write_file(folder / NAME, peak)
 
 
 def read(folder: Path) -> HardwarePeak | None:
     """The peak of a run; None where none was measured or it cannot be read."""
-    for name in (NAME, OLD_NAME):
-        try:
-            text = (folder / name).read_text(encoding="utf-8")
-            return HardwarePeak.model_validate(yaml.safe_load(text))
-        except (OSError, yaml.YAMLError, ValidationError):
-            continue
-    return None
+    return read_file(folder / NAME) or read_file(folder / OLD_NAME)
+
+
+def write_file(path: Path, peak: HardwarePeak) -> None:
+    """Write a peak as YAML; raise OSError where that fails."""
+    write_atomically(path, yaml.safe_dump(peak.model_dump(), sort_keys=False))
+
+
+def read_file(path: Path) -> HardwarePeak | None:
+    """The peak in a file; None where it is missing or cannot be read."""
+    try:
+        return HardwarePeak.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, yaml.YAMLError):
+        return None

@@ -70,15 +70,16 @@ ORDER = {
 }
 
 
-def check(command: list[str], *, framework: str = "pytorch", variant: str = "eager") -> list[str]:
+def check(command: list[str], *, framework: str = "pytorch") -> list[str]:
     """The violations by the worker that `command` starts; an empty list where there are none.
 
-    A trial's folder is appended to `command`; `framework` and `variant` go into its trial.json.
+    A trial's folder is appended to `command`. `framework`, or `framework:variant`, goes into its
+    trial.json; UsageError where it is unknown.
     """
     problems = []
     with tempfile.TemporaryDirectory(prefix="dlsuite-conformance-") as name:
         work_dir = Path(name)
-        trial, trial_inputs = _workload(work_dir, framework, variant)
+        trial, trial_inputs = _workload(work_dir, framework)
         infers = replace(trial, workload=trial.workload.model_copy(update=INFERENCE))
         tasks: tuple[tuple[Kind, Trial, Mode], ...] = (
             ("train", trial, "train"),
@@ -118,11 +119,11 @@ def trial_problems(trial: dict[str, Any]) -> list[str]:
     return []
 
 
-def _workload(work_dir: Path, framework: str, variant: str) -> tuple[Trial, Inputs]:
+def _workload(work_dir: Path, framework: str) -> tuple[Trial, Inputs]:
     """The trial of the test, and its inputs."""
     suite = catalog.suite("quick")
-    plan = expand(suite, catalog.frameworks(), catalog.tracks())
-    trial = replace(plan.trials[0], framework=framework, variant=variant)
+    plan = expand(suite, catalog.frameworks(), catalog.tracks(), only=[framework])
+    trial = plan.trials[0]
     workload = trial.workload.model_copy(update={"dataset": synthetic.NAME})
     dataset = synthetic.fitted(workload).model_copy(update={"samples": SAMPLES})
     synthetic.write(dataset, work_dir / "data", seed=0)

@@ -88,9 +88,15 @@ class Costs:
         step_s = _step_flops(trial.workload) / self._rate(trial)
         warmup_s = measure.max_warmup_blocks * max(measure.block_s, step_s)
         if trial.workload.scenario:
-            queries_s = max(measure.min_query_s, measure.min_queries * step_s)
-            search_s = SERVER_SEARCH_S if trial.workload.scenario == "server" else 0.0
-            return START_S + warmup_s + min(queries_s, measure.max_query_s) + search_s
+            scenario = trial.workload.scenario
+            # The least number counts samples in scenario offline, else calls of the model.
+            calls = measure.min_queries / (
+                trial.workload.batch_size if scenario == "offline" else 1
+            )
+            queries_s = min(max(measure.min_query_s, calls * step_s), measure.max_query_s)
+            if scenario == "server":  # the found rate is confirmed by a test of the full length
+                return START_S + warmup_s + SERVER_SEARCH_S + 2 * queries_s
+            return START_S + warmup_s + queries_s
         timed_s = measure.max_warmup_blocks * measure.block_s + measure.max_measure_s
         return START_S + max(timed_s, WARM_STEPS * step_s)
 

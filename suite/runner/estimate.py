@@ -10,7 +10,7 @@ from suite.datasets.formats import synthetic
 from suite.engines.base import Engine
 from suite.manifests import catalog
 from suite.models import MODELS
-from suite.parity.workers import LOWERINGS
+from suite.parity import workers
 from suite.protocol.plan import Plan
 from suite.runner import costs
 from suite.runner.costs import Costs
@@ -75,11 +75,9 @@ def estimate(
     cores = len(engine.host["cpus"])
     known = Costs(plan=plan, cores=cores, proven=proven, peak_known=peak_known)
     # The reference needs its frameworks even where the plan does not have them.
-    used = dict.fromkeys((*plan.frameworks, *(framework for framework, _ in LOWERINGS)))
+    used = dict.fromkeys((*plan.frameworks, *workers.FRAMEWORKS))
     missing = [name for name in used if not engine.is_prepared(catalog.framework(name))]
-    open_proofs = {
-        trial.proof_trial.workload: trial for trial in plan.trials if known.proof_s(trial)
-    }
+    open_proofs = {trial.proof_trial.work: trial for trial in plan.trials if known.proof_s(trial)}
     certificates = {trial.proof_trial.trial_id: known.proof_s(trial) for trial in plan.trials}
     references_s = sum(known.reference_s(trial) for trial in open_proofs.values())
     datasets = {name for name in _datasets(plan) if not library.is_prepared(catalog.dataset(name))}

@@ -167,7 +167,7 @@ class Execution:
         ready = self._ready(run)
         if isinstance(ready.framework, Unavailable):
             return Attempt(status=ready.framework.status, error=ready.framework.error, events=[])
-        if reason := self.outcomes.too_large(run.trial):
+        if reason := self.outcomes.why_untried(run.trial):
             return Attempt(status="skipped", error=reason, events=[])
         task = Task(
             trial=run.trial,

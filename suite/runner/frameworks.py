@@ -58,9 +58,8 @@ class Frameworks:
 
         Raise ProofFailed where a framework of the reference is unavailable.
         """
-        needed = [framework for framework, _ in workers.LOWERINGS]
-        self.prepare(dict.fromkeys((*needed, *names)))
-        for framework in needed:
+        self.prepare(dict.fromkeys((*workers.FRAMEWORKS, *names)))
+        for framework in workers.FRAMEWORKS:
             outcome = self._prepare(framework)
             if isinstance(outcome, Unavailable):
                 raise tensors.ProofFailed(f"no reference: {outcome.error.message}")

@@ -8,21 +8,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import yaml
-from pydantic import ValidationError
-
 from suite.datasets.inputs import Inputs
 from suite.engines.attempt import run_task
 from suite.engines.base import Engine, Prepared
 from suite.manifests import catalog
 from suite.manifests.tracks import UNRESTRICTED
 from suite.messages import Notify
-from suite.paths import WORKER, digest, home, write_atomically
+from suite.paths import WORKER, digest, home
 from suite.protocol import events
 from suite.protocol.plan import Trial
 from suite.protocol.schema import Precision
 from suite.protocol.trial_file import Task
-from suite.results.roofline import HardwarePeak, peak_of
+from suite.results.roofline import HardwarePeak, peak_of, read_file, write_file
 
 # The precisions of matrix products, by kind of device: those that workloads use, and all. On a CPU
 # without instructions for bfloat16, one product in it takes a minute.
@@ -46,15 +43,15 @@ class Cache:
         try:
             if time.time() - self._path.stat().st_mtime > CACHED_S:
                 return None
-            return HardwarePeak.model_validate(yaml.safe_load(self._path.read_text("utf-8")))
-        except (OSError, yaml.YAMLError, ValidationError):
+        except OSError:
             return None
+        return read_file(self._path)
 
     def write(self, peak: HardwarePeak) -> None:
         """Keep the peak, unless nothing was measured; raise OSError where that fails."""
         if peak.best:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(self._path, yaml.safe_dump(peak.model_dump(), sort_keys=False))
+            write_file(self._path, peak)
 
     @property
     def _path(self) -> Path:

@@ -79,7 +79,9 @@ def read(folder: Path) -> Planned:
         if (folder / OLD_NAME).exists():
             raise OtherVersion(folder / OLD_NAME, "6 or older")
         values = json.loads(path.read_bytes())
-        if isinstance(values, dict) and values.get("version") != VERSION:
+        if not isinstance(values, dict):
+            raise ValueError("it is not a JSON object")
+        if values.get("version") != VERSION:
             raise OtherVersion(path, values.get("version"))
         runs = values.pop("runs")
         values["plan"]["runs"] = []

@@ -106,7 +106,6 @@ def measured(attempt: Attempt, batch_size: int, name: str = "") -> dict[str, Any
         for event in reported
         if event["event"] in ("warmup", "block")
     ]
-    warmup_s = sum(block.duration_s for block in blocks if block.warmup)
     steady = [block for block in blocks if not block.warmup]
     measured_s = sum(block.duration_s for block in steady)
     samples = sum(block.steps for block in steady) * batch_size
@@ -115,20 +114,11 @@ def measured(attempt: Attempt, batch_size: int, name: str = "") -> dict[str, Any
     if inferred:
         measured_s, samples = inferred["duration_s"], inferred["samples"]
     rate = samples / measured_s if steady else inferred.get("samples_per_s")
-    times = Times(
-        import_s=events.one(reported, "started").get("import_s"),
-        build_s=events.one(reported, "built").get("build_s"),
-        first_step_s=events.one(reported, "compiled").get("first_step_s")
-        or events.one(reported, "first_inference").get("duration_s"),
-        synchronize_s=events.one(reported, "compiled").get("synchronize_s"),
-        warmup_s=warmup_s if blocks else warmed.get("duration_s"),
-        measured_s=measured_s or None,
-        exchange_s=events.one(reported, "exchanged").get("duration_s"),
-        total_s=attempt.total_s,
-        engine_s=attempt.engine_s,
-    )
+    warmup_s = sum(block.duration_s for block in blocks if block.warmup)
     return {
-        "times": times,
+        "times": _times(
+            attempt, warmup_s if blocks else warmed.get("duration_s"), measured_s or None
+        ),
         "blocks": Blocks.of(blocks),
         "steady": (events.one(reported, "warm") or warmed).get("steady"),
         "samples_per_s": rate,
@@ -138,22 +128,44 @@ def measured(attempt: Attempt, batch_size: int, name: str = "") -> dict[str, Any
         "epochs": tuple(
             Epoch(**_fields(each, Epoch.model_fields)) for each in events.of(reported, "epoch")
         ),
-        "telemetry": telemetry.summarise(attempt.samples, reported, trained=samples)
+        "telemetry": telemetry.summarise(attempt.samples, reported, processed=samples)
         if rate
         else None,
         "memory": _together([_memory(each.events) for each in attempt.ranks]),
-        "ranks": tuple(
-            Rank(
-                rank=rank,
-                memory=_memory(each.events),
-                telemetry=telemetry.summarise(each.samples, each.events, trained=samples),
-                log=f"logs/{name}{rank_suffix(rank)}.log",
-            )
-            for rank, each in enumerate(attempt.ranks)
-        )
-        if len(attempt.ranks) > 1
-        else (),
+        "ranks": _ranks(attempt, samples, name),
     }
+
+
+def _times(attempt: Attempt, warmup_s: float | None, measured_s: float | None) -> Times:
+    reported = attempt.events
+    compiled = events.one(reported, "compiled")
+    return Times(
+        import_s=events.one(reported, "started").get("import_s"),
+        build_s=events.one(reported, "built").get("build_s"),
+        first_step_s=compiled.get("first_step_s")
+        or events.one(reported, "first_inference").get("duration_s"),
+        synchronize_s=compiled.get("synchronize_s"),
+        warmup_s=warmup_s,
+        measured_s=measured_s,
+        exchange_s=events.one(reported, "exchanged").get("duration_s"),
+        total_s=attempt.total_s,
+        engine_s=attempt.engine_s,
+    )
+
+
+def _ranks(attempt: Attempt, samples: int, name: str) -> tuple[Rank, ...]:
+    """The figures of each rank of the run with this name; none of a run with one rank."""
+    if len(attempt.ranks) == 1:
+        return ()
+    return tuple(
+        Rank(
+            rank=rank,
+            memory=_memory(each.events),
+            telemetry=telemetry.summarise(each.samples, each.events, processed=samples),
+            log=f"logs/{name}{rank_suffix(rank)}.log",
+        )
+        for rank, each in enumerate(attempt.ranks)
+    )
 
 
 def rank_suffix(rank: int) -> str:

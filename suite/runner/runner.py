@@ -8,6 +8,7 @@ from pathlib import Path
 from suite.datasets import obtain
 from suite.datasets.inputs import Inputs
 from suite.engines.base import Engine, Prepared
+from suite.errors import UsageError
 from suite.parity import certificates
 from suite.parity.certificates import Certificate
 from suite.parity.tensors import ProofFailed
@@ -43,16 +44,15 @@ class Runner:
         """Prepare the plan's datasets and frameworks; return the inputs of each workload and seed.
 
         Raise DataError where a dataset is unavailable, or does not fit into memory, and UsageError
-        where the machine has too few cores for the ranks.
+        where a node has too few cores or GPUs for its ranks.
         """
-        for trial in plan.trials:
-            if trial.devices.nodes == 1:
-                trial_file.cpus_of(trial, trial_file.Node(), self.engine.host["cpus"])
+        self._check_devices(plan)
         self._progress.planned(plan, stages, done)
         self._progress.stage("data")
         by_work = self.inputs(plan)
         self._progress.stage("environments")
         self.frameworks.prepare(plan.frameworks)
+        self._check_devices(plan)  # a container engine knows them only from an image
         workers: dict[Work, int] = {}
         for group in plan.groups:
             work = group[0].trial.work
@@ -61,6 +61,19 @@ class Runner:
         for work, at_once in workers.items():
             by_work[work].must_fit(work[0], self.engine.host["memory_bytes"], at_once)
         return by_work
+
+    def _check_devices(self, plan: Plan) -> None:
+        """Raise UsageError where a node has too few cores or GPUs for its ranks."""
+        host = self.engine.host
+        for trial in plan.trials:
+            if trial.devices.nodes == 1:
+                trial_file.cpus_of(trial, trial_file.Node(), host["cpus"])
+            needed, gpus = trial.devices.per_node, len(host["gpus"])
+            if trial.devices.kind != "cpu" and 0 < gpus < needed:
+                raise UsageError(
+                    f"{trial.device} needs {needed} GPUs on a node, the workers see {gpus}",
+                    hint=f"--gpus {needed}",
+                )
 
     def run(
         self,

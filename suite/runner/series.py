@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from suite.models import MODELS
-from suite.protocol.plan import Series, Trial, series
+from suite.protocol.plan import SeriesKey, Trial, series
 from suite.results.record import Closing, Error, Record
 
 # Of a closing proof at a batch size above the smallest of its series: half a minute on 16 cores.
@@ -31,9 +31,11 @@ class Outcomes:
     """What is known about each series from its finished runs."""
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
-        self._too_large: dict[Series, int] = {}
-        self._closings: dict[Series, dict[int, Closing]] = {}
-        self._rates: dict[Series, dict[int, float]] = {}  # of inference, in each trial's first run
+        self._too_large: dict[SeriesKey, int] = {}
+        self._closings: dict[SeriesKey, dict[int, Closing]] = {}
+        self._rates: dict[
+            SeriesKey, dict[int, float]
+        ] = {}  # of inference, in each trial's first run
         self.add(records)
 
     def add(self, records: Iterable[Record]) -> None:
@@ -49,7 +51,7 @@ class Outcomes:
             if closing and closing.batch_size is None:
                 self._closings.setdefault(key, {})[batch_size] = closing
 
-    def too_large(self, trial: Trial) -> Error | None:
+    def why_untried(self, trial: Trial) -> Error | None:
         """Why the trial is not tried; None where its batch may fit, and may be faster."""
         batch_size = trial.workload.batch_size
         smallest = self._too_large.get(trial.series)
@@ -84,7 +86,7 @@ def _knee(rates: dict[int, float], batch_size: int) -> int | None:
 
 def failures(records: Sequence[Record]) -> list[Record]:
     """The runs that failed; not those that show which batch size is too large for the memory."""
-    smallest: dict[Series, int] = {}  # the smallest batch size that fits
+    smallest: dict[SeriesKey, int] = {}  # the smallest batch size that fits
     for record in records:
         if record.status == "ok":
             key, batch_size = _series_of(record), record.workload.batch_size
@@ -101,5 +103,5 @@ def failures(records: Sequence[Record]) -> list[Record]:
     ]
 
 
-def _series_of(record: Record) -> Series:
+def _series_of(record: Record) -> SeriesKey:
     return series(record.framework, record.variant, record.track, record.device, record.workload)

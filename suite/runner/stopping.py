@@ -42,14 +42,19 @@ def _exceeds(runs: Sequence[Record], budget_s: float | None) -> bool:
     """Whether another run, as long as the last one, would exceed the budget of the trial."""
     if budget_s is None:
         return False
-    return sum(map(duration_s, runs)) + (runs[-1].times.total_s or 0.0) > budget_s
+    return sum(map(duration_s, runs)) + _worker_s(runs[-1]) > budget_s
 
 
 def duration_s(run: Record) -> float:
     """The duration of a run with its closing proof; interleaved runs share theirs."""
     closing = run.parity.closing
     compared_s = (closing.duration_s or 0.0) if closing and not closing.batch_size else 0.0
-    return (run.times.total_s or 0.0) / run.interleaved + compared_s
+    return _worker_s(run) + compared_s
+
+
+def _worker_s(run: Record) -> float:
+    """The duration of a run's worker; interleaved runs share theirs."""
+    return (run.times.total_s or 0.0) / run.interleaved
 
 
 class Finished:
@@ -66,8 +71,7 @@ class Finished:
         for record in records:
             self.by_trial.setdefault(record.trial_id, []).append(record)
             self._names.add(record.name)
-            # Interleaved runs share their duration.
-            self.spent_s += (record.times.total_s or 0.0) / record.interleaved
+            self.spent_s += _worker_s(record)
 
     def __contains__(self, run: Run) -> bool:
         return run.name in self._names

@@ -41,11 +41,11 @@ def windows(reported: Sequence[Event]) -> list[Window]:
 
 
 def summarise(
-    samples: Sequence[Sample], reported: Sequence[Event], *, trained: int
+    samples: Sequence[Sample], reported: Sequence[Event], *, processed: int
 ) -> Telemetry | None:
     """The telemetry of a worker with these events; None without two samples or a timed block.
 
-    `trained` is the number of training samples in the timed blocks.
+    `processed` is the number of samples in the timed blocks or queries.
     """
     timed = windows(reported)
     if len(samples) < 2 or not timed:
@@ -66,9 +66,9 @@ def summarise(
         steal_cores=rates.of(_column(samples, "steal_s")),
         sampler_cores=sampler,
         cpu_energy=_energy(
-            times, _column(samples, "rapl_j"), None, timed, idle=idle, trained=trained
+            times, _column(samples, "rapl_j"), None, timed, idle=idle, processed=processed
         ),
-        gpu=_gpu(samples, times, timed, inside, idle, trained),
+        gpu=_gpu(samples, times, timed, inside, idle, processed),
     )
 
 
@@ -128,7 +128,7 @@ def _energy(
     timed: Sequence[Window],
     *,
     idle: NDArray[np.bool_],
-    trained: int,
+    processed: int,
 ) -> Energy | None:
     """The energy by the device's counter or, without one, by trapezoids from its power."""
     source: Literal["counter", "power"] = "counter"
@@ -148,8 +148,8 @@ def _energy(
         source=source,
         gross_j=gross_j,
         net_j=net_j,
-        gross_j_per_sample=gross_j / trained,
-        net_j_per_sample=None if net_j is None else net_j / trained,
+        gross_j_per_sample=gross_j / processed,
+        net_j_per_sample=None if net_j is None else net_j / processed,
         idle_power_w=idle_w,
     )
 
@@ -167,7 +167,7 @@ def _gpu(
     timed: Sequence[Window],
     inside: NDArray[np.bool_],
     idle: NDArray[np.bool_],
-    trained: int,
+    processed: int,
 ) -> Gpu | None:
     of_gpu = [each.get("gpu") or {} for each in samples]
     uuid = next((each["uuid"] for each in of_gpu if each.get("uuid")), None)
@@ -197,7 +197,7 @@ def _gpu(
             _column(of_gpu, "power_w"),
             timed,
             idle=idle,
-            trained=trained,
+            processed=processed,
         ),
     )
 

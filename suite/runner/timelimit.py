@@ -63,9 +63,9 @@ def _first(costs: Costs, left_s: float) -> list[Trial]:
         proof = trial.proof_trial
         if proof.trial_id not in certificates and (proof_s := costs.proof_s(trial)):
             left_s -= proof_s
-            if proof.workload not in references:
+            if proof.work not in references:
                 left_s -= costs.reference_s(trial)
-                references.add(proof.workload)
+                references.add(proof.work)
         certificates.add(proof.trial_id)
         left_s -= costs.runs_s(trial)
         if left_s < 0:

@@ -101,7 +101,7 @@ def _run_mode(
         memory()
         return
     if trial.scenario:
-        from . import inference  # LoadGen is needed here alone
+        from . import inference  # LoadGen is needed only here
 
         predictor = cast(Predictor, model)
         with interleaving.of(trial) as turns:

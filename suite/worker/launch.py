@@ -124,7 +124,7 @@ def _death(code: int) -> dict[str, Any]:
 
 
 def _ending(code: int) -> str:
-    if code >= 0:
+    if -code not in set(signal.Signals):  # a code, or a real-time signal
         return f"the process exited with code {code} without reporting an error"
     return f"the process was killed by {signal.Signals(-code).name}"
 

@@ -142,17 +142,25 @@ class Rapl:
     """The energy of all CPU packages, from counters that restart at a known value."""
 
     def __init__(self) -> None:
-        self.domains = [each for each in RAPL.glob("*:*") if self._readable(each)]
+        self.domains = self._packages()
         self._last = {each: self._read(each) for each in self.domains}
         self._total_j = 0.0
 
     @staticmethod
-    def _readable(domain: Path) -> bool:
-        try:
-            name = (domain / "name").read_text(encoding="ascii")
-            return name.startswith("package") and Rapl._read(domain) >= 0
-        except (OSError, ValueError):
-            return False
+    def _packages() -> list[Path]:
+        """One readable domain of each package.
+
+        A package may be in intel-rapl and in intel-rapl-mmio: the same energy, by another register.
+        """
+        found: dict[str, Path] = {}
+        for domain in sorted(RAPL.glob("*:*"), reverse=True):  # intel-rapl before intel-rapl-mmio
+            try:
+                name = (domain / "name").read_text(encoding="ascii").strip()
+                if name.startswith("package") and Rapl._read(domain) >= 0:
+                    found.setdefault(name, domain)
+            except (OSError, ValueError):
+                continue
+        return [*found.values()]
 
     @staticmethod
     def _read(domain: Path) -> int:

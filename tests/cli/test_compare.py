@@ -58,6 +58,14 @@ def test_two_runs_are_compared_row_by_row(
     assert "jax:jit" in shown and "pytorch:eager" in shown
 
 
+def test_a_folder_whose_name_has_an_at_sign_is_a_run(
+    compare: Compare, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "after").rename(tmp_path / "me@host")
+    compare("before", "me@host")
+    assert "jax:jit" in capsys.readouterr().out
+
+
 def test_json_has_one_pair_for_each_row(
     compare: Compare, capsys: pytest.CaptureFixture[str]
 ) -> None:

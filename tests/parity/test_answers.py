@@ -12,9 +12,10 @@ from suite.parity import answers
 from suite.parity.reference import Reference
 from suite.parity.tensors import ProofFailed
 from suite.protocol.plan import Trial
-from suite.results.record import Closing
+from suite.results.record import Closing, Record
 from suite.runner.planning import RunOptions, plan_of
 from suite.worker.proof import CLOSING
+from tests.results.test_record import PROVEN, record
 
 LOGITS = np.random.default_rng(0).standard_normal((40, 10))
 
@@ -103,3 +104,33 @@ def test_missing_files_and_a_missing_reference_prove_nothing(trial: Trial, tmp_p
 def test_the_suite_proves_all_images_of_mnist() -> None:
     workloads = [each for each in catalog.suite("inference").workloads if each.model == "lenet"]
     assert {each.query_samples for each in workloads} == {10_000}
+
+
+def test_an_answer_that_is_not_a_number_is_found_and_its_record_can_be_read(
+    prove: Callable[..., Closing],
+) -> None:
+    logits = LOGITS.copy()
+    logits[7, 0] = np.nan
+    found = prove([*range(40)], logits)
+    assert not found.proven and "relative error inf" in str(found.reason)
+    assert (found.worst, found.share) == ({"logits": None}, None)
+    of_record = record(parity=PROVEN.model_copy(update={"closing": found}))
+    assert Record.model_validate_json(of_record.model_dump_json()) == of_record
+
+
+def test_where_rounding_errors_explode_no_answer_is_proven(
+    prove: Callable[..., Closing], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        Reference, "rounding_tolerances", lambda self, draws, rules: [{"logits": 1.0}]
+    )
+    found = prove([*range(40)], LOGITS + 0.01)
+    assert not found.proven and "rounding errors explode" in str(found.reason)
+
+
+def test_a_damaged_file_of_answers_proves_nothing(
+    prove: Callable[..., Closing], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(np, "save", lambda path, values: path.write_bytes(b""))
+    found = prove([0], LOGITS[:1])
+    assert not found.proven and "cannot be read" in str(found.reason)

@@ -10,6 +10,7 @@ import pytest
 
 from suite.engines.venv.engine import VenvEngine
 from suite.models import MODELS
+from suite.parity import reference
 from suite.parity.prover import Prover
 from suite.parity.reference import Reference, relative_error
 from suite.parity.tensors import Tensors
@@ -23,6 +24,7 @@ def test_the_error_is_relative_and_bad_values_are_infinite() -> None:
     assert relative_error(np.array([3.0, 4.5]), expected) == pytest.approx(0.1)
     assert relative_error(np.array([3.0, math.nan]), expected) == math.inf
     assert relative_error(np.array([3.0]), expected) == math.inf
+    assert relative_error(expected, np.array([3.0, math.nan])) == math.inf
     assert relative_error(np.array([0.5]), np.array([0.0])) == 0.5
 
 
@@ -42,13 +44,13 @@ def test_tolerances_come_from_the_rounding_and_from_perturbed_weights(
 
     monkeypatch.setattr(Reference, "_cached", cached)
     prover: Any = SimpleNamespace(engine=VenvEngine(), at_once=lambda trial: 1)
-    reference = Reference(prover=prover, trial=None, key="")  # type: ignore[arg-type]
+    found = Reference(prover=prover, trial=None, key="")  # type: ignore[arg-type]
     float32 = RULES["float32"]
-    assert reference.rounding_tolerances(1, float32) == [{"logits": pytest.approx(10 * 1e-6)}]
-    assert reference.rounding_tolerances(2, float32) == [{"logits": pytest.approx(2 * 1e-3)}]
+    assert found.rounding_tolerances(1, float32) == [{"logits": pytest.approx(10 * 1e-6)}]
+    assert found.rounding_tolerances(2, float32) == [{"logits": pytest.approx(2 * 1e-3)}]
     bfloat16 = RULES["bf16_mixed"]
-    assert reference.rounding_errors(bfloat16) == [{"logits": pytest.approx(5e-3)}]
-    assert reference.rounding_tolerances(1, bfloat16) == [{"logits": pytest.approx(3 * 6e-3)}]
+    assert found.rounding_errors(bfloat16) == [{"logits": pytest.approx(5e-3)}]
+    assert found.rounding_tolerances(1, bfloat16) == [{"logits": pytest.approx(3 * 6e-3)}]
 
 
 def test_weights_are_perturbed_more_where_a_batch_norm_sums_many_values(
@@ -71,3 +73,14 @@ def test_weights_are_perturbed_more_where_a_batch_norm_sums_many_values(
         weights = np.load(inputs.weights)
         shares = np.abs(perturbed / np.where(weights, weights, 1) - 1)[weights != 0]
         assert 0.99 * ulps < shares.max() / np.finfo(np.float32).eps < ulps + 1
+
+
+def test_a_damaged_file_in_the_cache_is_computed_again(tmp_path: Path) -> None:
+    path, tensors = tmp_path / "reference.npz", [{"logits": np.ones(3)}, {"loss": np.ones(())}]
+    reference._write(path, tensors)
+    again = reference._read(path, steps=2)
+    assert again is not None and [step.keys() for step in again] == [{"logits"}, {"loss"}]
+    whole = path.read_bytes()
+    for damaged in (whole[: len(whole) // 2], b"", b"text"):
+        path.write_bytes(damaged)
+        assert reference._read(path, steps=2) is None

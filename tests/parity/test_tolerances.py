@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from suite.parity.reference import Errors
 from suite.parity.tolerances import (
     RULES,
+    Errors,
     Judged,
     judge,
     loss_in_bfloat16,

@@ -60,6 +60,9 @@ def test_more_ranks_than_cores_are_refused(quick: Callable[..., Plan]) -> None:
     with pytest.raises(UsageError, match="4 ranks need 4 cores, this machine has 2") as refused:
         trial_file.cpus_of(trial, Node(), [0, 1])
     assert refused.value.hint == "--devices cpu:2"
+    (on_gpus,) = quick("jax", devices=("cuda:4",)).trials
+    with pytest.raises(UsageError, match="4 ranks need 4 cores, this machine has 2"):
+        trial_file.cpus_of(on_gpus, Node(), [0, 1])
 
 
 def test_a_rank_has_threads_for_its_own_cores(quick: Callable[..., Plan], tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_the_table_of_the_best_rows_has_their_settings() -> None:
     with console.capture() as captured:
         console.print(shown)
     lines = [" ".join(line.split()) for line in captured.get().splitlines()]
-    assert "lenet float32 cpu PyTorch eager equal 64 host 300 2,048 MiB" in lines
+    assert "lenet float32 cpu PyTorch eager equal 64 host 300 1,024 MiB" in lines
     assert "lenet bfloat16 cpu JAX/Flax jit equal 64 host 400 -" in lines
     assert not any("MXNet" in line for line in lines)
 

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from suite.protocol.plan import Plan
 from suite.report import live
-from suite.results.record import Times
+from suite.results.record import Error, Times
 from suite.runner.costs import Costs
 from suite.runner.estimate import Estimate
 from suite.runner.planning import RunOptions, plan_of
@@ -181,3 +181,14 @@ def test_a_run_of_inference_is_named_with_its_scenario_and_shows_its_p50(
     assert lines[0].startswith("pytorch:eager ") and " single_stream run 1/" in lines[0]
     assert lines[0].endswith("ok 274 µs") and lines[1].endswith("ok 5,000 samples/s")
     assert " offline b1 run 1/" in lines[1]
+
+
+def test_brackets_in_the_message_of_a_worker_are_shown(
+    quick: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = quick("tensorflow")
+    error = Error(error_class="InternalError", message="[rank 1] [/job:localhost/task:0] failed")
+    with live.Live() as display:
+        display.planned(plan, STAGES)
+        display.done(plan.runs[0], record(status="failed", error=error))
+    assert "failed [rank 1] [/job:localhost/task:0] failed" in capsys.readouterr().err

@@ -32,6 +32,7 @@ def test_the_bar_counts_finished_runs_and_the_part_of_the_current_measurement() 
     line.event({"event": "warmup", "samples_per_s": 90.0, "left_s": 8.0}, "1/2")
     line.event({"event": "block", "samples_per_s": 100.0, "left_s": 2.0}, "1/2")
     assert (line.completed, line.state, line.sparkline) == (0.75, "1/2 measuring 2 s", "▇█")
+    assert line.rate == "95"  # without an interval, whose bootstrap would disturb the worker
     line.done(record(samples_per_s=98.0), "1/2")
     assert (line.completed, line.rate, line.state) == (1, "98", "1/2 ok")
     line.event({"event": "started"}, "2/2")

@@ -147,8 +147,8 @@ HELD, MISSED = (RateTried(rate_per_s=9, p99_s=0.02, holds=holds) for holds in (T
 @pytest.mark.parametrize(
     ("scenario", "changes", "warning"),
     [
-        ("single_stream", {"overhead_s": 6e-6}, "the harness takes over 1 %: 2.0% of p50"),
-        ("offline", {"overhead_s": 6e-6}, "the harness takes over 1 %: 2.0% of a call"),
+        ("single_stream", {"overhead_s": 6e-6}, "overhead above 1 %: 2.0% of p50"),
+        ("offline", {"overhead_s": 6e-6}, "overhead above 1 %: 2.0% of a call"),
         (
             "single_stream",
             {"queries": 1400},

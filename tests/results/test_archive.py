@@ -233,6 +233,17 @@ def test_another_format_and_too_much_data_are_refused(
     nothing_is_imported(tmp_path, "format 1, this dlsuite reads 2")
 
 
+def test_a_size_below_zero_is_refused(tmp_path: Path) -> None:
+    """Otherwise it would hide the size of another member from the limit of their sum."""
+    files = {"x": {"size_bytes": -1, "sha256": ""}}
+    manifest = json.dumps({"format": 1, "run_id": "r", "files": files}).encode()
+    with tarfile.open(tmp_path / "run.tar.gz", "w:gz") as tar:
+        info = tarfile.TarInfo(archive.MANIFEST)
+        info.size = len(manifest)
+        tar.addfile(info, io.BytesIO(manifest))
+    nothing_is_imported(tmp_path, "size_bytes")
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ResultsError, match=r"none\.tar\.gz cannot be imported: No such file"):
         archive.read(tmp_path / "none.tar.gz", tmp_path / "results")

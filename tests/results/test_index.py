@@ -9,7 +9,7 @@ import pytest
 
 from suite.errors import ResultsError
 from suite.results import index, store
-from suite.results.record import Error
+from suite.results.record import Error, Record
 from tests.report.made_inference import inferred
 from tests.results.test_record import record
 
@@ -57,7 +57,7 @@ def test_only_new_and_changed_runs_are_read(results: Path, monkeypatch: pytest.M
     read: list[str] = []
     real = store.read_all
 
-    def counted(path: Path) -> list[store.Record]:
+    def counted(path: Path) -> list[Record]:
         read.append(path.name)
         return real(path)
 

@@ -72,3 +72,15 @@ def test_a_trial_is_proven_by_its_certificate_and_a_closing_proof() -> None:
     assert not unclosed.proven and "closing proof" in str(unclosed.reason)
     uncertified = Parity(proven=False, reason="step 3").closed(CLOSED)
     assert not uncertified.proven and uncertified.reason == "step 3"
+
+
+def test_cores_are_those_of_all_ranks_on_one_machine_or_several() -> None:
+    def cores(device: str, parts: int, *, separate: bool) -> int:
+        environment = {"cpus": [0, 1, 2, 3], "separate_nodes": separate}
+        return record(device=device, cpu_parts=parts, environment=environment).cores
+
+    assert cores("cpu", 1, separate=False) == 4
+    assert cores("cpu:1x2", 2, separate=False) == 4  # two nodes of one machine
+    assert cores("cpu:1x2", 2, separate=True) == 8  # two machines
+    assert cores("cpu:2x2", 4, separate=True) == 8
+    assert cores("cpu:1", 2, separate=False) == 2

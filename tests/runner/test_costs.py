@@ -51,3 +51,17 @@ def test_more_steps_cost_more_and_more_cores_less() -> None:
     assert of(plan).reference_s(ten) > 2 * of(plan).reference_s(trial)
     assert of(plan).proof_s(ten) > of(plan).proof_s(trial)
     assert of(plan, cores=16).reference_s(trial) < of(plan).reference_s(trial)
+
+
+def test_queries_of_a_large_batch_take_no_more_calls_than_needed() -> None:
+    """The least number of queries counts samples in scenario offline."""
+    plan = plan_of("inference", RunOptions(models=("resnet50",)), device="cpu")
+    of_stream, *of_offline = (
+        trial
+        for trial in plan.trials
+        if trial.framework == "pytorch" and trial.track == "equal"
+        if trial.workload.scenario in ("single_stream", "offline")
+    )
+    plan = replace(plan, measure=plan.measure.model_copy(update={"max_query_s": 1e9}))
+    found = [of(plan)._run_s(replace(trial, budget_s=None)) for trial in (of_stream, *of_offline)]
+    assert max(found) < 1.1 * found[0]

@@ -46,7 +46,7 @@ def test_an_invalid_plan_or_one_of_another_version_is_refused(tmp_path: Path) ->
     file.write_text('{"version": 1}')
     with pytest.raises(ResultsError, match="plan of version 1, this is 9"):
         planfile.read(tmp_path)
-    for text in (f'{{"version": {planfile.VERSION}, "session": "x"}}', "{", "[]"):
+    for text in (f'{{"version": {planfile.VERSION}, "session": "x"}}', "{", "[]", "null"):
         file.write_text(text)
         with pytest.raises(ResultsError, match="not a plan"):
             planfile.read(tmp_path)

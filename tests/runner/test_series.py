@@ -61,14 +61,14 @@ def test_nothing_larger_is_tried_after_a_batch_that_does_not_fit() -> None:
     small, middle, large, largest = plan_of_series("jax").trials
     other = plan_of_series("mxnet").trials[-1]
     outcomes = Outcomes([of(small), of(middle, status="failed")])
-    assert outcomes.too_large(largest) is None
+    assert outcomes.why_untried(largest) is None
     outcomes.add([of(large, status="oom"), of(largest, status="skipped")])
-    assert [outcomes.too_large(trial) for trial in (small, middle, large)] == [None] * 3
-    error = outcomes.too_large(largest)
+    assert [outcomes.why_untried(trial) for trial in (small, middle, large)] == [None] * 3
+    error = outcomes.why_untried(largest)
     assert error is not None and error.message == "batch 256 did not fit into memory"
-    assert outcomes.too_large(other) is None
+    assert outcomes.why_untried(other) is None
     precise = largest.workload.model_copy(update={"precision": "bf16_mixed"})
-    assert outcomes.too_large(replace(largest, workload=precise)) is None
+    assert outcomes.why_untried(replace(largest, workload=precise)) is None
 
 
 def test_a_large_batch_gets_the_closing_proof_of_the_largest_smaller_one() -> None:
@@ -113,7 +113,7 @@ def test_a_series_of_inference_ends_after_two_batch_sizes_that_are_no_faster() -
     changed = suite.model_copy(update={"workloads": (offline[0],)})
     trials = expand(changed, catalog.frameworks(), catalog.tracks(), only=["jax"]).trials
     by_size = {trial.workload.batch_size: trial for trial in trials}
-    timed = Inference.model_construct()
+    timed = Inference.model_construct()  # type: ignore[call-arg]
 
     def outcomes(**rates: float) -> Outcomes:
         records = (
@@ -123,14 +123,14 @@ def test_a_series_of_inference_ends_after_two_batch_sizes_that_are_no_faster() -
         return Outcomes(records)
 
     slower_once = outcomes(b1=100, b2=200, b4=199, b8=300)
-    assert slower_once.too_large(by_size[16]) is None
+    assert slower_once.why_untried(by_size[16]) is None
     ended = outcomes(b1=100, b2=200, b4=199, b8=203)
-    assert ended.too_large(by_size[8]) is None
-    reason = ended.too_large(by_size[16])
+    assert ended.why_untried(by_size[8]) is None
+    reason = ended.why_untried(by_size[16])
     assert reason and reason.message == "the throughput does not grow after batch 2"
     # Later runs of the smaller batch sizes do not change the decision.
     ended.add([of(by_size[8], samples_per_s=400, inference=timed, repeat=1)])
-    assert ended.too_large(by_size[16]) == reason
+    assert ended.why_untried(by_size[16]) == reason
 
 
 def test_the_scenarios_of_inference_share_their_certificates() -> None:

@@ -110,3 +110,10 @@ def test_a_trial_gets_no_run_that_would_exceed_its_budget() -> None:
 def test_a_trial_that_does_not_fit_into_memory_is_not_repeated() -> None:
     runs = [record(status="oom")]
     assert stopping.stop_reason(runs, REPEATS, spent_s=0) == "a run failed"
+
+
+def test_interleaved_runs_share_their_duration_and_so_spend_less_of_the_budget() -> None:
+    repeats = Repeats(at_least=3, at_most=5, trial_budget_s=30)
+    runs = [record(interleaved=4, times=Times(total_s=60))]  # 15 s for each trial
+    assert stopping.stop_reason(runs, repeats, spent_s=15) is None
+    assert stopping.stop_reason(2 * runs, repeats, spent_s=30) == "time budget spent"

@@ -26,7 +26,7 @@ def samples(**series: list[float | None]) -> list[Sample]:
 
 
 def summary(found: list[Sample], *blocks: dict[str, Any]) -> Telemetry:
-    summarised = telemetry.summarise(found, [STARTED, *blocks], trained=10)
+    summarised = telemetry.summarise(found, [STARTED, *blocks], processed=10)
     assert summarised is not None
     return summarised
 
@@ -68,5 +68,5 @@ def test_values_that_were_not_sampled_throughout_the_blocks_are_null() -> None:
 
 
 def test_without_samples_or_blocks_there_is_no_summary() -> None:
-    assert telemetry.summarise([], [STARTED, block(1, 2)], trained=1) is None
-    assert telemetry.summarise(samples(cpu_s=[0, 1]), [STARTED], trained=1) is None
+    assert telemetry.summarise([], [STARTED, block(1, 2)], processed=1) is None
+    assert telemetry.summarise(samples(cpu_s=[0, 1]), [STARTED], processed=1) is None

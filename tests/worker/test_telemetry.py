@@ -36,7 +36,7 @@ class Sampled:
     events: list[Event]  # of a worker with one block, from the idle time to the end
 
     def summary(self) -> Telemetry:
-        found = telemetry.summarise(self.samples, self.events, trained=100)
+        found = telemetry.summarise(self.samples, self.events, processed=100)
         assert found is not None
         return found
 
@@ -184,6 +184,17 @@ def test_only_a_timed_run_that_is_not_interleaved_is_sampled(
         pass
     with sampling(replace(trial, **changes)):
         pass
+
+
+def test_a_package_with_two_registers_counts_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("intel-rapl:0", "intel-rapl-mmio:0"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "name").write_text("package-0\n")
+        (tmp_path / name / "energy_uj").write_text("1\n")
+    monkeypatch.setattr("suite.worker.telemetry.RAPL", tmp_path)
+    assert [each.name for each in Rapl().domains] == ["intel-rapl:0"]
 
 
 def test_rapl_counters_continue_after_their_maximum(

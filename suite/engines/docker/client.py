@@ -248,11 +248,11 @@ class Daemon:
         with sdk_errors():
             self._client.networks.create(name, driver="bridge", internal=True, labels=labels)
 
-    def networks(self, labels: Mapping[str, str]) -> list[str]:
-        """The names of all networks with these labels."""
+    def networks(self, labels: Mapping[str, str]) -> dict[str, Labels]:
+        """The names and labels of all networks with these labels."""
         with sdk_errors():
             found = self._client.networks.list(filters={"label": _filter(labels)})
-        return [str(network.name) for network in found]
+        return {network.name: network.attrs.get("Labels") or {} for network in found}
 
     def remove_network(self, name: str) -> None:
         """Remove the network, if it exists."""

@@ -96,7 +96,10 @@ class DockerEngine:
 
     @cached_property
     def host(self) -> dict[str, Any]:
-        """The machine as a container sees it, with the engine and its limits."""
+        """The machine as a container sees it, with the engine and its limits.
+
+        Before an image is prepared, it is what the engine reports: no processor, every logical CPU.
+        """
         info = self.daemon.info
         facts = {
             "os": info.get("OperatingSystem"),
@@ -153,6 +156,8 @@ class DockerEngine:
 
     def has_prepared(self, image_id: str) -> None:
         """Note that workers run in this image, which the engine has."""
+        if self._image_id is None:
+            self.__dict__.pop("host", None)  # from now on a container can inspect the machine
         self._image_id = image_id
         self.prepared_images.add(image_id)
 

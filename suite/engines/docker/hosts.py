@@ -55,7 +55,7 @@ class HostsEngine:
 
     @property
     def host(self) -> dict[str, Any]:
-        return self._first.host
+        return {**self._first.host, "separate_nodes": True}
 
     @property
     def worker(self) -> Path:

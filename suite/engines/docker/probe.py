@@ -18,6 +18,7 @@ from suite.errors import EngineError
 from suite.paths import WORKER, tree_sha256
 
 TIMEOUT_S = 60.0
+HINT = "dlsuite images build --fresh"
 CHECK_TIMEOUT_S = 300.0  # importing TensorFlow from a cold disk is slow
 
 
@@ -35,8 +36,13 @@ class Probe:
         command = ["python3", "-c", source]
         with self._container(image_id, command, network_mode="none", **gpus) as container:
             container.start()
-            container.wait(TIMEOUT_S)
-            facts: dict[str, Any] = json.loads(container.output()[0])
+            state = container.wait(TIMEOUT_S)
+            output, errors = container.output()
+        if state is None or state.exit_code:
+            lines = errors.decode(errors="replace").strip().splitlines()
+            reason = lines[-1] if lines else f"no result within {TIMEOUT_S:.0f} s"
+            raise EngineError(f"a container cannot inspect the machine: {reason}", hint=HINT)
+        facts: dict[str, Any] = json.loads(output)
         return facts
 
     def require_gpus(self, gpus: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import IO
 
-from suite.engines.base import OnLine, Outcome
+from suite.engines.base import OnLine, Outcome, signed
 from suite.engines.docker.client import Chunk, Container, Daemon, State, queued_items
 from suite.engines.errors import EngineLost
 from suite.errors import EngineError
@@ -119,7 +119,7 @@ class Watch:
 
     def _outcome(self, exit_code: int, oom_killed: bool, state: State | None) -> Outcome:
         self.worker_s = state.duration_s if state is not None else None
-        signed_code = 128 - exit_code if exit_code > 128 else exit_code
+        signed_code = signed(exit_code)
         if self._timed_out:
             return Outcome(exit_code=signed_code, end="timeout")
         if oom_killed and exit_code:

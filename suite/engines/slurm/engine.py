@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-from suite.engines.base import EngineName, Network, Outcome, WorkerRun
+from suite.engines.base import EngineName, Network, Outcome, WorkerRun, signed
 from suite.engines.errors import EngineLost
 from suite.engines.slurm import cluster
 from suite.engines.slurm.cluster import Allocation
@@ -105,12 +105,14 @@ class SlurmEngine(VenvEngine):
                 announced = True
             time.sleep(POLL_S)
 
-    def _describe(self) -> dict[str, object]:
+    def _describe(self) -> dict[str, Any]:
         """The first node, as a step of the job sees it."""
         start = cluster.start(self.job, name="host", nodes=1)
         text = cluster.output_of([*start, sys.executable, str(Path(host.__file__))])
-        found: dict[str, object] = json.loads(text)
-        return found
+        found: dict[str, Any] = json.loads(text)
+        # Where Slurm does not restrict devices, a step sees GPUs that the job did not ask for.
+        gpus = found["gpus"][: self._allocation.gpus_per_node]
+        return {**found, "gpus": gpus, "separate_nodes": True}
 
     @contextmanager
     def network(self, name: str, nodes: int) -> Iterator[Network]:
@@ -134,7 +136,7 @@ class SlurmEngine(VenvEngine):
         if exit_code and cluster.find(self._job_name) is None:
             raise EngineLost(f"job {self.job} has ended", hint="dlsuite resume starts another one")
         # srun exits with 128 + N where signal N killed a process of the step.
-        return super()._outcome(128 - exit_code if exit_code > 128 else exit_code, expired=expired)
+        return super()._outcome(signed(exit_code), expired=expired)
 
     def _cancel(self, name: str) -> None:
         """End the steps of a worker that are left after srun has ended."""

@@ -43,9 +43,10 @@ def ready(manifest: FrameworkManifest, notify: Notify, *, gpus: bool = False) ->
     interpreter, version = _interpreter(manifest)
     folders = _folders(manifest, version, gpus=gpus)
     if not folders:
+        used, other = ("GPU", "CPU") if gpus else ("CPU", "GPU")
         raise FrameworkUnavailable(
-            f"{manifest.title} has no lock for a CPU (docker/{manifest.name})",
-            hint="exclude it with --framework, or use a GPU",
+            f"{manifest.title} has no lock for a {used} (docker/{manifest.name})",
+            hint=f"exclude it with --framework, or use a {other}",
         )
     for lock, folder in folders.items():
         if is_ready(folder):
@@ -73,7 +74,7 @@ def needs_nothing(manifest: FrameworkManifest, *, gpus: bool = False) -> bool:
     try:
         _, version = _interpreter(manifest)
         folders = _folders(manifest, version, gpus=gpus)
-    except (FrameworkUnavailable, FileNotFoundError):  # no interpreter, no lock for a GPU
+    except FrameworkUnavailable:
         return True
     return not folders or any(map(is_ready, folders.values()))
 
@@ -128,10 +129,10 @@ def _interpreter(manifest: FrameworkManifest) -> tuple[Path, Version]:
 
 
 def _folders(manifest: FrameworkManifest, version: Version, *, gpus: bool) -> dict[Path, Path]:
-    """The folder of the environment of each lock, in the order in which they are tried."""
+    """The folder of the environment of each existing lock, in the order of the attempts."""
     tag = f"py{version.major}{version.minor}"
     locks = [LOCKS / manifest.name / name for name in ((CUDA_LOCK,) if gpus else manifest.locks)]
-    return {lock: environment(manifest, lock, tag) for lock in locks}
+    return {lock: environment(manifest, lock, tag) for lock in locks if lock.exists()}
 
 
 def _prepared(manifest: FrameworkManifest, folder: Path, lock: Path) -> Prepared:

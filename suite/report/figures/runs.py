@@ -120,12 +120,13 @@ def _samples(found: Sequence[dict[str, Any]], run: Record) -> Iterator[dict[str,
     for before, after in pairwise(kept):
         duration_s = (after["monotonic_ns"] - before["monotonic_ns"]) / 1e9
         time_s = (after["monotonic_ns"] - kept[0]["monotonic_ns"]) / 1e9
+        gpu = after.get("gpu") or {}
         values = {
             "memory (MiB)": _scaled(after.get("rss_bytes"), 2**20),
             "busy cores": _increase(before, after, "cpu_s", duration_s),
             "CPU power (W)": _increase(before, after, "rapl_j", duration_s),
-            "GPU memory (MiB)": _scaled(after.get("used_bytes"), 2**20),
-            "GPU power (W)": after.get("power_w"),
+            "GPU memory (MiB)": _scaled(gpu.get("used_bytes"), 2**20),
+            "GPU power (W)": gpu.get("power_w"),
         }
         for kind, value in values.items():
             if value is not None:

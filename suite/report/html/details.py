@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from suite.report.figures.figure import Tags, tags_of
 from suite.report.figures.runs import blocks, telemetry
 from suite.report.html.parts import Plot, Row, Table, known_columns
-from suite.report.numbers import UNKNOWN, number, rate_of, with_unit, yes_no
+from suite.report.numbers import UNKNOWN, mebibytes, number, rate_of, with_unit, yes_no
 from suite.report.summary import TrialSummary
 from suite.report.titles import work_of
 from suite.results.metric import LATENCY
@@ -69,8 +69,8 @@ def _cells(run: Record) -> dict[str, str]:
         "steady": UNKNOWN if run.steady is None else yes_no(run.steady),
         first: number(run.times.first_step_s, "{:.2f} s"),
         "whole run": number(run.times.total_s, "{:.1f} s"),
-        "memory": _mebibytes(run.memory.host_rss_peak_bytes),
-        "device memory": _mebibytes(run.memory.device_peak_bytes),
+        "memory": mebibytes(run.memory.host_rss_peak_bytes),
+        "device memory": mebibytes(run.memory.device_peak_bytes),
         "cores": number(found.cores if found else None, "{:.2f}"),
         "others' cores": number(found.other_cores if found else None, "{:.2f}"),
         "GPU busy": number(gpu.utilisation if gpu else None, "{:.0%}"),
@@ -92,7 +92,3 @@ def _of_queries(run: Record) -> dict[str, str]:
         "queries": number(found.queries if found else None, "{:,}"),
         "overhead": number(overhead, "{:.1%}"),
     }
-
-
-def _mebibytes(size_bytes: int | None) -> str:
-    return number(size_bytes / 2**20 if size_bytes else None, "{:,.0f} MiB")

@@ -21,7 +21,7 @@ MOST_TENSORS = 100  # in a table
 def statuses(run: RunData) -> Table:
     """How each trial is proven: by its certificate and by the closing proof of its runs."""
     cells = [_cells(run, trial) for trial in run.trials]
-    if all(each["answers"] == UNKNOWN for each in cells):  # of training alone
+    if all(each["answers"] == UNKNOWN for each in cells):  # only of training
         cells = [{name: each[name] for name in each if name != "answers"} for each in cells]
     tagged = zip(cells, run.trials, strict=True)
     rows = [Row(cells=each, tags=tags_of(trial)) for each, trial in tagged]

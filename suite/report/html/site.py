@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import suite
+from suite.errors import ResultsError
 from suite.paths import write_atomically
 from suite.report import history_table, run_data
 from suite.report.figures.figure import Tags, name_of
@@ -35,9 +36,7 @@ def write(results: Path, out: Path) -> list[Path]:
     with index.opened(results) as connection:
         problems = index.problems(connection)
         found = sorted(history(connection, Filter()), key=_workload)
-    names = {point.run_id for each in found for point in each.points}
-    folders = [results / name for name in index.fingerprints(results)]
-    runs = [run for run in map(run_data.read, folders) if run.records[0].run_id in names]
+    runs = list(_readable(results, index.fingerprints(results)))
     workloads = {key: [*group] for key, group in groupby(found, key=_workload)}
     pages = {
         Path("runs") / f"{run.records[0].run_id}.html": page.html(run, up=f"../{INDEX}")
@@ -56,6 +55,15 @@ def write(results: Path, out: Path) -> list[Path]:
         (out / path).parent.mkdir(parents=True, exist_ok=True)
         write_atomically(out / path, text)
     return [out / path for path in pages]
+
+
+def _readable(results: Path, names: Iterable[str]) -> Iterator[RunData]:
+    """The runs of these folders, without those that the list of problems names."""
+    for name in names:
+        try:
+            yield run_data.read(results / name)
+        except ResultsError:
+            continue
 
 
 def _workload(series: Series) -> tuple[str, ...]:

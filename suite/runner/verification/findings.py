@@ -47,7 +47,7 @@ def finding(where: str, what: str, expected: object, found: object) -> Finding:
 def compared(where: str, what: str, expected: Any, found: Any) -> Iterator[Finding]:
     """A finding for each value in nested dicts and lists that differs, named by its path.
 
-    Floats are equal within TOLERANCE, relative; None and NaN are equal to themselves alone.
+    Floats are equal within TOLERANCE, relative; None and NaN are equal only to themselves.
     """
     if isinstance(expected, dict) and isinstance(found, dict):
         for key in expected | found:

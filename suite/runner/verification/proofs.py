@@ -65,15 +65,12 @@ def _of_trial(
 ) -> Iterator[Finding]:
     """Compare the parts on which a certificate depends with the trial, the plan and the machine."""
     machine = record.environment
-    gpus = [gpu["name"] for gpu in machine.get("gpus") or []]
     parts = {
         **keys.of_trial(trial, MODELS[trial.workload.model](), trial.proof_steps),
         "worker": context.planned.worker_sha256,
         "lock": machine.get("lock_sha256"),
         "image": record.image_id,
-        "cpu": machine.get("cpu"),
-        "cpus": len(machine.get("cpus") or []),
-        "gpus": gpus if trial.devices.kind != "cpu" else [],
+        **keys.of_machine(trial, machine),
     }
     expected = {name: str(value) for name, value in parts.items()}
     found = {name: certificate.of.get(name) for name in expected}
@@ -100,6 +97,7 @@ def _closing(where: str, closing: Closing, tolerance: float) -> Iterator[Finding
         return
     if closing.proven and closing.share > 1:
         yield finding(where, f"{what}.proven", f"False, the share is {closing.share:.2g}", True)
-    largest = max(closing.worst.values(), default=0.0) / tolerance
+    errors = [error for error in closing.worst.values() if error is not None]
+    largest = max(errors, default=0.0) / tolerance
     if closing.share > largest * ROUNDING:
         yield finding(where, f"{what}.share", f"at most {largest:.3g}", f"{closing.share:.3g}")

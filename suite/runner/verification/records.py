@@ -50,7 +50,7 @@ def check_figures(where: str, record: Record) -> Iterator[Finding]:
 
 
 def _of_queries(where: str, record: Record) -> Iterator[Finding]:
-    """The rate that the mean latency gives; of the other scenarios, the events have it alone."""
+    """The rate that the mean latency gives; of the other scenarios, only the events have it."""
     queries = record.inference
     if queries and queries.mean_s and record.workload.scenario != "server":
         rate = queries.samples / queries.queries / queries.mean_s

@@ -78,7 +78,7 @@ def verify(folder: Path) -> Verification:
 
 
 def _alone(where: str, record: Record, folder: Path) -> Iterator[Outcome]:
-    """The findings about a record alone, without its plan."""
+    """The findings about a record, without its plan."""
     if record.run_id != folder.name:
         text = f"its run_id is {record.run_id}, but the folder has another name"
         yield Note(where=where, text=text)
@@ -107,7 +107,7 @@ def _certificates(folder: Path, outcomes: list[Outcome]) -> dict[str, Certificat
             outcomes.append(finding(where, "content", "a certificate", error))
             continue
         found[certificate.key] = certificate
-        outcomes += proofs.check_certificate(where, certificate)
+        outcomes += _safely(proofs.check_certificate(where, certificate), where)
     return found
 
 

@@ -5,7 +5,7 @@
 - `layers`: the lowering of each kind of layer.
 - `device`: the framework on a device, under a trial's settings.
 - `inference`: `LAYOUT`, `version()`, `device(trial)`, `memory(trial)` and `Predictor` (see
-  `protocol.Predictor`). A framework for inference alone has no `session`.
+  `protocol.Predictor`). A framework only for inference has no `session`.
 - `native`: `version()` of a framework whose worker is a program in C++; the folder has its sources
   and the flags of its compiler (docs/native.md), and none of the other modules.
 - `peak` (optional): `operations(trial, precisions, size, values)`, for the hardware peak.

@@ -130,7 +130,7 @@ Json report(const Trial& trial, const Request& request, const Outcome& outcome) 
                   : std::accumulate(outcome.latencies.begin(), outcome.latencies.end(), 0.0);
     Json values = {
         {"scenario", trial.scenario},
-        {"loadgen", "own stamps"},
+        {"loadgen", "own timestamps"},
         {"queries", outcome.latencies.size()},
         {"samples", outcome.samples},
         {"duration_s", outcome.duration_s},

@@ -40,7 +40,7 @@ def ready(framework: str) -> Path:
         part = Path(tempfile.mkdtemp(suffix=".part", dir=folder.parent))
         try:
             _compile(framework, part)
-            part.chmod(0o755)  # a temporary folder is its user's alone; containers have another
+            part.chmod(0o755)  # only its user can enter a temporary folder; containers have another
             part.rename(folder)
         except OSError:  # another process made it first
             if not (folder / PROGRAM).exists():

@@ -24,6 +24,7 @@ from suite.engines.errors import EngineLost
 from suite.engines.gpus import Gpus
 from suite.errors import BusyError, EngineError
 from suite.protocol.events import Event
+from suite.worker import host
 from tests.conftest import TINY, Tiny
 
 pytestmark = pytest.mark.docker
@@ -214,6 +215,20 @@ def test_a_crash_is_named_by_its_exit_code(engine: DockerEngine, run: Run) -> No
 def test_a_crash_is_named_by_its_signal(engine: DockerEngine, run: Run) -> None:
     done = run(engine, "started(); os.kill(os.getpid(), signal.SIGSEGV)")
     assert done.error is not None and "SIGSEGV" in done.error.message
+
+
+def test_an_exit_code_that_is_no_signal_is_named(engine: DockerEngine, run: Run) -> None:
+    done = run(engine, "started(); sys.stdout.flush(); os._exit(255)")
+    assert done.error is not None
+    assert done.error.message == "the worker exited with code 255 without reporting an error"
+
+
+def test_the_machine_is_described_by_a_container_as_soon_as_there_is_an_image(
+    engine: DockerEngine, run: Run
+) -> None:
+    assert engine.host["cpu"] is None  # as the estimate before the images are ready sees it
+    run(engine, 'emit("finished")')
+    assert engine.host["cpu"] and engine.host["cpus"] == host.cpus()
 
 
 def test_a_worker_is_killed_at_its_deadline(engine: DockerEngine, run: Run) -> None:

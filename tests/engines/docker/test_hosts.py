@@ -6,6 +6,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -98,7 +99,7 @@ def hosts() -> Iterator[tuple[str, str]]:
         _wait(lambda: socket.exists(), folder / "dockerd.log")
         addresses = f"ssh://root@127.0.0.1:{first}", f"ssh://root@127.0.0.1:{second}"
         for address in addresses:
-            _wait(lambda at=address: answers(at), folder / "sshd.log")
+            _wait(partial(answers, address), folder / "sshd.log")
         yield addresses
 
 

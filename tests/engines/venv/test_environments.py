@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from suite.engines import pip
 from suite.engines.errors import FrameworkUnavailable
 from suite.engines.venv import environments, interpreters
 from suite.errors import EngineError
@@ -94,7 +95,7 @@ def test_an_environment_without_its_interpreter_is_built_again(tiny: FrameworkMa
 
 def test_another_lock_gets_another_environment(tiny: FrameworkManifest) -> None:
     first = environments.ready(tiny, lambda text: None)
-    lock = environments.LOCKS / "tiny" / "cpu.txt"
+    lock = environments.LOCKS / "tiny" / "cpu.txt"  # type: ignore[attr-defined]
     lock.write_text(lock.read_text() + "# refreshed\n")
     second = environments.ready(tiny, lambda text: None)
     assert second.python != first.python and second.lock_sha256 != first.lock_sha256
@@ -139,6 +140,16 @@ def test_a_framework_without_a_fitting_python_is_unavailable(home: Path) -> None
     with pytest.raises(FrameworkUnavailable, match=r"MXNet needs Python >=2.6,<2.7") as caught:
         environments.ready(mxnet, lambda text: None)
     assert "uv python install" in caught.value.hint
+
+
+def test_a_framework_without_a_lock_for_gpus_is_unavailable_on_a_gpu(
+    tiny: FrameworkManifest,
+) -> None:
+    (environments.LOCKS / "tiny" / "cuda.txt").unlink()  # type: ignore[attr-defined]
+    with pytest.raises(FrameworkUnavailable, match="Tiny has no lock for a GPU") as unavailable:
+        environments.ready(tiny, print, gpus=True)
+    assert unavailable.value.hint == "exclude it with --framework, or use a CPU"
+    assert environments.needs_nothing(tiny, gpus=True)
 
 
 def test_a_stopped_build_ends_at_once_and_tries_no_other_lock(
@@ -189,8 +200,8 @@ def test_the_cpu_index_is_used_if_it_answers(
 
 
 def test_an_index_that_does_not_answer_is_omitted(tiny: FrameworkManifest, index: str) -> None:
-    assert environments.answers(index)
-    assert not environments.answers("http://127.0.0.1:9")
+    assert pip.answers(index)
+    assert not pip.answers("http://127.0.0.1:9")
     closed = tiny.model_copy(update={"cpu_index": "http://127.0.0.1:9"})
     assert "1.0" in installed(environments.ready(closed, lambda text: None).python)
     assert "127.0.0.1" not in environments.log_path(tiny).read_text()

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from suite.report import figures, run_data
-from suite.report.figures import render
+from suite.report.figures import render, runs
 from suite.report.figures.figure import Figure, name_of, whole_numbers
 from suite.report.figures.parity import tensors
 from suite.report.run_data import RunData
 from tests.report.made_run import made_run
+from tests.results.test_record import record
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +66,17 @@ def test_telemetry_has_memory_and_the_increase_of_cpu_time(run: RunData) -> None
     assert kinds == {"memory (MiB)", "busy cores"}
     cores = {round(row["value"], 6) for row in rows if row["kind"] == "busy cores"}
     assert cores == {1.8}
+
+
+def test_telemetry_of_a_gpu_has_its_memory_and_power() -> None:
+    gpu = {"used_bytes": 3 * 2**20, "power_w": 250.0}
+    samples = [{"monotonic_ns": n * 10**9, "rss_bytes": 2**20, "gpu": gpu} for n in range(3)]
+    rows = [*runs._samples(samples, record(device="cuda"))]
+    assert {(row["kind"], row["value"]) for row in rows} == {
+        ("memory (MiB)", 1.0),
+        ("GPU memory (MiB)", 3.0),
+        ("GPU power (W)", 250.0),
+    }
 
 
 def test_curves_add_the_durations_of_epochs(run: RunData) -> None:

@@ -56,3 +56,14 @@ def test_workloads_of_inference_have_pages_with_their_latencies(tmp_path: Path, 
     text = latency.read_text()
     assert "p50 latencies with their 95 % intervals" in text and "<td>304 µs</td>" in text
     assert "<h1>lenet on mnist, infer, batch 1, float32, single_stream</h1>" in text
+
+
+def test_a_run_that_cannot_be_read_is_named_and_left_out(tmp_path: Path, home: Path) -> None:
+    folder = made_run(tmp_path / "results")
+    damaged = tmp_path / "results" / "damaged"
+    damaged.mkdir()
+    (damaged / "pytorch-eager-r0.json").write_text("{")
+    site.write(tmp_path / "results", tmp_path / "site")
+    listed = (tmp_path / "site" / "index.html").read_text()
+    assert folder.name in listed and "damaged" in listed
+    assert [path.stem for path in (tmp_path / "site" / "runs").iterdir()] == [folder.name]

@@ -250,6 +250,15 @@ def test_a_tolerance_in_which_anything_is_equal_is_found(run: Path) -> None:
     assert any(expected in line for line in lines(run)), lines(run)
 
 
+def test_a_certificate_without_the_tolerances_of_its_steps_is_found(run: Path) -> None:
+    def cut(values: dict[str, Any]) -> None:
+        values["raised"] = values["raised"][:1] or [{}]
+
+    name = name_of(run, "certificates/*.json")
+    edit(run, name, cut)
+    assert any(line.startswith(f"{name}: values: expected possible ones") for line in lines(run))
+
+
 def test_a_plan_with_another_worker_lock_or_run_is_found(run: Path) -> None:
     def change(values: dict[str, Any]) -> None:
         values["worker_sha256"] = "f" * 64

@@ -58,7 +58,7 @@ def test_timed_queries_are_reported_with_the_answers_that_callers_got(
     measure = Measure(block_s=0.01, max_warmup_blocks=2, min_query_s=0.05, min_queries=100)
     folder = task_folder("onednn", INFERENCE | {"model": "lenet"}, mode="infer", measure=measure)
     (event,) = (each for each in events_of(worker("onednn", folder)) if each["event"] == INFERRED)
-    assert event["loadgen"] == "own stamps"
+    assert event["loadgen"] == "own timestamps"
     assert event["queries"] >= 100 and event["samples"] == 8 * event["queries"]
     assert event["min_s"] <= event["percentiles_s"]["50"] <= event["max_s"]
     logged = folder / "results" / "closing"

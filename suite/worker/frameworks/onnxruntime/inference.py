@@ -1,4 +1,4 @@
-"""ONNX Runtime on a CPU: a session with all graph optimizations, for inference alone.
+"""ONNX Runtime on a CPU: a session with all graph optimizations, only for inference.
 
 They fold batch norms into convolutions and remove dropout.
 """

@@ -1,4 +1,4 @@
-"""OpenVINO on a CPU: a model compiled for the lowest latency, for inference alone.
+"""OpenVINO on a CPU: a model compiled for the lowest latency, only for inference.
 
 The compilation folds batch norms into convolutions and removes dropout. The hint THROUGHPUT needs
 several requests at the same time (AsyncInferQueue), but a call of `predict` is one request. So all
