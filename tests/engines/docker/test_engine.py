@@ -24,7 +24,6 @@ from suite.engines.errors import EngineLost
 from suite.engines.gpus import Gpus
 from suite.errors import BusyError, EngineError
 from suite.protocol.events import Event
-from suite.worker import host
 from tests.conftest import TINY, Tiny
 
 pytestmark = pytest.mark.docker
@@ -228,7 +227,7 @@ def test_the_machine_is_described_by_a_container_as_soon_as_there_is_an_image(
 ) -> None:
     assert engine.host["cpu"] is None  # as the estimate before the images are ready sees it
     run(engine, 'emit("finished")')
-    assert engine.host["cpu"] and engine.host["cpus"] == host.cpus()
+    assert engine.host["cpu"] and engine.host["cpus"]
 
 
 def test_a_worker_is_killed_at_its_deadline(engine: DockerEngine, run: Run) -> None:
