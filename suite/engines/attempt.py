@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import socket
 import time
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from suite.protocol.trial_file import Node, Task
 from suite.results.logs import Sample, samples_of
 from suite.results.record import Error, Status
 from suite.worker import ranks
-from suite.worker.launch import failure_order
+from suite.worker.launch import failure_order, killing_signal
 from suite.worker.telemetry import FILE
 
 LIKELY_CAUSE = {
@@ -217,8 +216,8 @@ def _out_of_memory(event: Event) -> bool:
 
 
 def _exit_message(exit_code: int) -> str:
-    if -exit_code not in set(signal.Signals):  # a code, a real-time signal, or -127 for code 255
+    name = killing_signal(exit_code)
+    if name is None:
         return f"the worker exited with code {exit_code} without reporting an error"
-    name = signal.Signals(-exit_code).name
     cause = f"; {LIKELY_CAUSE[name]}" if name in LIKELY_CAUSE else ""
     return f"the worker was killed by {name}{cause}"

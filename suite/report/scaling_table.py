@@ -82,7 +82,7 @@ def _growth(rows: Sequence[Row]) -> Iterator[dict[str, str]]:
             "batch": str(record.workload.batch_size),
             "step": number(_step_ms(trial), "{:.2f} ms"),
             "samples/s": rate_of(rate),
-            "memory": mebibytes(trial.host_rss_peak_bytes),
+            "memory": mebibytes(trial.memory_bytes),
         }
 
 

@@ -30,7 +30,7 @@ def console(*, stderr: bool = False) -> Console:
     """
     found = Console(stderr=stderr, highlight=False, markup=False)
     if not found.is_terminal:
-        return Console(stderr=stderr, highlight=False, markup=False, width=PIPED_WIDTH)
+        found.width = PIPED_WIDTH
     return found
 
 

@@ -123,10 +123,16 @@ def _death(code: int) -> dict[str, Any]:
     return {"error_class": DIED, "message": _ending(code), "monotonic_ns": now}
 
 
+def killing_signal(code: int) -> str | None:
+    """The name of the signal in a negative exit code; None of another code or real-time signal."""
+    return signal.Signals(-code).name if -code in set(signal.Signals) else None
+
+
 def _ending(code: int) -> str:
-    if -code not in set(signal.Signals):  # a code, or a real-time signal
+    name = killing_signal(code)
+    if name is None:
         return f"the process exited with code {code} without reporting an error"
-    return f"the process was killed by {signal.Signals(-code).name}"
+    return f"the process was killed by {name}"
 
 
 def _failure(results: Path, rank: int) -> dict[str, Any]:

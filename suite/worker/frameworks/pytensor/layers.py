@@ -24,7 +24,7 @@ class Graph:
     """`logits` (N, ..., classes), as a function of `inputs` in the form of a trial's batch.
 
     `tensors` has the parameters and the running statistics by name. With `training`, `updates` has
-    what a step changes besides the parameters: the statistics and the generators of dropout.
+    what a step changes beside the parameters: the statistics and the generators of dropout.
     """
 
     def __init__(self, trial: Trial, tensors: Mapping[str, Any], *, training: bool) -> None:
