@@ -34,7 +34,7 @@ from suite.datasets.inputs import Inputs
 from suite.engines.base import Prepared
 from suite.engines.docker.client import Daemon
 from suite.engines.docker.engine import DockerEngine
-from suite.engines.docker.images import base_image
+from suite.engines.recipe import base_image
 from suite.engines.settings import Settings
 from suite.engines.venv.engine import VenvEngine
 from suite.errors import EngineError, ManifestError
@@ -54,7 +54,7 @@ from suite.runner.progress import Messages
 from suite.worker import host
 
 # Folders whose tests share one Docker engine: they run in one process.
-ENGINE_TESTS = ("docker", "test_choice.py", "test_cli_docker.py")
+ENGINE_TESTS = ("docker", "test_choice.py", "test_cli_docker.py", "test_containers.py")
 # The longest files start first, so that both processes end at about the same time.
 LONGEST = (
     "test_cli_docker.py",

@@ -20,7 +20,8 @@ from suite.worker import host
 
 # The SDK is imported where it is used: it takes a quarter of the start of a command.
 if TYPE_CHECKING:
-    from suite.engines.docker.images import Images, Kind
+    from suite.engines.docker.images import Images
+    from suite.engines.recipe import Kind
 
 MIN_FREE_BYTES = 6 * 2**30  # the environments and MNIST take about 4 GiB
 
@@ -52,7 +53,8 @@ def _host() -> Finding:
 def _docker() -> Iterator[Finding]:
     """The engine, its GPUs and its images."""
     from suite.engines.docker.client import Daemon
-    from suite.engines.docker.images import KINDS, Images
+    from suite.engines.docker.images import Images
+    from suite.engines.recipe import KINDS
 
     try:
         daemon = Daemon()
@@ -78,7 +80,7 @@ def _docker() -> Iterator[Finding]:
 
 def _image(images: Images, framework: FrameworkManifest, kind: Kind) -> Iterator[Finding]:
     """The state of a framework's image; nothing where it has no lock for this kind of device."""
-    from suite.engines.docker.images import BASE, BASE_VARIABLE
+    from suite.engines.recipe import BASE, BASE_VARIABLE
 
     try:
         recipe = images.recipe(framework, kind)

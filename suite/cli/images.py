@@ -1,9 +1,10 @@
-"""The commands `images build`, `list`, `verify` and `prune`."""
+"""The commands `images build`, `list`, `verify`, `export` and `prune`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,7 +20,8 @@ from suite.report import table
 
 # The SDK is imported where it is used: it takes a quarter of the start of a command.
 if TYPE_CHECKING:
-    from suite.engines.docker.images import Images, Recipe
+    from suite.engines.docker.images import Images
+    from suite.engines.recipe import Recipe
 
 images = typer.Typer(help="Build and verify the container images.", no_args_is_help=True)
 
@@ -44,7 +46,7 @@ def build(
 @images.command("list")
 def list_images(framework: Frameworks = None) -> None:
     """Show each image: current with its size, stale, or not built."""
-    from suite.engines.docker.images import KINDS
+    from suite.engines.recipe import KINDS
 
     shown = table.titled("Images")
     for name in ("image", "id", "size", "state"):
@@ -83,9 +85,32 @@ def verify(framework: Frameworks = None, device: Device = "cpu") -> None:
 
 
 @images.command()
+def export(
+    folder: Annotated[Path, typer.Argument(help="The folder; it is made where it is missing.")],
+    framework: Frameworks = None,
+    device: Device = "cpu",
+) -> None:
+    """Write each image to a file, for Apptainer on a cluster. A file that exists is kept.
+
+    Example: dlsuite images export images --device cuda
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with _images() as known, progress() as live:
+        for recipe in _recipes(known, framework or [], device):
+            file = folder / f"{recipe.file_name}.tar"
+            if not file.exists():
+                known.ready(recipe, live.notify)
+                part = file.with_suffix(".part")
+                with part.open("wb") as opened:
+                    known.daemon.save_image(recipe.exact_tag, opened)
+                part.rename(file)
+            live.notify(f"{recipe.manifest.title}: {file}, {file.stat().st_size / 1e6:,.0f} MB")
+
+
+@images.command()
 def prune() -> None:
     """Remove images that are no longer current, and the leftovers of builds."""
-    from suite.engines.docker.images import KINDS, OURS, STAGE
+    from suite.engines.recipe import KINDS, OURS, STAGE
 
     with _images() as known:
         current = {
@@ -115,7 +140,7 @@ def _images() -> Iterator[Images]:
 
 def _recipes(known: Images, frameworks: list[str], device: str) -> Iterator[Recipe]:
     """The recipes of the named frameworks, or of all that have a lock for the device."""
-    from suite.engines.docker.images import kind
+    from suite.engines.recipe import kind
 
     manifests, tracks = catalog.frameworks(), catalog.tracks()
     chosen = dict.fromkeys(parse(name, manifests, tracks)[0] for name in frameworks)

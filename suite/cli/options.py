@@ -137,6 +137,14 @@ Sbatch = Annotated[
         help="Engine slurm: an option of sbatch (--sbatch=--partition=gpu); repeatable.",
     ),
 ]
+ImagesFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--images",
+        metavar="FOLDER",
+        help="Engine slurm: run workers in the images of this folder (dlsuite images export).",
+    ),
+]
 Hosts = Annotated[
     str | None,
     typer.Option(
@@ -162,6 +170,7 @@ def engine_options(
     keep: bool = False,
     nodes: int | None = None,
     sbatch: list[str] | None = None,
+    images: Path | None = None,
     hosts: str | None = None,
 ) -> EngineOptions:
     """The options about the engine as one value."""
@@ -173,5 +182,6 @@ def engine_options(
         pythons=tuple(python or ()),
         nodes=nodes or 1,
         sbatch=tuple(sbatch or ()),
+        images=str(images.absolute()) if images else None,
         hosts=tuple(hosts.split(",")) if hosts else (),
     )

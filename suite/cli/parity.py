@@ -17,6 +17,7 @@ from suite.cli.options import (
     GpuChoice,
     Hosts,
     IfBusy,
+    ImagesFolder,
     MemoryLimit,
     Models,
     Nodes,
@@ -64,6 +65,7 @@ def parity(
     nodes: Nodes = None,
     sync_batch_norm: SyncBatchNorm = False,
     sbatch: Sbatch = None,
+    images: ImagesFolder = None,
     hosts: Hosts = None,
     format: Annotated[ParityFormat, typer.Option(help="table or markdown.")] = ParityFormat.table,
     fresh: Annotated[bool, typer.Option("--fresh", help="Ignore cached certificates.")] = False,
@@ -78,7 +80,7 @@ def parity(
     Example: dlsuite parity --model resnet50 --framework mxnet
     """
     engine_choice = engine_options(
-        engine, gpus, python, memory, nodes=nodes, sbatch=sbatch, hosts=hosts
+        engine, gpus, python, memory, nodes=nodes, sbatch=sbatch, images=images, hosts=hosts
     )
     options = RunOptions(
         frameworks=tuple(framework or ()),

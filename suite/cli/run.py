@@ -19,6 +19,7 @@ from suite.cli.options import (
     GpuChoice,
     Hosts,
     IfBusy,
+    ImagesFolder,
     Keep,
     MemoryLimit,
     Models,
@@ -91,6 +92,7 @@ def run(
     nodes: Nodes = None,
     sync_batch_norm: SyncBatchNorm = False,
     sbatch: Sbatch = None,
+    images: ImagesFolder = None,
     hosts: Hosts = None,
     fresh_peak: Annotated[
         bool,
@@ -130,7 +132,15 @@ def run(
         batch_norm="synchronized" if sync_batch_norm else None,
     )
     resources = engine_options(
-        engine, gpus, python, memory, keep=keep, nodes=nodes, sbatch=sbatch, hosts=hosts
+        engine,
+        gpus,
+        python,
+        memory,
+        keep=keep,
+        nodes=nodes,
+        sbatch=sbatch,
+        images=images,
+        hosts=hosts,
     )
     plan = plan_of(suite, options, device=resources.device)
     limit = TimeLimit.of(max_time or plan.max_time)

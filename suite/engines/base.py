@@ -31,7 +31,8 @@ class Prepared:
     lock: str | None = field(default=None, repr=False)  # the text that has this digest
     python: Path | None = None  # venv engine: the interpreter that runs the worker
     own_python: bool = False  # whether that interpreter is the user's (--python)
-    image_id: str | None = None  # docker engine: the image
+    image_id: str | None = None  # of a container
+    image_file: Path | None = None  # slurm engine: the image's file
 
 
 @dataclass(frozen=True, kw_only=True)

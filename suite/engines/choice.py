@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from suite.engines.base import Engine
@@ -34,11 +35,12 @@ def engine(
 
     Raise EngineError if the engine is unavailable, BusyError if another session uses it.
     """
+    images = options.images_folder()
     with ExitStack() as stack:
         if options.hosts:
             yield stack.enter_context(_hosts(options, session_id, notify, if_busy))
         elif options.engine == "slurm":
-            yield stack.enter_context(_slurm(options, session_id, notify))
+            yield stack.enter_context(_slurm(options, images, session_id, notify))
         elif options.engine == "venv" or options.pythons:
             yield _venv(options, notify)
         else:
@@ -55,7 +57,9 @@ def _venv(options: EngineOptions, notify: Notify) -> Engine:
     return VenvEngine(gpus=settings.gpus, pythons=pythons)
 
 
-def _slurm(options: EngineOptions, session_id: str, notify: Notify) -> SlurmEngine:
+def _slurm(
+    options: EngineOptions, images: Path | None, session_id: str, notify: Notify
+) -> SlurmEngine:
     from suite.engines.slurm.cluster import Allocation
     from suite.engines.slurm.engine import SlurmEngine
 
@@ -70,8 +74,10 @@ def _slurm(options: EngineOptions, session_id: str, notify: Notify) -> SlurmEngi
         gpus_per_node=gpus.count or 0 if gpus else 0,
         options=options.sbatch,
     )
-    notify("engine: slurm")
-    return SlurmEngine(session_id, allocation, notify, pythons=options.interpreters())
+    notify(f"engine: slurm, images in {images}" if images else "engine: slurm")
+    return SlurmEngine(
+        session_id, allocation, notify, pythons=options.interpreters(), images=images
+    )
 
 
 @contextmanager

@@ -28,6 +28,7 @@ class EngineOptions:
     pythons: tuple[str, ...] = ()  # each FRAMEWORK=PATH
     nodes: int = 1  # engine slurm: of the job
     sbatch: tuple[str, ...] = ()  # engine slurm: further options of sbatch
+    images: str | None = None  # engine slurm: the folder of the images; None: environments
     hosts: tuple[str, ...] = ()  # engine docker: the addresses of several engines, by node
 
     @property
@@ -53,6 +54,23 @@ class EngineOptions:
                 )
             interpreters[framework] = Path(path).absolute()
         return interpreters
+
+    def images_folder(self) -> Path | None:
+        """The folder of the images in files; UsageError if it is missing or cannot be used."""
+        if self.images is None:
+            return None
+        if self.engine != "slurm" or self.pythons:
+            raise UsageError(
+                "--images works only with --engine slurm, without --python",
+                hint="--engine slurm",
+            )
+        folder = Path(self.images)
+        if not folder.is_dir():
+            raise UsageError(
+                f"there is no folder {folder}",
+                hint=f"where Docker is: dlsuite images export {folder}",
+            )
+        return folder
 
     def settings(self) -> Settings:
         """The resources of a worker; UsageError if an option's value is invalid."""

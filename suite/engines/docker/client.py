@@ -379,6 +379,12 @@ class Daemon:
             finally:
                 client.close()
 
+    def save_image(self, reference: str, file: IO[bytes]) -> None:
+        """Write an image to a file, as `docker save` does."""
+        with sdk_errors():
+            for chunk in self._client.images.get(reference).save(named=reference):
+                file.write(chunk)
+
     def prune_dangling(self, label: str) -> int:
         """Remove untagged images with `label`; return the number of bytes freed."""
         with sdk_errors():

@@ -18,12 +18,13 @@ from suite.engines import sessions
 from suite.engines.base import LOOPBACK, Network, OnLine, Outcome, Place, Prepared, WorkerRun
 from suite.engines.docker import spec
 from suite.engines.docker.client import Container, Daemon, Image
-from suite.engines.docker.images import Images, Kind, Recipe
+from suite.engines.docker.images import Images
 from suite.engines.docker.probe import Probe
 from suite.engines.docker.spec import SESSION, TRIAL
 from suite.engines.docker.volumes import UID, Files, Volumes, archive, fetch, send
 from suite.engines.docker.watch import Watch, persist
 from suite.engines.errors import EngineLost, FrameworkUnavailable
+from suite.engines.recipe import Kind, Recipe
 from suite.engines.sessions import IfBusy
 from suite.engines.settings import Settings
 from suite.errors import BusyError, EngineError

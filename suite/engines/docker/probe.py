@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from suite.engines.docker.client import Container, Daemon, Image, Labels
-from suite.engines.docker.images import IMAGE_WORKER, OURS, Recipe, base_image
 from suite.engines.docker.volumes import fetch
 from suite.engines.errors import EngineLost
+from suite.engines.recipe import IMAGE_WORKER, OURS, Recipe, base_image
 from suite.errors import EngineError
 from suite.paths import WORKER, tree_sha256
 

@@ -12,6 +12,15 @@ from suite.errors import EngineError
 TIMEOUT_S = 60.0
 # The batch script holds the nodes until the job is cancelled or its time is over.
 HOLD = "exec sleep infinity"
+# A shell script that runs its arguments with a new TMPDIR on the node: a compiler's cache of
+# another run would hide the cost of the first step. Apptainer takes it as the home folder, too.
+WITH_TMPDIR = """\
+TMPDIR=$(mktemp -d /tmp/dlsuite-XXXXXX) || exit
+export TMPDIR APPTAINER_HOME="$TMPDIR"
+trap 'rm -rf "$TMPDIR"' EXIT
+trap 'exit 143' TERM
+"$@"
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,11 +116,11 @@ def _output_or_nothing(command: Sequence[str]) -> str:
         return ""
 
 
-def output_of(command: Sequence[str]) -> str:
+def output_of(command: Sequence[str], *, timeout_s: float = TIMEOUT_S) -> str:
     """The standard output of a command of Slurm; EngineError where it fails."""
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+            command, capture_output=True, text=True, timeout=timeout_s, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EngineError(f"{command[0]}: {error}", hint="run it where sbatch works") from None

@@ -1,7 +1,7 @@
 """The Slurm engine: one job holds the nodes of a plan, and each worker is a step of that job.
 
-The environments are those of the venv engine. They, the inputs and the results must be in folders
-that all nodes share.
+The environments are those of the venv engine, or images in files. They, the inputs and the results
+must be in folders that all nodes share.
 """
 
 from __future__ import annotations
@@ -17,20 +17,26 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from suite.engines.base import EngineName, Network, Outcome, WorkerRun, signed
-from suite.engines.errors import EngineLost
-from suite.engines.slurm import cluster
+from suite.engines.base import EngineName, Network, Outcome, Prepared, WorkerRun, signed
+from suite.engines.errors import EngineLost, FrameworkUnavailable
+from suite.engines.recipe import Recipe
+from suite.engines.slurm import cluster, containers
 from suite.engines.slurm.cluster import Allocation
 from suite.engines.venv.engine import VenvEngine
 from suite.errors import EngineError
+from suite.manifests.frameworks import FrameworkManifest
 from suite.messages import Notify
-from suite.paths import WORKER, home
+from suite.paths import WORKER, home, sha256
 from suite.protocol import trial_file
 from suite.worker import host
 
 POLL_S = 0.5
 # What Slurm's commands need beside the variables of every worker.
 OF_SLURM = ("SLURM_CONF", "USER")
+# What a container does not get: the compilers of the machine.
+NOT_IN_CONTAINERS = ("CC", "CXX", "LD_LIBRARY_PATH")
+CONVERSION = "image"  # the name of the step that converts an image
+CONVERSION_TIMEOUT_S = 3600.0
 
 
 class SlurmEngine(VenvEngine):
@@ -49,10 +55,13 @@ class SlurmEngine(VenvEngine):
         worker: Path = WORKER,
         *,
         pythons: Mapping[str, Path] | None = None,
+        images: Path | None = None,
     ) -> None:
+        """`images`: the folder of the images in which the workers run; None: environments."""
         super().__init__(worker, pythons=pythons)
         self._allocation = allocation
         self._notify = notify
+        self._images = images
         self._job_name = f"dlsuite-{session_id}"
         self.job = ""
 
@@ -86,6 +95,48 @@ class SlurmEngine(VenvEngine):
         traceback: TracebackType | None,
     ) -> None:
         cluster.cancel(self.job)
+
+    def prepare(self, manifest: FrameworkManifest, notify: Notify) -> Prepared:
+        if self._images is None:
+            return super().prepare(manifest, notify)
+        recipe = self._recipe(manifest)
+        image = containers.image_file(self._images, recipe)
+        if image.suffix == containers.ARCHIVE:
+            image = self._converted(image, manifest, notify)
+        return Prepared(
+            framework=manifest.name,
+            lock_sha256=sha256(recipe.lock),
+            lock=recipe.lock.read_text(encoding="utf-8"),
+            image_id=f"sha256:{sha256(image)}",
+            image_file=image,
+        )
+
+    def is_prepared(self, manifest: FrameworkManifest) -> bool:
+        if self._images is None:
+            return super().is_prepared(manifest)
+        try:
+            image = containers.image_file(self._images, self._recipe(manifest))
+        except (FrameworkUnavailable, EngineError):
+            return True  # `prepare` gives the reason at once
+        return image.suffix != containers.ARCHIVE
+
+    def stop(self) -> None:
+        super().stop()
+        if self._images:
+            self._cancel(CONVERSION)
+
+    def _recipe(self, manifest: FrameworkManifest) -> Recipe:
+        return Recipe.of(manifest, "cuda" if self.host["gpus"] else "cpu", worker=self.worker)
+
+    def _converted(self, archive: Path, manifest: FrameworkManifest, notify: Notify) -> Path:
+        """An archive's image in Apptainer's form, made on a node and kept beside the archive."""
+        notify(f"{manifest.title}: converting {archive.name} for Apptainer")
+        image = archive.with_suffix(containers.APPTAINER)
+        part = image.with_name(f"{image.name}.part")
+        start = cluster.start(self.job, name=CONVERSION, nodes=1)
+        command = [*start, *containers.conversion(archive, part)]
+        cluster.output_of(command, timeout_s=CONVERSION_TIMEOUT_S)
+        return part.rename(image)
 
     def _wait(self) -> None:
         """Return when the job has its nodes."""
@@ -147,11 +198,23 @@ class SlurmEngine(VenvEngine):
     def _command(self, worker: WorkerRun) -> list[str]:
         trial = trial_file.read(worker.folder)
         start = cluster.start(self.job, name=worker.name, nodes=trial["nodes"])
+        shell = ["sh", "-c", cluster.WITH_TMPDIR, "sh"]
         module = "suite.worker" if trial["world_size"] == 1 else "suite.worker.launch"
-        return [*start, str(worker.prepared.python), "-m", module, str(worker.folder)]
+        arguments = ["-m", module, str(worker.folder)]
+        image = worker.prepared.image_file
+        if image is None:
+            return [*start, *shell, str(worker.prepared.python), *arguments]
+        gpus = bool(self.host["gpus"])
+        launch = containers.launch(image, worker.folder, trial["paths"], gpus=gpus)
+        container = [*launch.options, *shell, *launch.command]
+        return [*start, *container, containers.PYTHON, *arguments]
 
     def _environment(self, folder: Path) -> dict[str, str]:
         environment = super()._environment(folder)
         del environment["CUDA_VISIBLE_DEVICES"]  # which Slurm sets for each step
+        if self._images:
+            for name in NOT_IN_CONTAINERS:
+                environment.pop(name, None)
+            environment["PYTHONPATH"] = containers.WORKER_PATH
         of_slurm = {name: os.environ[name] for name in OF_SLURM if name in os.environ}
         return environment | of_slurm

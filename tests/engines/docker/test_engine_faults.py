@@ -16,9 +16,9 @@ import pytest
 from suite.engines.attempt import Attempt
 from suite.engines.docker import watch
 from suite.engines.docker.client import Daemon
-from suite.engines.docker.images import base_image
 from suite.engines.docker.spec import SESSION
 from suite.engines.errors import EngineLost
+from suite.engines.recipe import base_image
 from suite.errors import EngineError
 from tests.conftest import Tiny
 

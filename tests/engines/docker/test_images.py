@@ -1,84 +1,19 @@
-"""The content of an image, and when it is stale; then the same on a real engine."""
+"""Building images on a real engine, and when one is stale."""
 
 from __future__ import annotations
 
-import hashlib
 import shutil
-import tarfile
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from suite.engines.docker import images
 from suite.engines.docker.client import Daemon
-from suite.engines.docker.images import Images, Recipe
+from suite.engines.docker.images import Images
 from suite.engines.errors import FrameworkUnavailable
 from suite.errors import EngineError
-from suite.paths import LOCKS
 from tests.conftest import TINY, Tiny, script_worker
-
-
-@pytest.fixture
-def recipe(tiny: Tiny, tmp_path: Path) -> Recipe:
-    locks = tmp_path / "locks"
-    shutil.copytree(tiny.locks, locks)
-    worker = tmp_path / "worker"
-    shutil.copytree(tiny.worker, worker)
-    return Recipe(
-        manifest=TINY, kind="cpu", base="base", base_id="sha256:0", locks=locks, worker=worker
-    )
-
-
-def test_the_content_digest_covers_every_part_of_an_image(recipe: Recipe) -> None:
-    before = recipe.content_sha256
-    assert replace(recipe, base_id="sha256:1").content_sha256 != before
-    for path in (recipe.lock, recipe.lock.with_name("apt.txt"), recipe.worker / "__main__.py"):
-        text = path.read_text()
-        path.write_text(text + "# changed\n")
-        assert replace(recipe).content_sha256 != before, path
-        assert recipe.content_sha256 == before  # it is computed once
-        path.write_text(text)
-    assert replace(recipe).content_sha256 == before
-
-
-def test_the_context_contains_only_the_files_that_the_recipe_copies(
-    recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of the local wheels it contains only those whose hash is in the lock."""
-    docker = tmp_path / "docker"
-    for name in ("certs", "wheels"):
-        (docker / name).mkdir(parents=True)
-    shutil.copy(LOCKS / "Dockerfile", docker)
-    (docker / "certs" / "company.crt").write_text("certificate")
-    for name in ("locked", "other"):
-        (docker / "wheels" / f"{name}-1-py3-none-any.whl").write_text(name)
-    sha256 = hashlib.sha256(b"locked").hexdigest()
-    recipe.lock.write_text(f"locked==1 --hash=sha256:{sha256}\n")
-    (recipe.worker / "__pycache__").mkdir()
-    monkeypatch.setattr(images, "LOCKS", docker)
-    with recipe.context() as file, tarfile.open(fileobj=file) as tar:
-        names = {entry.name for entry in tar if entry.isfile()}
-    assert names == {
-        "docker/Dockerfile",
-        "docker/tiny/cpu.txt",
-        "docker/tiny/apt.txt",
-        "docker/certs/company.crt",
-        "docker/wheels/locked-1-py3-none-any.whl",
-        "suite/worker/__main__.py",
-        "suite/worker/__init__.py",
-    }
-
-
-def test_the_base_image_is_pinned_by_digest_unless_another_is_named(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delenv("DLSUITE_BASE_IMAGE", raising=False)
-    assert "@sha256:528257d4" in images.base_image()
-    monkeypatch.setenv("DLSUITE_BASE_IMAGE", "mine:1")
-    assert images.base_image() == "mine:1"
 
 
 @pytest.fixture
