@@ -100,11 +100,19 @@ def export(
             file = folder / f"{recipe.file_name}.tar"
             if not file.exists():
                 known.ready(recipe, live.notify)
-                part = file.with_suffix(".part")
-                with part.open("wb") as opened:
-                    known.daemon.save_image(recipe.exact_tag, opened)
-                part.rename(file)
+                _save(known, recipe, file)
             live.notify(f"{recipe.manifest.title}: {file}, {file.stat().st_size / 1e6:,.0f} MB")
+
+
+def _save(known: Images, recipe: Recipe, file: Path) -> None:
+    """Write an image to a file, which exists only where it is complete."""
+    part = file.with_suffix(".part")
+    try:
+        with part.open("wb") as opened:
+            known.daemon.save_image(recipe.exact_tag, opened)
+        part.rename(file)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 @images.command()

@@ -35,7 +35,7 @@ from suite.datasets import obtain
 from suite.datasets.inputs import Inputs
 from suite.engines import sessions
 from suite.engines.venv.engine import VenvEngine
-from suite.errors import ParityFailed
+from suite.errors import ParityFailed, UsageError
 from suite.manifests.workloads import Workload
 from suite.parity.tensors import ProofFailed
 from suite.paths import home
@@ -92,7 +92,12 @@ def parity(
         nodes=node_count(nodes, hosts),
         batch_norm="synchronized" if sync_batch_norm else None,
     )
-    plan = plan_of(suite or ("zoo" if model else "quick"), options, device=engine_choice.device)
+    plan = plan_of(
+        suite or ("zoo" if model else "quick"),
+        options,
+        device=engine_choice.device,
+        separate_nodes=engine_choice.separate_nodes,
+    )
     plan = plan.proofs
     with (
         progress() as live,
@@ -202,6 +207,8 @@ def _findings(runner: Runner, plan: Plan, live: Live) -> list[tests.Finding]:
 
 def _engine_maker(engine: str) -> tests.MakeEngine:
     """Makes an engine of this kind that runs the worker in a folder."""
+    if engine == "slurm":
+        raise UsageError("the self-test runs on one machine", hint="--engine venv")
     if engine == "docker":
         from suite.engines.docker.engine import engine_with_worker
 

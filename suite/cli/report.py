@@ -18,6 +18,8 @@ from suite.report import (
     convergence,
     convergence_table,
     figures,
+    ladder,
+    ladder_table,
     rates_table,
     rows,
     run_data,
@@ -160,11 +162,18 @@ def _json(records: list[Record], folder: Path, missing: list[str]) -> str:
     )
     summaries, peak = summarise(records), roofline.read(folder)
     notes = planfile.notes(folder)
-    return as_json.render(records[0].run_id, summaries, missing, peak, notes, accuracies)
+    rungs = ladder.read(folder)
+    return as_json.render(records[0].run_id, summaries, missing, peak, notes, accuracies, rungs)
 
 
 def _markdown(records: list[Record], folder: Path) -> str:
-    """The table of accuracies of a run with several seeds, else the tables of rates."""
+    """The table of accuracies of a run with several seeds, else the tables of rates.
+
+    A run of the ladder has its table first.
+    """
     if convergence.several_seeds(records):
         return convergence_table.markdown(convergence.rows(records))
-    return rates_table.markdown(summarise(records), roofline.read(folder))
+    summaries = summarise(records)
+    rates = rates_table.markdown(summaries, roofline.read(folder))
+    rungs = ladder.rows(summaries, ladder.read(folder))
+    return f"{ladder_table.markdown(rungs)}\n\n{rates}" if rungs else rates

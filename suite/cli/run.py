@@ -142,7 +142,8 @@ def run(
         images=images,
         hosts=hosts,
     )
-    plan = plan_of(suite, options, device=resources.device)
+    separate = resources.separate_nodes
+    plan = plan_of(suite, options, device=resources.device, separate_nodes=separate)
     limit = TimeLimit.of(max_time or plan.max_time)
     start(plan, resources, limit, results=results, if_busy=if_busy, fresh_peak=fresh_peak)
 

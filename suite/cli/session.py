@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from suite.cli.options import IfBusy
@@ -54,8 +54,9 @@ def engine_on(
 ) -> Iterator[tuple[Engine, Path]]:
     """An engine for these frameworks, alone on this machine, and a folder for temporary files."""
     used = dict.fromkeys((*frameworks, *workers.FRAMEWORKS))
+    on_nodes = options.engine == "slurm"  # which measure, and Slurm gives each of them to one job
     with (
-        sessions.exclusive(if_busy.value, live.notify),
+        nullcontext() if on_nodes else sessions.exclusive(if_busy.value, live.notify),
         sessions.session(session_id, keep=options.keep) as work_dir,
         choice.engine(options, used, session_id, live.notify, if_busy=if_busy.value) as engine,
     ):

@@ -185,13 +185,13 @@ def _verdict(
         limit_gib = (outcome.memory_limit_bytes or 0) / 2**30
         message = f"killed because it ran out of memory (limit {limit_gib:.1f} GiB)"
         return failed("OutOfMemory", message, hint="--memory raises the limit", status="oom")
-    if event := _failure(output.events):
-        status: Status = "oom" if _out_of_memory(event) else "failed"
-        return failed(event["error_class"], event["message"], status=status)
-    if outcome.end != "exited":
+    if outcome.end != "exited":  # also where the ranks on other nodes then failed
         subject = "container was removed" if outcome.end == "removed" else outcome.end
         hint = "run it again; the worker itself did not fail"
         return failed("EngineInterfered", f"the {subject} while the worker ran", hint=hint)
+    if event := _failure(output.events):
+        status: Status = "oom" if _out_of_memory(event) else "failed"
+        return failed(event["error_class"], event["message"], status=status)
     if outcome.exit_code:
         return failed("WorkerCrashed", _exit_message(outcome.exit_code))
     if output.violations:

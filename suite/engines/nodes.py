@@ -63,7 +63,10 @@ def run(
     if not failed:
         return outcomes[0]
     failures = {node: failure(folders[node] / "results" / "events.jsonl") for node in failed}
-    first = min(failed, key=lambda node: failure_order(failures[node]))
+    # A node whose engine ended it failed before the others, which miss it.
+    first = min(
+        failed, key=lambda node: (outcomes[node].end == "exited", failure_order(failures[node]))
+    )
     if first and failures[first]:
         _append(folders[first], folders[0])
     return outcomes[first]

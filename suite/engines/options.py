@@ -40,6 +40,11 @@ class EngineOptions:
         count = len(gpus.ids) or gpus.count or 1
         return f"cuda:{count}" if count > 1 else "cuda"
 
+    @property
+    def separate_nodes(self) -> bool:
+        """Whether each node is a machine of its own."""
+        return self.engine == "slurm" or bool(self.hosts)
+
     def interpreters(self) -> dict[str, Path]:
         """The user's Python of each framework; UsageError if a name or a path is invalid."""
         interpreters = {}

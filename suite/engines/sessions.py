@@ -61,7 +61,7 @@ def session(session_id: str, *, keep: bool = False) -> Iterator[Path]:
 def state(session_id: str) -> State:
     """Whether a session is active; unknown if it belongs to another machine or cache."""
     try:
-        with _file(session_id).open(encoding="utf-8") as file:
+        with _file(session_id).open("r+", encoding="utf-8") as file:
             return "stale" if _try_lock(file.fileno()) else "active"
     except FileNotFoundError:
         return "unknown"

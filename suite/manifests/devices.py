@@ -43,6 +43,16 @@ class Devices:
         """The number of devices."""
         return self.per_node * self.nodes
 
+    def parts_of_machine(self, plan_parts: int, *, separate: bool) -> int:
+        """Into how many equal parts the cores of one machine are divided.
+
+        On a CPU, `plan_parts`, which is the same for all trials of a plan. On GPUs, each rank has a
+        part. `separate` nodes are machines of their own.
+        """
+        if self.kind == "cpu":
+            return plan_parts
+        return self.per_node if separate else self.ranks
+
 
 def _valid(text: str) -> str:
     Devices.parse(text)

@@ -28,10 +28,12 @@ def expand(
     *,
     only: Iterable[str] = (),
     devices: Sequence[str] = (),
+    separate_nodes: bool = False,
 ) -> Plan:
     """All runs of `suite`; `only` (names as `parse` takes them) replaces its frameworks.
 
-    `devices` replaces its device sets. Raise UsageError where a batch cannot be divided by them.
+    `devices` replaces its device sets; `separate_nodes` are machines of their own. Raise UsageError
+    where a batch cannot be divided by them.
 
     Each round has one run of every trial, in an order drawn from the suite's seed, so that a slow
     phase of the machine does not hit one framework alone. With several seeds, each seed has rounds
@@ -47,7 +49,7 @@ def expand(
         )
         for device in devices
     }
-    parts = _cpu_parts(suite, devices)
+    parts = _cpu_parts(suite, devices, separate_nodes=separate_nodes)
     seeds = range(suite.seed, suite.seed + suite.seeds)
     trials = tuple(
         Trial(
@@ -84,15 +86,19 @@ def expand(
     )
 
 
-def _cpu_parts(suite: SuiteManifest, devices: Sequence[str]) -> int:
-    """The number of equal parts of the cores: one for each rank of the largest set."""
+def _cpu_parts(suite: SuiteManifest, devices: Sequence[str], *, separate_nodes: bool) -> int:
+    """The number of equal parts of a machine's cores: one for each of its ranks in the largest set.
+
+    So a rank has as many cores in every trial of a plan.
+    """
     sets = [Devices.parse(each) for each in devices]
     if suite.interleave and any(each.ranks > 1 for each in sets):
         raise UsageError(
             "trials on several devices cannot be interleaved",
             hint="omit --interleave, or --devices",
         )
-    return max(each.ranks if each.kind == "cpu" else 1 for each in sets)
+    on_cpu = [each for each in sets if each.kind == "cpu"]
+    return max((each.per_node if separate_nodes else each.ranks for each in on_cpu), default=1)
 
 
 def runs_of(trials: Sequence[Trial], repeats: int) -> tuple[Run, ...]:

@@ -397,6 +397,9 @@ class Failed(_Event):
     message: str
     traceback: str = ""
     rank: Count | None = Field(default=None, description="Of several ranks, the one that failed.")
+    unix_s: PositiveNumber | None = Field(
+        default=None, description="The time of day, in seconds: ranks on several machines have it."
+    )
 
 
 EVENTS: tuple[type[_Event], ...] = (

@@ -79,21 +79,12 @@ def cpus_of(trial: Trial, node: Node, cpus: list[int]) -> list[int]:
     Raise UsageError where there are fewer cores than ranks.
     """
     devices = trial.devices
-    if devices.kind != "cpu":
-        equal = cpus[: len(cpus) // devices.per_node * devices.per_node]
-        if not equal:
-            raise UsageError(
-                f"{devices.per_node} ranks need {devices.per_node} cores, this machine has"
-                f" {len(cpus)}",
-                hint=f"--gpus {len(cpus)}",
-            )
-        return equal
-    parts = trial.cpu_parts if node.shared else max(1, trial.cpu_parts // devices.nodes)
+    parts = devices.parts_of_machine(trial.cpu_parts, separate=not node.shared)
     size = len(cpus) // parts * devices.per_node
     if size == 0:
         raise UsageError(
             f"{parts} ranks need {parts} cores, this machine has {len(cpus)}",
-            hint=f"--devices cpu:{len(cpus)}",
+            hint=f"--devices cpu:{len(cpus)}" if devices.kind == "cpu" else f"--gpus {len(cpus)}",
         )
     first = node.number * size if node.shared else 0
     return cpus[first : first + size]

@@ -8,8 +8,9 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from suite.report import throughput
+from suite.report import ladder, throughput
 from suite.report.best import ids
+from suite.report.ladder import Rung
 from suite.report.summary import TrialSummary
 from suite.results import stats
 from suite.results.roofline import HardwarePeak, share
@@ -33,10 +34,12 @@ def render(
     peak: HardwarePeak | None = None,
     notes: Iterable[str] = (),
     convergence: list[dict[str, Any]] | None = None,
+    rungs: dict[str, Rung] | None = None,
 ) -> str:
     """One object: the run id, the trials, fastest first, the missing runs, notes, and the peak.
 
     `convergence` has the comparisons of accuracies of a run with several seeds; None for others.
+    `rungs` are those of a run of the ladder.
     """
     best, knees = ids(summaries), throughput.knees(summaries)
     values = {
@@ -49,6 +52,7 @@ def render(
         "notes": list(notes),
         "peak": peak.model_dump() if peak else None,
         "convergence": convergence,
+        "ladder": [_rung(row) for row in ladder.rows(summaries, rungs or {})],
     }
     return to_json(values, indent=1).decode()
 
@@ -72,7 +76,9 @@ def _trial(summary: TrialSummary, peak: HardwarePeak | None) -> dict[str, Any]:
         "inference": _inference(summary),
         "tokens_per_s": summary.tokens_per_s,
         "peak_share": {**asdict(reached), "bound": reached.bound} if reached else None,
+        "build_s": summary.build_s,
         "first_step_s": summary.first_step_s,
+        "first_result_s": summary.first_result_s,
         "epoch_s": summary.epoch_s,
         "accuracy": summary.accuracy,
         "host_rss_peak_bytes": summary.host_rss_peak_bytes,
@@ -81,6 +87,11 @@ def _trial(summary: TrialSummary, peak: HardwarePeak | None) -> dict[str, Any]:
         "warnings": [asdict(warning) for warning in summary.warnings],
         "parity": summary.parity.model_dump(),
     }
+
+
+def _rung(row: ladder.Row) -> dict[str, Any]:
+    values = {name: value for name, value in vars(row).items() if name != "trial"}
+    return {"trial_id": _id(row.trial), **values}
 
 
 def _inference(summary: TrialSummary) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ from rich.table import Table
 from suite.manifests import catalog
 from suite.report.best import best
 from suite.report.numbers import UNKNOWN, Unit, latency_of, latency_unit, mebibytes, rate_of
-from suite.report.table import PIPED_WIDTH, of_rows
+from suite.report.table import PIPED_WIDTH, TOKENS, of_rows
 from suite.report.titles import work_of
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 TITLE = "best proven row of each framework, for each model and arithmetic"
 OF_INFERENCE = "best proven row of each framework, for each model and scenario"
 # Columns that a narrow terminal leaves out, the least important first.
-DISPENSABLE = ("memory", "input", "devices", "track", "arithmetic")
+DISPENSABLE = (TOKENS, "input", "devices", "memory", "track", "arithmetic")
 LEFT = ("model", "arithmetic", "scenario", "devices", "framework", "variant", "track", "input")
 
 
@@ -71,6 +71,7 @@ def _cells(trial: TrialSummary) -> dict[str, str]:
         "batch": str(workload.batch_size),
         "input": workload.input,
         "samples/s": rate_of(trial.samples_per_s.median),
+        TOKENS: rate_of(trial.tokens_per_s),
         "memory": mebibytes(trial.memory_bytes),
     }
 

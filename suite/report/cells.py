@@ -18,11 +18,13 @@ from suite.report.numbers import (
     yes_no,
 )
 from suite.report.table import (
+    BUILD,
     ENERGY,
     FIRST_INFERENCE,
     INTERVAL,
     J_INFERENCE,
     MFU,
+    P90_ESTIMATE,
     P99_ESTIMATE,
     SAME_WORK,
     TOKENS,
@@ -34,8 +36,8 @@ if TYPE_CHECKING:
 
 Cells = dict[str, str]
 # Columns that are shown only where a row has a value.
-OPTIONAL = (TOKENS, MFU, "epoch", "accuracy", ENERGY, J_INFERENCE, P99_ESTIMATE)
-PERCENTILES = ("90", "99", "99.9")  # beside the median
+OPTIONAL = (TOKENS, MFU, "epoch", "accuracy", ENERGY, J_INFERENCE, P90_ESTIMATE, P99_ESTIMATE)
+PERCENTILES = ("90", "95", "99", "99.9")  # beside the median
 
 
 def cells_of(trials: Sequence[TrialSummary], peak: HardwarePeak | None) -> list[Cells]:
@@ -118,6 +120,8 @@ def _queries(trial: TrialSummary, best: TrialSummary, unit: Unit) -> Cells:
             "p50": latency_of(trial.measured.median, unit),
             **_spread(trial, best),
             **latencies,
+            "mean": latency_of(trial.queries.mean_s if trial.queries else None, unit),
+            P90_ESTIMATE: latency_of(estimate.get("90"), unit),
             P99_ESTIMATE: latency_of(estimate.get("99"), unit),
             "samples/s": rate_of(trial.samples_per_s.median),
         }
@@ -146,7 +150,8 @@ def _spread(trial: TrialSummary, best: TrialSummary) -> Cells:
 def _of_inference(trial: TrialSummary) -> Cells:
     overhead = trial.queries.overhead_share if trial.queries else None
     return {
-        FIRST_INFERENCE: number(trial.first_step_s, "{:.2f} s"),
+        BUILD: number(trial.build_s, "{:.2f} s"),
+        FIRST_INFERENCE: number(trial.first_result_s, "{:.2f} s"),
         "memory": mebibytes(trial.memory_bytes),
         J_INFERENCE: _energy(trial),
         "overhead": number(overhead, "{:.1%}"),

@@ -11,7 +11,7 @@ from suite.results import stats
 from suite.results.record import Record, series
 
 # Two trials are comparable only where these are equal.
-WORK = ("workload", "device", "interleaved")
+WORK = ("workload", "device", "cpu_parts", "interleaved")
 # In a comparison of two whole runs these must be equal too.
 CONFIGURATION = ("framework", "variant", "track")
 # Fields of a workload that do not change the timed work.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from statistics import fmean, stdev
+from statistics import fmean, median, stdev
 
 from suite.manifests.workloads import Workload
 from suite.results import equivalence
@@ -21,7 +21,7 @@ Key = tuple[str, str, Workload]  # configuration, device, workload
 class Row:
     """The accuracies of a configuration in a workload, compared with `against` seed by seed.
 
-    In bf16_mixed: with the same configuration in float32. In float32: with the mean of the other
+    In bf16_mixed: with the same configuration in float32. In float32: with the median of the other
     configurations. `against` is None where there is nothing to compare with.
     """
 
@@ -115,7 +115,5 @@ def _against(key: Key, accuracies: Mapping[Key, Accuracies]) -> Accuracies | Non
         for other, found in accuracies.items()
         if other[0] != configuration and other[1:] == (device, workload) and found
     ]
-    if not others:
-        return None
-    common = set.intersection(*(set(each) for each in others))
-    return {seed: fmean(each[seed] for each in others) for seed in common}
+    seeds = {seed for each in others for seed in each}
+    return {seed: median(each[seed] for each in others if seed in each) for seed in seeds} or None

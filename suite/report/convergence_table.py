@@ -17,8 +17,8 @@ LEFT = ("framework", "precision", "against", "equivalent")
 NOTE = (
     "Accuracy on the test split after the last epoch: mean and standard deviation (sd) over seeds. "
     "Differences are paired by seed, in percentage points: bf16_mixed against the same framework "
-    "in float32, float32 against the mean of the others in float32. equivalent: yes where the 90 % "
-    f"interval is within ±{MARGIN} points (TOST at 5 %), no where it is outside, else not shown."
+    "in float32, float32 against the median of the others in float32. equivalent: yes where the "
+    f"90 % interval is within ±{MARGIN} points (TOST at 5 %), no where it is outside, else not shown."
 )
 
 

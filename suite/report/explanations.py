@@ -6,14 +6,21 @@ from dataclasses import dataclass
 
 from suite.errors import UsageError, nearest
 from suite.report.table import (
+    BUILD,
     ENERGY,
     FIRST_INFERENCE,
     INTERVAL,
     J_INFERENCE,
+    LINES,
     MFU,
+    OFFLINE_RATE,
+    OVER_LOWEST,
+    P90_ESTIMATE,
     P99_ESTIMATE,
     SAME_WORK,
     TOKENS,
+    TRAINING_LINES,
+    TRAINING_RATE,
 )
 from suite.report.throughput import KNEE_SHARE
 
@@ -57,6 +64,13 @@ EXPLANATIONS = {
         "The latency that 90 % of the queries do not exceed; the median over runs.",
         "docs/reports.md",
     ),
+    "p95": Explanation(
+        "The latency that 95 % of the queries do not exceed; the median over runs.",
+        "docs/reports.md",
+    ),
+    "mean": Explanation(
+        "The mean latency of the queries of a run; the median over runs.", "docs/reports.md"
+    ),
     "p99": Explanation(
         "The latency that 99 % of the queries do not exceed; the median over runs.",
         "docs/reports.md",
@@ -65,6 +79,9 @@ EXPLANATIONS = {
         "The latency that 99.9 % of the queries do not exceed; the median over runs. With 2,000 "
         "queries, two are slower.",
         "docs/reports.md",
+    ),
+    P90_ESTIMATE: Explanation(
+        "LoadGen's early-stopping estimate of p90, as that of p99.", "docs/reports.md"
     ),
     P99_ESTIMATE: Explanation(
         "LoadGen's early-stopping estimate of p99: an upper bound that allows for the number of "
@@ -82,8 +99,15 @@ EXPLANATIONS = {
         "series: a larger one gains little.",
         "docs/reports.md",
     ),
+    BUILD: Explanation(
+        "The duration of building the model from its description, with the compilation that the "
+        "framework does ahead of the first call.",
+        "docs/reports.md",
+    ),
     FIRST_INFERENCE: Explanation(
-        "The duration of the first call of the model, with compilation.", "docs/reports.md"
+        "From the description of the model to its first answer: building it, and the first call, "
+        "with all compilation.",
+        "docs/reports.md",
     ),
     "overhead": Explanation(
         "The latency of the same queries with a model that does nothing, as a share of p50; in "
@@ -147,6 +171,25 @@ EXPLANATIONS = {
     "all-reduce": Explanation(
         "The duration of adding the gradients of all devices, without other work.",
         "docs/scaling.md",
+    ),
+    "rung": Explanation(
+        "The level of abstraction of the ladder: 1 is C++ with primitives, 4 is Keras.",
+        "docs/inference.md",
+    ),
+    OVER_LOWEST: Explanation(
+        "How much longer one image takes than on the lowest rung.", "docs/inference.md"
+    ),
+    OFFLINE_RATE: Explanation(
+        "The highest rate of scenario offline, where all samples are there at once.",
+        "docs/inference.md",
+    ),
+    TRAINING_RATE: Explanation("The highest rate in training.", "docs/inference.md"),
+    LINES: Explanation(
+        "Lines of code of the hand-written script of this rung: the model and a call.",
+        "docs/inference.md",
+    ),
+    TRAINING_LINES: Explanation(
+        "Further lines of the script for training: optimizer, loss and step.", "docs/inference.md"
     ),
     "a | b": Explanation("The rows that are compared."),
     "ratio": Explanation(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 # Rows with equal values of these belong to one series.
-SERIES = ("trial_id", "interleaved", "engine", "host")
+SERIES = ("trial_id", "cores", "interleaved", "engine", "host")
 # A change of these between two runs is marked, by this word.
 MARKED = {
     "framework_version": "version",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 class Queries:
     """Medians over the runs that are ok; percentiles and rates that no run has are absent."""
 
+    mean_s: float | None  # latency; None in scenario offline
     percentiles_s: dict[str, float]  # latencies by percentile: 50, 90, 95, 97, 99, 99.9
     early_stopping_s: dict[str, float]  # LoadGen's upper estimates of percentiles 90 and 99
     queries: int  # of the run with the fewest
@@ -30,7 +31,9 @@ def of_runs(runs: Sequence[Record]) -> Queries | None:
         return None
     shares = [each.overhead_share for each in found if each.overhead_share is not None]
     closings = [run.parity.closing for run in runs if run.parity.closing]
+    means = [each.mean_s for each in found if each.mean_s is not None]
     return Queries(
+        mean_s=median(means) if means else None,
         percentiles_s=_medians(each.percentiles_s for each in found),
         early_stopping_s=_medians(each.early_stopping_s for each in found),
         queries=min(each.queries for each in found),

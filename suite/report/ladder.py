@@ -15,6 +15,14 @@ from pydantic import BaseModel, RootModel, ValidationError
 
 from suite.paths import MANIFESTS
 from suite.report.numbers import MICROSECONDS, Unit, latency_of, latency_unit, number, rate_of
+from suite.report.table import (
+    INTERVAL,
+    LINES,
+    OFFLINE_RATE,
+    OVER_LOWEST,
+    TRAINING_LINES,
+    TRAINING_RATE,
+)
 
 if TYPE_CHECKING:
     from suite.report.summary import TrialSummary
@@ -41,11 +49,14 @@ class Row:
     trial: TrialSummary  # the fastest proven one of scenario single_stream
     rung: int
     latency_s: float
-    overhead: float | None  # over the lowest rung, as a share of its latency
+    spread: float | None  # of the latency: half its interval over the median
     p99_s: float | None
+    over_lowest: float | None  # over the lowest rung, as a share of its latency
+    overhead_share: float | None  # of a null model in the latency
+    offline_samples_per_s: float | None  # of the fastest proven trial of scenario offline
+    training_samples_per_s: float | None  # of the fastest proven training; None where there is none
     lines: int
     training_lines: int | None
-    samples_per_s: float | None  # of the fastest proven training; None where there is none
 
 
 def keep(folder: Path) -> None:
@@ -76,17 +87,26 @@ def rows(trials: Sequence[TrialSummary], rungs: dict[str, Rung]) -> list[Row]:
 
 
 def _row(trial: TrialSummary, rung: Rung, base: float, trials: Sequence[TrialSummary]) -> Row:
-    training = _best(trials, trial.record.framework, None)
+    queries = trial.queries
     return Row(
         trial=trial,
         rung=rung.rung,
         latency_s=1 / trial.speed,
-        overhead=base / trial.speed - 1,
-        p99_s=trial.queries.percentiles_s.get("99") if trial.queries else None,
+        spread=trial.measured.spread,
+        p99_s=queries.percentiles_s.get("99") if queries else None,
+        over_lowest=base / trial.speed - 1,
+        overhead_share=queries.overhead_share if queries else None,
+        offline_samples_per_s=_rate(trials, trial.record.framework, "offline"),
+        training_samples_per_s=_rate(trials, trial.record.framework, None),
         lines=rung.inference_lines,
         training_lines=rung.training_lines,
-        samples_per_s=training.samples_per_s.median if training else None,
     )
+
+
+def _rate(trials: Sequence[TrialSummary], framework: str, scenario: str | None) -> float | None:
+    """The rate of a framework's fastest proven trial; None where it has none."""
+    found = _best(trials, framework, scenario)
+    return found.samples_per_s.median if found else None
 
 
 def _best(
@@ -115,9 +135,12 @@ def cells_of(row: Row, label: str, unit: Unit) -> dict[str, str]:
         "rung": str(row.rung),
         "framework": label,
         "p50": latency_of(row.latency_s, unit),
+        INTERVAL: number(row.spread, "±{:.1%}"),
         "p99": latency_of(row.p99_s, unit),
-        "over lowest rung": number(row.overhead, "{:+.0%}"),
-        "lines": str(row.lines),
-        "training lines": number(row.training_lines, "{}"),
-        "training samples/s": rate_of(row.samples_per_s),
+        OVER_LOWEST: number(row.over_lowest, "{:+.0%}"),
+        "overhead": number(row.overhead_share, "{:.1%}"),
+        OFFLINE_RATE: rate_of(row.offline_samples_per_s),
+        TRAINING_RATE: rate_of(row.training_samples_per_s),
+        LINES: str(row.lines),
+        TRAINING_LINES: number(row.training_lines, "{}"),
     }

@@ -20,9 +20,16 @@ def notes_of(trials: Sequence[TrialSummary]) -> Iterator[str]:
     for (kind, hint), details in warnings_of(trials).items():
         yield f"warning: {kind}: {', '.join(details)}"
         yield f"  hint: {hint}"
-    if any(trial.record.repeats.at_least < trial.record.repeats.at_most for trial in trials):
-        reasons = ", ".join(f"{row_of(trial)} {trial.stop_reason or 'not yet'}" for trial in trials)
+    if reasons := ", ".join(_stop_reasons(trials)):
         yield f"stop reason: {reasons}"
+
+
+def _stop_reasons(trials: Sequence[TrialSummary]) -> Iterator[str]:
+    """Why each trial got no further run; of a fixed number of runs, where it has fewer."""
+    varying = any(each.record.repeats.at_least < each.record.repeats.at_most for each in trials)
+    for trial in trials:
+        if varying or trial.stop_reason == "time budget spent":
+            yield f"{row_of(trial)} {trial.stop_reason or 'not yet'}"
 
 
 def errors_of(

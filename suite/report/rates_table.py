@@ -15,10 +15,12 @@ from suite.report.cells import cells_of, latencies_in
 from suite.report.notes import notes_of
 from suite.report.summary import TrialSummary
 from suite.report.table import (
+    BUILD,
     ENERGY,
     FIRST_INFERENCE,
     J_INFERENCE,
     MFU,
+    P90_ESTIMATE,
     P99_ESTIMATE,
     PIPED_WIDTH,
     markdown_of,
@@ -29,8 +31,20 @@ from suite.results.roofline import HardwarePeak
 
 # Columns that a narrow terminal leaves out, the least important first.
 DISPENSABLE = (
-    *(P99_ESTIMATE, FIRST_INFERENCE, "first step", "memory", "overhead", "bound", "epoch", "p90"),
-    *("vs best", "runs", ENERGY, J_INFERENCE, MFU, "p99.9"),
+    *(P90_ESTIMATE, P99_ESTIMATE, BUILD, "mean", "p95", FIRST_INFERENCE, "first step"),
+    *(
+        "memory",
+        "overhead",
+        "bound",
+        "epoch",
+        "p90",
+        "vs best",
+        "runs",
+        ENERGY,
+        J_INFERENCE,
+        MFU,
+        "p99.9",
+    ),
 )
 IN_TITLE = ("framework", "variant", "track")  # columns that the title of a series replaces
 LEGEND = (  # two lines of 80 characters

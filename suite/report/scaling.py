@@ -1,8 +1,8 @@
 """Scaling: how much faster several devices are than one.
 
 Strong scaling divides one batch among the devices, weak scaling gives each device a batch of its
-own. Speed-up is the ratio of the rates, in samples per second; efficiency is the speed-up for each
-device.
+own. Speed-up is the ratio of the rates, in samples per second; efficiency is the speed-up divided
+by the number of devices.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from suite.report.summary import TrialSummary
 from suite.results import stats
 from suite.results.record import Record
 
-Kind = Scaling | Literal["base"]
+Kind = Scaling | Literal["base", "no base"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
     """One trial, compared with the same work on one device."""
 
-    kind: Kind  # base: the trial with one device
+    kind: Kind  # base: the trial with one device; no base: there is none to compare with
     trial: TrialSummary
     speed_up: stats.Difference | None  # None: no such work was done on one device
 
     @property
     def efficiency(self) -> float | None:
-        """The speed-up for each device; 1 is perfect."""
+        """The speed-up divided by the number of devices; 1 is perfect."""
         return self.speed_up.ratio / self.trial.record.devices.ranks if self.speed_up else None
 
     @property
@@ -43,7 +43,7 @@ def rows(summaries: Sequence[TrialSummary]) -> list[Row]:
     """A row for each trial on one device, and one for each kind of scaling of the others.
 
     A trial with several devices is compared with one device of the same size: on a CPU, one with as
-    many cores as each rank has.
+    many cores as each rank has. Where no such trial was measured, it has a row without a speed-up.
     """
     measured = [each for each in summaries if each.values]
     bases = {_key(each.record): each for each in measured if each.record.devices.ranks == 1}
@@ -74,16 +74,17 @@ def _rows(trial: TrialSummary, bases: dict[Key, TrialSummary]) -> Iterator[Row]:
         yield Row(kind="base", trial=trial, speed_up=None)
         return
     sizes: dict[Scaling, int] = {"strong": batch_size, "weak": batch_size // ranks}
-    for kind, size in sizes.items():
-        base = bases.get(_key(record, size))
-        if base:
-            ratio = stats.compare([*base.values.values()], [*trial.values.values()])
-            yield Row(kind=kind, trial=trial, speed_up=ratio)
+    found = {kind: base for kind, size in sizes.items() if (base := bases.get(_key(record, size)))}
+    for kind, base in found.items():
+        ratio = stats.compare([*base.values.values()], [*trial.values.values()])
+        yield Row(kind=kind, trial=trial, speed_up=ratio)
+    if not found:
+        yield Row(kind="no base", trial=trial, speed_up=None)
 
 
 def _order(row: Row) -> tuple[object, ...]:
     record = row.trial.record
-    kinds = ("base", "strong", "weak")
+    kinds = ("base", "strong", "weak", "no base")
     return (
         record.workload.model,
         record.configuration,

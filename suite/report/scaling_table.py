@@ -19,8 +19,8 @@ ENERGY = "J/sample"
 LEGEND = (
     "strong: one batch divided among the devices. weak: a batch for each device. speed-up: the "
     "ratio to the rate on one device of the same size, with its 95 % interval. efficiency: "
-    "speed-up for each device. all-reduce: of the gradients alone, by the same collectives; a step "
-    "that overlaps nothing is slower by as much."
+    "speed-up divided by the number of devices. all-reduce: of the gradients alone, by the same "
+    "collectives; a step that overlaps nothing is slower by as much."
 )
 
 

@@ -31,7 +31,9 @@ class TrialSummary:
     measured: stats.Summary  # the metric
     samples_per_s: stats.Summary
     queries: Queries | None  # None in training
+    build_s: float | None
     first_step_s: float | None
+    first_result_s: float | None
     epoch_s: float | None
     accuracy: float | None  # on the test split, after the last epoch
     host_rss_peak_bytes: int | None
@@ -106,7 +108,9 @@ def _trial(runs: list[Record], spent: float, differs: tuple[ReportWarning, ...])
         measured=stats.summarise([*values.values()]),
         samples_per_s=stats.summarise([run.samples_per_s for run in ok if run.samples_per_s]),
         queries=inference.of_runs(ok),
+        build_s=_median([run.times.build_s for run in ok]),
         first_step_s=_median([run.times.first_step_s for run in ok]),
+        first_result_s=_median([run.times.first_result_s for run in ok]),
         epoch_s=_median([epoch.duration_s for epoch in epochs]),
         accuracy=_median([epoch.test_accuracy for epoch in epochs]),
         device_peak_bytes=max((run.memory.device_peak_bytes or 0 for run in ok), default=0) or None,

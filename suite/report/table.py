@@ -13,7 +13,14 @@ from rich.text import Text
 PIPED_WIDTH = 120
 INTERVAL, ENERGY, MFU, SAME_WORK = "± 95 % CI", "J/sample (net)", "MFU", "same work"
 TOKENS, J_INFERENCE = "tokens/s", "J/inference (net)"
-P99_ESTIMATE, FIRST_INFERENCE = "p99 estimate", "first inference"
+P90_ESTIMATE, P99_ESTIMATE = "p90 estimate", "p99 estimate"
+BUILD, FIRST_INFERENCE = "build", "first inference"
+OVER_LOWEST, OFFLINE_RATE, TRAINING_RATE = (
+    "over lowest rung",
+    "offline samples/s",
+    "training samples/s",
+)
+LINES, TRAINING_LINES = "lines", "training lines"
 JUSTIFY: dict[str, JustifyMethod] = {
     "framework": "left",
     "variant": "left",

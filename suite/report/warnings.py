@@ -145,8 +145,9 @@ def _machine(runs: Sequence[Record]) -> Iterator[ReportWarning]:
 
 
 def _other_cores(run: Record) -> float:
-    """The cores that other processes used: not this run's ranks, each of which has telemetry."""
+    """The cores that other processes used on rank 0's machine, without the other ranks there."""
     if run.telemetry is None:
         return 0.0
-    of_ranks = sum(each.telemetry.cores or 0 for each in run.ranks[1:] if each.telemetry)
+    beside = run.ranks[1 : run.ranks_of_machine]
+    of_ranks = sum(each.telemetry.cores or 0 for each in beside if each.telemetry)
     return max(0.0, (run.telemetry.other_cores or 0.0) - of_ranks)

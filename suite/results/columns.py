@@ -77,6 +77,11 @@ def _percentile(name: str) -> Callable[[Record], Any]:
     return lambda record: record.inference.percentiles_s.get(name) if record.inference else None
 
 
+def _estimate(name: str) -> Callable[[Record], Any]:
+    """LoadGen's estimate of a percentile."""
+    return lambda record: record.inference.early_stopping_s.get(name) if record.inference else None
+
+
 def _of_environment(name: str) -> Callable[[Record], Any]:
     return lambda record: record.environment.get(name)
 
@@ -125,6 +130,8 @@ OF_INFERENCE = (
     _real("p97_s", "the latency that 97 % do not exceed", _percentile("97")),
     _real("p99_s", "the latency that 99 % do not exceed", _percentile("99")),
     _real("p99_9_s", "the latency that 99.9 % do not exceed", _percentile("99.9")),
+    _real("p90_estimate_s", "LoadGen's upper estimate of p90", _estimate("90")),
+    _real("p99_estimate_s", "LoadGen's upper estimate of p99", _estimate("99")),
     _real("mean_s", "the mean latency of the queries", _of("inference", "mean_s")),
     _real("rate_per_s", "the rate of queries of scenario server", _of("inference", "rate_per_s")),
     _whole("queries", "timed queries", _of("inference", "queries")),
@@ -153,6 +160,7 @@ OF_RUN = (
     _whole("parameters", "of the model", lambda r: r.parameters),
     _whole("flops_per_sample", "of the model", lambda r: r.flops_per_sample),
     _whole("blocks", "timed blocks", lambda r: sum(not each for each in r.blocks.warmup)),
+    _real("build_s", "building the model, with compilation done ahead", _of("times", "build_s")),
     _real("first_step_s", "the duration of the first step or call", _of("times", "first_step_s")),
     _real("warmup_s", "the duration of warm-up", _of("times", "warmup_s")),
     _real("measured_s", "the duration of the timed part", _of("times", "measured_s")),

@@ -44,6 +44,13 @@ class Times(Strict):
     total_s: float | None = None  # of the whole run, from its start until its status is known
     engine_s: float | None = None  # the engine's overhead, outside the worker's lifetime
 
+    @property
+    def first_result_s(self) -> float | None:
+        """From the description of the model to the end of the first step or call."""
+        if self.build_s is None or self.first_step_s is None:
+            return None
+        return self.build_s + self.first_step_s
+
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
@@ -268,11 +275,9 @@ class Record(Strict):
     @property
     def cores(self) -> int:
         """The number of physical cores that its ranks had."""
-        cores = len(self.environment.get("cpus") or [])
-        if self.devices.kind != "cpu":
-            return cores
-        machines = self.devices.nodes if self.environment.get("separate_nodes") else 1
-        return cores // max(1, self.cpu_parts // machines) * self.devices.ranks
+        devices, separate = self.devices, bool(self.environment.get("separate_nodes"))
+        parts = devices.parts_of_machine(self.cpu_parts, separate=separate)
+        return len(self.environment.get("cpus") or []) // parts * devices.ranks
 
     @property
     def reported_device(self) -> dict[str, Any]:
@@ -294,11 +299,20 @@ class Record(Strict):
 
     @property
     def energy(self) -> Energy | None:
-        """The energy of the GPUs of all ranks, else that of the CPU of rank 0's machine."""
-        if self.telemetry is None or self.telemetry.gpu is None:
-            return self.telemetry.cpu_energy if self.telemetry else None
+        """The energy of the GPUs of all ranks, else that of the CPUs of all machines."""
+        if self.telemetry is None:
+            return None
         of_ranks = [rank.telemetry for rank in self.ranks] or [self.telemetry]
-        return together([each.gpu.energy if each and each.gpu else None for each in of_ranks])
+        if self.telemetry.gpu is not None:
+            return together([each.gpu.energy if each and each.gpu else None for each in of_ranks])
+        of_machines = of_ranks[:: self.ranks_of_machine]
+        return together([each.cpu_energy if each else None for each in of_machines])
+
+    @property
+    def ranks_of_machine(self) -> int:
+        """The number of ranks on each machine."""
+        separate = self.environment.get("separate_nodes")
+        return self.devices.per_node if separate else self.devices.ranks
 
     @property
     def name(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from suite.datasets import library
@@ -55,9 +56,18 @@ class Estimate:
                 (len(plan.runs), "run"),
             )
         )
+        budgets = sorted({each.budget_s for each in plan.trials if each.budget_s})
+        if budgets:
+            counts += f", {_range(budgets)} for each trial"
         space_gib = (self.new_bytes + self.results_bytes) / 2**30
         space = f", {space_gib:.1f} GiB of disk" if space_gib >= MIN_SHOWN_GIB else ""
         return f"{counts}: at most {shown(self.total_s)} ({durations}){space}"
+
+
+def _range(durations_s: Sequence[float]) -> str:
+    """The shortest and the longest of sorted durations."""
+    ends = dict.fromkeys((durations_s[0], durations_s[-1]))
+    return "at most " + " to ".join(map(shown, ends))
 
 
 def _count(number: int, name: str) -> str:

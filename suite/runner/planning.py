@@ -67,10 +67,10 @@ class RunOptions:
                 )
 
 
-def plan_of(suite: str, options: RunOptions, *, device: str) -> Plan:
+def plan_of(suite: str, options: RunOptions, *, device: str, separate_nodes: bool = False) -> Plan:
     """The plan of a suite; UsageError where an option does not fit the suite.
 
-    `device` is the device set that the engine's options give.
+    `device` is the device set that the engine's options give; its `separate_nodes` are machines.
     """
     options.check()
     chosen, notes = _without_slow(_changed(catalog.suite(suite, device), options), device)
@@ -82,6 +82,7 @@ def plan_of(suite: str, options: RunOptions, *, device: str) -> Plan:
         catalog.tracks(),
         only=options.frameworks,
         devices=_devices(chosen, options, device),
+        separate_nodes=separate_nodes,
     )
     plan = plan.only(plan.trials, *notes)
     return plan if options.tracks else _without_repeated(plan)
@@ -89,6 +90,9 @@ def plan_of(suite: str, options: RunOptions, *, device: str) -> Plan:
 
 def _devices(suite: SuiteManifest, options: RunOptions, device: str) -> tuple[str, ...]:
     """The device sets: the user's, else the suite's of the engine's kind, else the engine's.
+
+    Several nodes have each set. Where the suite names several sets, its subject is scaling: several
+    nodes have the largest, and the sets on one node stay.
 
     Raise UsageError where one is not a device set, or the engine has no such devices.
     """
@@ -107,7 +111,10 @@ def _devices(suite: SuiteManifest, options: RunOptions, device: str) -> tuple[st
     chosen = options.devices or default
     if options.nodes is None:
         return tuple(dict.fromkeys(chosen))
-    on_nodes = (replace(Devices.parse(each), nodes=options.nodes) for each in chosen)
+    on_nodes = [replace(Devices.parse(each), nodes=options.nodes) for each in chosen]
+    if len(suite.devices) > 1:
+        largest = max(on_nodes, key=lambda each: each.per_node)
+        return tuple(dict.fromkeys((*chosen, str(largest))))
     return tuple(dict.fromkeys(map(str, on_nodes)))
 
 

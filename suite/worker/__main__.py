@@ -66,6 +66,7 @@ def _failed(events: Events, error: BaseException) -> int:
         error_class=type(error).__name__,
         message=str(error),
         traceback=traceback.format_exc(),
+        unix_s=time.time(),
     )
     return 1
 

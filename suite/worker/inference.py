@@ -154,7 +154,7 @@ def _overhead(trial: Trial, ready: Array, inputs: Array, results: Path, emit: Em
     responder = Responder(lambda batch: ready, inputs, trial.batch_size)
     outcome = responder.run(request, results / "loadgen-null")
     if trial.scenario == "offline":
-        latency_s = (outcome.seconds("result_mean_latency_ns") or 0.0) / calls
+        latency_s = least / float(outcome.values["result_samples_per_second"]) / calls
     else:
         latency_s = outcome.percentiles_s["50"]
     emit("overhead", latency_s=latency_s)
@@ -170,7 +170,8 @@ def _report(
     samples = queries
     if trial.scenario == "offline":
         samples = int(values["effective_min_sample_count"])
-        rate = samples / mean_s
+        # The mean latency is not the duration: samples of the first calls are done long before.
+        rate = float(values["result_samples_per_second"])
     elif trial.scenario == "multi_stream":
         samples = queries * trial.batch_size
         rate = trial.batch_size / mean_s

@@ -1,7 +1,7 @@
 """Interleaving of workers that run at the same time: one computes, the others wait.
 
-The workers lock files in one folder (flock). The kernel releases the locks of a process that dies,
-and flock needs no write access, so a read-only mount is sufficient. A worker passes its turn to the
+The workers lock files in one folder (flock). The kernel releases the locks of a process that dies.
+A worker passes its turn to the
 head of the queue, and queues again behind all others.
 """
 
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import TracebackType
+from typing import BinaryIO
 
 from .protocol import Trial
 
@@ -42,18 +43,26 @@ def together(trial: Trial) -> Iterator[None]:
     if folder is None:
         yield
         return
-    with (Path(folder) / "measuring").open("rb") as file:
+    with _opened(Path(folder) / "measuring") as file:
         fcntl.flock(file, fcntl.LOCK_SH)
         yield
         fcntl.flock(file, fcntl.LOCK_EX)  # releases the shared lock first
+
+
+def _opened(path: Path) -> BinaryIO:
+    """A file to lock: for writing, as NFS wants it, where that is allowed."""
+    try:
+        return path.open("r+b")
+    except OSError:
+        return path.open("rb")
 
 
 class Turns:
     """`with turns:` waits for the turn and holds it during the block."""
 
     def __init__(self, folder: Path) -> None:
-        self._queue = (folder / "queue").open("rb")
-        self._turn = (folder / "turn").open("rb")
+        self._queue = _opened(folder / "queue")
+        self._turn = _opened(folder / "turn")
 
     def __enter__(self) -> Turns:
         # The worker that waits for the turn holds the queue, so none that comes later overtakes it.

@@ -108,19 +108,25 @@ def write_failure(results: Path, codes: Mapping[int, int]) -> None:
             print(f"[rank {rank}] {each}", file=sys.stderr)
 
 
-def failure_order(event: Mapping[str, Any]) -> tuple[bool, bool, int]:
+def failure_order(event: Mapping[str, Any]) -> tuple[bool, bool, float, int]:
     """The key by which the event `failed` of the rank that failed first is the smallest.
 
     The other ranks fail because it is missing. One that died, without an event of its own, comes
-    before those that reported an error; of these the earliest is first. No event is last.
+    before those that reported an error; of these the earliest is first. No event is last. The time
+    of day comes first, because each machine has a monotonic clock of its own.
     """
-    return not event, event.get("error_class") != DIED, event.get("monotonic_ns", 0)
+    died = event.get("error_class") == DIED
+    return not event, not died, event.get("unix_s") or 0.0, event.get("monotonic_ns", 0)
 
 
 def _death(code: int) -> dict[str, Any]:
     """The failure of a rank that reported none."""
-    now = time.monotonic_ns()
-    return {"error_class": DIED, "message": _ending(code), "monotonic_ns": now}
+    return {
+        "error_class": DIED,
+        "message": _ending(code),
+        "monotonic_ns": time.monotonic_ns(),
+        "unix_s": time.time(),
+    }
 
 
 def killing_signal(code: int) -> str | None:

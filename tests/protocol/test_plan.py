@@ -135,6 +135,14 @@ def test_a_device_without_a_number_has_all_cores(quick: Callable[..., Plan]) -> 
     assert [(trial.device, trial.cpu_parts) for trial in plan.trials] == [("cpu", 1), ("cpu:2", 2)]
 
 
+def test_a_rank_has_as_many_cores_on_one_machine_as_on_several() -> None:
+    suite = catalog.suite("quick").model_copy(update={"devices": ("cpu:1", "cpu:2", "cpu:2x2")})
+    manifests, tracks = catalog.frameworks(), catalog.tracks()
+    for separate, parts in ((False, 4), (True, 2)):
+        plan = expand(suite, manifests, tracks, only=["jax"], separate_nodes=separate)
+        assert {trial.cpu_parts for trial in plan.trials} == {parts}
+
+
 def test_a_batch_that_the_ranks_cannot_divide_is_refused(quick: Callable[..., Plan]) -> None:
     with pytest.raises(UsageError, match="a batch of 64 is not divisible by 3 ranks") as refused:
         quick("jax", devices=("cpu:3",))

@@ -52,7 +52,11 @@ def test_ranks_share_the_cores_equally(quick: Callable[..., Plan]) -> None:
     found = [trial_file.cpus_of(nodes, Node(number=number), cores) for number in (0, 1)]
     assert found == [[0, 2], [4, 6]]
     elsewhere = Node(number=1, shared=False)
-    assert trial_file.cpus_of(nodes, elsewhere, cores) == cores
+    assert trial_file.cpus_of(replace(nodes, cpu_parts=1), elsewhere, cores) == cores
+    on_gpus = replace(nodes, device="cuda:1x2", cpu_parts=1)
+    found = [trial_file.cpus_of(on_gpus, Node(number=number), cores) for number in (0, 1)]
+    assert found == [[0, 2], [4, 6]]
+    assert trial_file.cpus_of(on_gpus, elsewhere, cores) == cores
 
 
 def test_more_ranks_than_cores_are_refused(quick: Callable[..., Plan]) -> None:

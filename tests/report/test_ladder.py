@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.report import ladder
+from suite.report import ladder, ladder_table
 from suite.report.numbers import MICROSECONDS
 from suite.report.summary import TrialSummary, summarise
 from suite.results.record import Parity
@@ -33,6 +33,7 @@ def trials() -> list[TrialSummary]:
             inferred(p50_s=100e-6, trial_id="mxnet", framework="mxnet", variant="hybrid"),
             inferred(p50_s=10e-6, trial_id="jax", framework="jax", parity=unproven),
             inferred("multi_stream", p50_s=10e-6, trial_id="multi"),
+            inferred("offline", trial_id="offline", framework="mxnet", samples_per_s=9000.0),
             record(trial_id="train", samples_per_s=5000.0),
         ]
     )
@@ -40,14 +41,18 @@ def trials() -> list[TrialSummary]:
 
 def test_rows_are_from_the_lowest_rung_with_the_best_proven_trial(tmp_path: Path) -> None:
     lowest, other = ladder.rows(trials(), rungs(tmp_path))
-    assert (lowest.trial.record.trial_id, lowest.overhead, lowest.lines) == ("mxnet", 0, 90)
+    assert (lowest.trial.record.trial_id, lowest.over_lowest, lowest.lines) == ("mxnet", 0, 90)
     assert (other.trial.record.trial_id, other.rung, other.training_lines) == ("fast", 3, 8)
-    assert other.overhead == pytest.approx(1.0) and other.latency_s == pytest.approx(200e-6)
-    assert (lowest.samples_per_s, other.samples_per_s) == (None, 5000)
+    assert other.over_lowest == pytest.approx(1.0) and other.latency_s == pytest.approx(200e-6)
+    assert (lowest.training_samples_per_s, other.training_samples_per_s) == (None, 5000)
+    assert (lowest.offline_samples_per_s, other.offline_samples_per_s) == (9000, None)
     cells = ladder.cells_of(other, "PyTorch compiled", MICROSECONDS)
     assert [*cells.values()] == [
-        *("3", "PyTorch compiled", "200", "400", "+100%", "21", "8", "5,000")
+        *("3", "PyTorch compiled", "200", "-", "400", "+100%", "1.0%", "-", "5,000", "21", "8")
     ]
+    text = ladder_table.markdown([lowest, other]).splitlines()
+    assert text[0] == "### the ladder: LeNet, one image at a time, latencies in µs"
+    assert len(text) == 6 and text[2].startswith("| rung | framework | p50 |")
 
 
 def test_a_run_without_the_file_or_with_a_damaged_one_has_no_ladder(tmp_path: Path) -> None:

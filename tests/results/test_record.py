@@ -81,6 +81,8 @@ def test_cores_are_those_of_all_ranks_on_one_machine_or_several() -> None:
 
     assert cores("cpu", 1, separate=False) == 4
     assert cores("cpu:1x2", 2, separate=False) == 4  # two nodes of one machine
-    assert cores("cpu:1x2", 2, separate=True) == 8  # two machines
-    assert cores("cpu:2x2", 4, separate=True) == 8
+    assert cores("cpu:1x2", 1, separate=True) == 8  # two machines
+    assert cores("cpu:1x2", 2, separate=True) == 4  # beside trials of two ranks on a machine
+    assert cores("cpu:2x2", 2, separate=True) == 8
+    assert cores("cuda:1x2", 1, separate=True) == 8
     assert cores("cpu:1", 2, separate=False) == 2

@@ -48,7 +48,8 @@ def test_the_estimate_has_all_stages_and_the_space(plan: Plan, engine: ScriptEng
     data_bytes = 70_000 * 28 * 28 + 60_000 * 3 * 32 * 32
     disk_bytes = sum(catalog.framework(name).disk_mib.cpu or 0 for name in missing) * 2**20
     assert found.new_bytes > disk_bytes + data_bytes
-    assert "2 workloads, 16 trials, 48 runs: at most" in str(found)
+    counts = "2 workloads, 16 trials, 48 runs"
+    assert f"{counts}, at most 30 s to 50 s for each trial: at most" in str(found)
 
 
 def test_what_is_ready_costs_no_time(

@@ -38,11 +38,16 @@ def test_without_options_the_plan_is_that_of_the_suite() -> None:
     assert plan.suite == "quick"
     assert plan.workloads == tuple(each.at() for each in suite.workloads)
     assert plan.frameworks == ("pytorch", "tensorflow", "jax", "mxnet")
-    assert plan.repeats == suite.repeats and plan.notes == ()
+    assert plan.repeats == suite.repeats
+    same = "left out, the same as in track equal: tensorflow:graph/tuned, mxnet:hybrid/tuned"
+    assert plan.notes == (same,)
     assert {trial.proof_steps for trial in plan.trials} == {suite.proof_steps}
     assert (plan.interleave, plan.verify_runs) == (suite.interleave, suite.verify_runs)
     assert {trial.track for trial in plan.trials} == {"equal", "tuned"}
     assert {trial.device for trial in plan.trials} == {"cpu"}
+    on_gpu = plan_of("quick", RunOptions(), device="cuda")
+    tuned = [trial.framework for trial in on_gpu.trials if trial.track == "tuned"]
+    assert tuned == ["pytorch", "tensorflow", "jax", "mxnet"] and on_gpu.notes == ()
 
 
 def test_options_change_the_plan() -> None:
@@ -137,6 +142,10 @@ def configurations(plan: Plan) -> list[tuple[str, str]]:
 
 def test_the_device_chooses_the_form_of_a_suite() -> None:
     assert plan_of("all", RunOptions(), device="cpu").suite == "all_cpu"
+    on_gpu = plan_of("variants", RunOptions(models=("resnet50",)), device="cuda")
+    assert on_gpu.suite == "variants_cuda"
+    configurations = {trial.configuration for trial in on_gpu.trials}
+    assert {"pytorch:max_autotune", "pytorch:eager/tuned", "jax:triton_gemm"} <= configurations
     assert plan_of("quick", RunOptions(), device="cuda").suite == "quick"
 
 
@@ -196,6 +205,13 @@ def test_the_device_sets_are_the_users_the_suites_or_the_engines() -> None:
     assert devices("scaling", "cpu", devices=("cpu:4",)) == ["cpu:4"]
     assert devices("quick", "cpu", nodes=2) == ["cpu:1x2"]
     assert devices("quick", "cuda:4", nodes=2) == ["cuda:4x2"]
+
+
+def test_scaling_to_several_nodes_keeps_the_sets_on_one_node() -> None:
+    assert devices("scaling", "cpu", nodes=2) == ["cpu:1", "cpu:2", "cpu:2x2"]
+    assert devices("scaling", "cpu", nodes=2, devices=("cpu:1",)) == ["cpu:1", "cpu:1x2"]
+    assert devices("scaling", "cuda:4", nodes=3) == ["cuda:1", "cuda:2", "cuda:4", "cuda:4x3"]
+    assert devices("scaling", "cpu", nodes=1) == ["cpu:1", "cpu:2"]
 
 
 @pytest.mark.parametrize(

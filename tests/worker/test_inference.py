@@ -12,7 +12,7 @@ from tests.worker.conftest import in_environment
 
 SAMPLES = 40
 # The answer to a sample is the first row of its pixels. A call counts its samples; from call
-# FAILS on, it raises.
+# FAILS on, it raises. A call takes at least CALL_S.
 DRIVE = """
 import json, sys, threading, time
 from contextlib import nullcontext
@@ -23,7 +23,7 @@ from suite.worker import inference, server_rate
 from suite.worker.interleaving import Turns
 from suite.worker.protocol import Trial
 
-folder, mode, scenario, batch_size, samples, fails, shared = sys.argv[1:]
+folder, mode, scenario, batch_size, samples, fails, shared, call_s = sys.argv[1:]
 trial = Trial.read(Path(folder))
 measure = trial.measure | {
     "block_s": 0.01, "interleaved_block_s": 0.002, "min_query_s": 0.05, "max_query_s": 1.0,
@@ -40,6 +40,7 @@ class Model:
         sizes.append(len(inputs))
         if len(sizes) >= int(fails):
             raise RuntimeError("the model is broken")
+        time.sleep(float(call_s))
         return np.ascontiguousarray(inputs.reshape(len(inputs), -1)[:, -400:-390])
 
 other_turns = 0
@@ -83,9 +84,10 @@ def drive(
     *,
     fails: int = 10**9,
     shared: Path | str = "",
+    call_s: float = 0.0,
 ) -> dict[str, Any]:
     numbers = (str(batch_size), str(SAMPLES), str(fails))
-    arguments = (str(folder), mode, scenario, *numbers, str(shared))
+    arguments = (str(folder), mode, scenario, *numbers, str(shared), str(call_s))
     text = in_environment("pytorch", DRIVE, *arguments, folder=folder.parent)
     found: dict[str, Any] = json.loads(text)
     return found
@@ -125,6 +127,14 @@ def test_every_scenario_times_queries_and_saves_their_answers(
     assert len(samples) == found["events"][-1]["samples"] and len(set(samples.tolist())) > 20
     logits = np.load(results / "answers_logits.npy")
     np.testing.assert_allclose(logits, expected(trial_folder)[samples], rtol=1e-6)
+
+
+def test_the_rate_of_offline_is_over_the_whole_duration(trial_folder: Path) -> None:
+    """Its one query has many calls, of which LoadGen's mean latency is half the duration."""
+    call_s = 0.002
+    timed = drive(trial_folder, "infer", "offline", 4, call_s=call_s)["events"][-2]
+    assert timed["samples_per_s"] < 4 / call_s
+    assert timed["samples_per_s"] * timed["duration_s"] > 0.9 * timed["samples"]
 
 
 def test_the_time_of_waiting_for_a_turn_is_in_no_latency(

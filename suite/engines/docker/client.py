@@ -27,7 +27,7 @@ from suite.errors import EngineError
 
 POLL_S = 0.02
 CONFLICT = 409
-COPY_TIMEOUT_S = 3600  # of sending an image: the engine answers when it has unpacked it
+COPY_TIMEOUT_S = 3600  # of copying an image: the engine answers when it has packed or unpacked it
 REMOVAL_S = 20.0  # how long the removal of a container may take; then its volumes are free
 Labels = dict[str, str]
 Chunk = tuple[bytes | None, bytes | None]  # standard output, standard error
@@ -153,7 +153,7 @@ class Container:
                     chunks, _ = self._sdk.get_archive(path)
                 except NotFound:
                     return False
-                into.writelines(chunks)
+            _write(chunks, into)
         except EngineLost:
             raise
         except EngineError:
@@ -381,15 +381,37 @@ class Daemon:
 
     def save_image(self, reference: str, file: IO[bytes]) -> None:
         """Write an image to a file, as `docker save` does."""
-        with sdk_errors():
-            for chunk in self._client.images.get(reference).save(named=reference):
-                file.write(chunk)
+        with sdk_errors(self.address):
+            client = connect(self.address, timeout_s=COPY_TIMEOUT_S)
+        try:
+            with sdk_errors(self.address):
+                chunks = client.images.get(reference).save(named=reference)
+            _write(chunks, file)
+        finally:
+            client.close()
 
     def prune_dangling(self, label: str) -> int:
         """Remove untagged images with `label`; return the number of bytes freed."""
         with sdk_errors():
             reply = self._client.images.prune(filters={"dangling": True, "label": label})
         return int(reply.get("SpaceReclaimed") or 0)
+
+
+def _write(chunks: Iterable[bytes], file: IO[bytes]) -> None:
+    """Write what the engine sends; a full disk is not an error of the engine."""
+    stream = iter(chunks)
+    while True:
+        with sdk_errors():
+            chunk = next(stream, None)
+        if chunk is None:
+            return
+        try:
+            file.write(chunk)
+        except OSError as error:
+            raise EngineError(
+                f"what the engine sends cannot be written: {error.strerror}",
+                hint="free space, or set TMPDIR to a folder with more",
+            ) from None
 
 
 def queued_items(stream: Iterable[T]) -> queue.Queue[T | None]:

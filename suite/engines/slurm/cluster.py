@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from suite.errors import EngineError
@@ -34,7 +35,7 @@ class Allocation:
     def arguments(self) -> list[str]:
         """The options of sbatch."""
         gpus = [f"--gpus-per-node={self.gpus_per_node}"] if self.gpus_per_node else []
-        return [f"--nodes={self.nodes}", "--exclusive", *gpus, *self.options]
+        return [f"--nodes={self.nodes}", "--exclusive", "--no-requeue", *gpus, *self.options]
 
 
 @dataclass(frozen=True)
@@ -66,9 +67,14 @@ def why_waiting(number: str) -> str:
     return output_of(["squeue", "--noheader", f"--jobs={number}", "--format=%r"]).strip()
 
 
-def cancel(number: str) -> None:
-    """End a job, or a step JOB.STEP; nothing happens where it has ended."""
-    subprocess.run(["scancel", number], capture_output=True, timeout=TIMEOUT_S, check=False)
+def cancel(*arguments: str) -> None:
+    """End a job, a step JOB.STEP, or with --name=NAME all jobs of this name that have not ended.
+
+    Where Slurm does not answer, a job ends at its time limit.
+    """
+    with suppress(OSError, subprocess.TimeoutExpired):
+        command = ["scancel", *arguments]
+        subprocess.run(command, capture_output=True, timeout=TIMEOUT_S, check=False)
 
 
 def steps(number: str) -> dict[str, str]:
@@ -94,6 +100,7 @@ def start(number: str, *, name: str, nodes: int) -> list[str]:
         f"--jobid={number}",
         f"--job-name={name}",
         f"--nodes={nodes}",
+        "--relative=0",  # rank 0 is on the first node of the job, also in a step of fewer nodes
         f"--ntasks={nodes}",
         "--ntasks-per-node=1",
         "--overlap",  # the batch script does not need the cores that it has
@@ -116,11 +123,11 @@ def _output_or_nothing(command: Sequence[str]) -> str:
         return ""
 
 
-def output_of(command: Sequence[str], *, timeout_s: float = TIMEOUT_S) -> str:
+def output_of(command: Sequence[str]) -> str:
     """The standard output of a command of Slurm; EngineError where it fails."""
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=timeout_s, check=False
+            command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EngineError(f"{command[0]}: {error}", hint="run it where sbatch works") from None

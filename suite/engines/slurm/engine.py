@@ -36,7 +36,7 @@ OF_SLURM = ("SLURM_CONF", "USER")
 # What a container does not get: the compilers of the machine.
 NOT_IN_CONTAINERS = ("CC", "CXX", "LD_LIBRARY_PATH")
 CONVERSION = "image"  # the name of the step that converts an image
-CONVERSION_TIMEOUT_S = 3600.0
+OF_SRUN = ("srun:", "slurmstepd:")  # the beginning of lines that are not the step's
 
 
 class SlurmEngine(VenvEngine):
@@ -70,21 +70,21 @@ class SlurmEngine(VenvEngine):
 
         A resumed session finds the job that its killed process left, and ends its steps.
         """
-        job = cluster.find(self._job_name)
-        if job:
-            self.job = job.number
-            for step in cluster.steps(self.job):
-                cluster.cancel(step)
-        else:
-            log = home() / "logs" / f"{self._job_name}.log"
-            log.parent.mkdir(parents=True, exist_ok=True)
-            self.job = cluster.submit(self._job_name, self._allocation, str(log))
         try:
+            job = cluster.find(self._job_name)
+            if job:
+                self.job = job.number
+                for step in cluster.steps(self.job):
+                    cluster.cancel(step)
+            else:
+                log = _log(self._job_name)
+                self.job = cluster.submit(self._job_name, self._allocation, str(log))
             self._wait()
             self._addresses = cluster.addresses(self.job)
             self.host = self._describe()
         except BaseException:
-            cluster.cancel(self.job)
+            # By name: an interrupted sbatch may have submitted it.
+            cluster.cancel(f"--name={self._job_name}")
             raise
         return self
 
@@ -134,8 +134,15 @@ class SlurmEngine(VenvEngine):
         image = archive.with_suffix(containers.APPTAINER)
         part = image.with_name(f"{image.name}.part")
         start = cluster.start(self.job, name=CONVERSION, nodes=1)
-        command = [*start, *containers.conversion(archive, part)]
-        cluster.output_of(command, timeout_s=CONVERSION_TIMEOUT_S)
+        log = _log(f"image-{archive.stem}")
+        with log.open("w", encoding="utf-8") as file:
+            command = [*start, *containers.conversion(archive, part)]
+            done = subprocess.run(command, stdout=file, stderr=file, check=False)
+        if done.returncode:
+            lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            own = [line for line in lines if not line.startswith(OF_SRUN)]
+            reason = own[-1] if own else f"exit code {done.returncode}"
+            raise EngineError(f"{archive} cannot be converted: {reason}", hint=f"see {log}")
         return part.rename(image)
 
     def _wait(self) -> None:
@@ -162,7 +169,13 @@ class SlurmEngine(VenvEngine):
         text = cluster.output_of([*start, sys.executable, str(Path(host.__file__))])
         found: dict[str, Any] = json.loads(text)
         # Where Slurm does not restrict devices, a step sees GPUs that the job did not ask for.
-        gpus = found["gpus"][: self._allocation.gpus_per_node]
+        asked = self._allocation.gpus_per_node
+        gpus = found["gpus"][:asked]
+        if len(gpus) < asked:
+            raise EngineError(
+                f"a step of job {self.job} sees {len(gpus)} of {asked} GPUs",
+                hint="--sbatch=--partition=NAME, of a partition with GPUs; see nvidia-smi there",
+            )
         return {**found, "gpus": gpus, "separate_nodes": True}
 
     @contextmanager
@@ -184,10 +197,15 @@ class SlurmEngine(VenvEngine):
             self._cancel(worker.name)
 
     def _outcome(self, exit_code: int, *, expired: bool) -> Outcome:
-        if exit_code and cluster.find(self._job_name) is None:
+        if exit_code and not self._holds_nodes():
             raise EngineLost(f"job {self.job} has ended", hint="dlsuite resume starts another one")
         # srun exits with 128 + N where signal N killed a process of the step.
         return super()._outcome(signed(exit_code), expired=expired)
+
+    def _holds_nodes(self) -> bool:
+        """Whether the job is still running; one that Slurm requeued has lost its nodes."""
+        job = cluster.find(self._job_name)
+        return job is not None and job.state == "RUNNING"
 
     def _cancel(self, name: str) -> None:
         """End the steps of a worker that are left after srun has ended."""
@@ -218,3 +236,10 @@ class SlurmEngine(VenvEngine):
             environment["PYTHONPATH"] = containers.WORKER_PATH
         of_slurm = {name: os.environ[name] for name in OF_SLURM if name in os.environ}
         return environment | of_slurm
+
+
+def _log(name: str) -> Path:
+    """A log in the cache; its folder exists."""
+    log = home() / "logs" / f"{name}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    return log

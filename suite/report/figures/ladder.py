@@ -47,8 +47,9 @@ def ladder(run: RunData) -> Iterator[Figure]:
 
 
 def _row(run: RunData, row: ladders.Row, unit: Unit) -> dict[str, Any]:
-    overhead = f" ({row.overhead:+.0%})" if row.overhead else ""
-    trains = f", {rate_of(row.samples_per_s)}/s" if row.samples_per_s else ""
+    overhead = f" ({row.over_lowest:+.0%})" if row.over_lowest else ""
+    rate = row.training_samples_per_s
+    trains = f", {rate_of(rate)}/s" if rate else ""
     label = run.label(row.trial)
     latency = f"{latency_of(row.latency_s, unit)} {unit.symbol}"
     return {

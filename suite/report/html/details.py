@@ -58,7 +58,9 @@ def _detail(run: RunData, trial: TrialSummary, plots: Sequence[Plot]) -> Detail:
 def _cells(run: Record) -> dict[str, str]:
     found, warm = run.telemetry, sum(run.blocks.warmup)
     gpu, energy = found.gpu if found else None, run.energy
-    first = "first step" if run.workload.mode == "train" else "first inference"
+    training = run.workload.mode == "train"
+    first = "first step" if training else "first inference"
+    first_s = run.times.first_step_s if training else run.times.first_result_s
     blocks = f"{warm} warm-up, {len(run.blocks.warmup) - warm} timed"
     return {
         "run": f"run {run.repeat}",
@@ -67,7 +69,8 @@ def _cells(run: Record) -> dict[str, str]:
         "samples/s": rate_of(run.samples_per_s),
         "blocks": blocks if run.blocks.warmup else UNKNOWN,
         "steady": UNKNOWN if run.steady is None else yes_no(run.steady),
-        first: number(run.times.first_step_s, "{:.2f} s"),
+        "build": number(run.times.build_s, "{:.2f} s"),
+        first: number(first_s, "{:.2f} s"),
         "whole run": number(run.times.total_s, "{:.1f} s"),
         "memory": mebibytes(run.memory.host_rss_peak_bytes),
         "device memory": mebibytes(run.memory.device_peak_bytes),
