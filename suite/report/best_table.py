@@ -11,7 +11,7 @@ from rich.table import Table
 from suite.manifests import catalog
 from suite.report.best import best
 from suite.report.numbers import UNKNOWN, Unit, latency_of, latency_unit, mebibytes, rate_of
-from suite.report.table import PIPED_WIDTH, TOKENS, of_rows
+from suite.report.table import PIPED_WIDTH, TOKENS, known_columns, of_rows
 from suite.report.titles import work_of
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def render(summaries: list[TrialSummary], width: int = PIPED_WIDTH) -> Group | N
 
 
 def _of_training(summaries: Sequence[TrialSummary], width: int) -> list[Table]:
-    rows = [_cells(trial) for trial in best(summaries)]
+    rows = known_columns([_cells(trial) for trial in best(summaries)], (TOKENS,))
     return _table(TITLE, rows, width) if _several(summaries) else []
 
 

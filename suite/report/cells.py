@@ -28,6 +28,7 @@ from suite.report.table import (
     P99_ESTIMATE,
     SAME_WORK,
     TOKENS,
+    known_columns,
 )
 from suite.results.roofline import HardwarePeak, share
 
@@ -57,9 +58,7 @@ def cells_of(trials: Sequence[TrialSummary], peak: HardwarePeak | None) -> list[
         ]
     else:
         rows = [_queries(trial, best, unit) for trial in trials]
-    values = {name: {row[name] for row in rows} for name in rows[0]}
-    columns = [name for name in rows[0] if name not in OPTIONAL or values[name] != {UNKNOWN}]
-    return [{name: row[name] for name in columns} for row in rows]
+    return known_columns(rows, OPTIONAL)
 
 
 def unit_of(trials: Sequence[TrialSummary]) -> Unit:

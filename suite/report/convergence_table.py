@@ -18,7 +18,8 @@ NOTE = (
     "Accuracy on the test split after the last epoch: mean and standard deviation (sd) over seeds. "
     "Differences are paired by seed, in percentage points: bf16_mixed against the same framework "
     "in float32, float32 against the median of the others in float32. equivalent: yes where the "
-    f"90 % interval is within ±{MARGIN} points (TOST at 5 %), no where it is outside, else not shown."
+    f"90 % interval is within ±{MARGIN} points (TOST at 5 %), no where it is outside, else not "
+    "shown."
 )
 
 

@@ -9,10 +9,10 @@ from statistics import median
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from suite.report.numbers import UNKNOWN, mebibytes, number, rate_of, yes_no
+from suite.report.numbers import mebibytes, number, rate_of, yes_no
 from suite.report.scaling import Row
 from suite.report.summary import TrialSummary
-from suite.report.table import markdown_of, of_rows
+from suite.report.table import known_columns, markdown_of, of_rows
 
 LEFT = ("configuration", "scaling", "devices", "model")
 ENERGY = "J/sample"
@@ -63,10 +63,7 @@ def _cells(row: Row) -> dict[str, str]:
 
 def cells_of(rows: Sequence[Row]) -> list[dict[str, str]]:
     """The cells of each row, by column, without the column of energy where none has a value."""
-    cells = [_cells(row) for row in rows]
-    if any(row[ENERGY] != UNKNOWN for row in cells):
-        return cells
-    return [{name: text for name, text in row.items() if name != ENERGY} for row in cells]
+    return known_columns([_cells(row) for row in rows], (ENERGY,))
 
 
 def _growth(rows: Sequence[Row]) -> Iterator[dict[str, str]]:

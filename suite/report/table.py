@@ -10,6 +10,8 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
+from suite.report.numbers import UNKNOWN
+
 PIPED_WIDTH = 120
 INTERVAL, ENERGY, MFU, SAME_WORK = "± 95 % CI", "J/sample (net)", "MFU", "same work"
 TOKENS, J_INFERENCE = "tokens/s", "J/inference (net)"
@@ -80,6 +82,14 @@ def of_rows(
     shown = styles or [""] * len(rows)
     table.add_row(*(_lines_of([row[name] for row in rows], shown) for name in columns))
     return table
+
+
+def known_columns(
+    rows: Sequence[Mapping[str, str]], optional: Collection[str]
+) -> list[dict[str, str]]:
+    """The rows without columns of `optional` in which no row has a value."""
+    empty = {name for name in optional if all(row.get(name) == UNKNOWN for row in rows)}
+    return [{name: text for name, text in row.items() if name not in empty} for row in rows]
 
 
 def _fitting(

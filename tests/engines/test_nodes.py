@@ -1,6 +1,6 @@
 """The nodes of a trial, without workers."""
 
-from dataclasses import replace
+import json
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +29,37 @@ class Refusing:
         return Outcome(exit_code=-9)
 
 
-def test_a_node_that_cannot_be_started_fails_the_trial_and_not_the_engine(tmp_path: Path) -> None:
-    engine: Any = Refusing()
-    folders = [tmp_path / "first", tmp_path / "second"]
+def run(engine: Any, place: Path) -> Outcome:
+    """Run a worker on two nodes, with folders in `place`."""
+    folders = [place / "first", place / "second"]
+    for folder in folders:
+        (folder / "results").mkdir(parents=True)
     network = Network(name=None, hosts=("a", "b"), separate=True)
     prepared = Prepared(framework="tiny", lock_sha256="")
     worker = WorkerRun(
-        prepared=prepared, folder=folders[0], name="w", log=tmp_path / "log", deadline_s=9
+        prepared=prepared, folder=folders[0], name="w", log=place / "log", deadline_s=9
     )
+    return nodes.run(engine, folders, network, worker, lambda line: None)
+
+
+def test_a_node_that_cannot_be_started_fails_the_trial_and_not_the_engine(tmp_path: Path) -> None:
+    engine = Refusing()
     with pytest.raises(EngineError, match="no space"):
-        nodes.run(engine, folders, network, replace(worker), lambda line: None)
+        run(engine, tmp_path)
     assert not engine.stopped
+
+
+class Losing:
+    """An engine on which the container of node 1 is removed, and node 0 then fails."""
+
+    def run(self, worker: WorkerRun, on_line: object) -> Outcome:
+        assert worker.place
+        if worker.place.node == 1:
+            return Outcome(exit_code=-9, end="removed")
+        event = {"event": "failed", "error_class": "ConnectionError", "message": "reset"}
+        (worker.folder / "results" / "events.jsonl").write_text(json.dumps(event) + "\n")
+        return Outcome(exit_code=1)
+
+
+def test_a_removed_container_comes_before_the_failures_that_follow(tmp_path: Path) -> None:
+    assert run(Losing(), tmp_path).end == "removed"

@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 
 from suite.report import as_json, best_table, rates_table
+from suite.report.cells import cells_of
 from suite.report.summary import TrialSummary, summarise
 from suite.results import store
 from suite.results.record import Record
@@ -38,6 +39,9 @@ def test_latencies_are_in_one_unit_and_the_lowest_p50_is_first() -> None:
         "first inference memory overhead same work status"
     )
     assert shown[4].startswith("PyTorch eager 303 ±1.0% 3 1.00 333 606 2,424 757 2,970 0.25 s")
+    (row, _) = cells_of(summarise([*runs(2e-3, **jax), *runs(300e-6)]), None)
+    wide = ("p95", "mean", "p90 estimate", "p99 estimate", "build", "first inference")
+    assert [row[name] for name in wide] == ["364", "333", "364", "757", "0.05 s", "0.25 s"]
     assert shown[5].startswith("JAX/Flax jit 2,020 ±1.0% 3 6.67 2,222 4,040")
     assert lines(runs(2e-3))[0].endswith("latencies in ms, track equal")
 
@@ -45,8 +49,10 @@ def test_latencies_are_in_one_unit_and_the_lowest_p50_is_first() -> None:
 def test_the_table_of_a_server_has_the_rate_that_holds_and_its_bound() -> None:
     shown = lines([inferred("server", 1.5e-3, rate_per_s=512.0)])
     assert "server within 10 ms" in shown[0] and "latencies in ms" in shown[0]
-    assert shown[2].startswith("framework variant queries/s ± 95 % CI runs vs best bound p99 first")
-    assert shown[4].startswith("PyTorch eager 512 - 1 1.00 10.0 3.00 0.25 s 250 MiB 0.1% yes ok")
+    assert shown[2].startswith("framework variant queries/s ± 95 % CI runs vs best bound p99 build")
+    assert shown[4].startswith(
+        "PyTorch eager 512 - 1 1.00 10.0 3.00 0.05 s 0.25 s 250 MiB 0.1% yes ok"
+    )
 
 
 def test_each_configuration_has_a_table_of_its_batch_sizes_with_the_knee() -> None:
@@ -60,9 +66,9 @@ def test_each_configuration_has_a_table_of_its_batch_sizes_with_the_knee() -> No
     title = "lenet on mnist, infer, float32, offline, cpu (2 cores)"
     first, second = shown.index(f"PyTorch eager: {title}"), shown.index(f"JAX/Flax jit: {title}")
     assert first < second
-    assert shown[first + 4].startswith("1 50 - 1 0.50 0.25 s")
-    assert shown[first + 5].startswith("2 97 - 1 0.97 knee 0.25 s")
-    assert shown[first + 6].startswith("4 100 - 1 1.00 0.25 s")
+    assert shown[first + 4].startswith("1 50 - 1 0.50 0.05 s 0.25 s")
+    assert shown[first + 5].startswith("2 97 - 1 0.97 knee 0.05 s 0.25 s")
+    assert shown[first + 6].startswith("4 100 - 1 1.00 0.05 s 0.25 s")
     assert shown[first + 7] == ""  # no row of a batch that did not fit
     assert "pytorch:eager, batch 8: the worker ran out of memory" in shown
     assert "pytorch:eager, batch 16, 32: batch 8 did not fit into memory" in shown

@@ -51,6 +51,11 @@ def test_unequal_work_has_no_partner_and_the_differing_fields_are_named() -> Non
     assert "there is none" in compare(trials(), []).unmatched[0]
 
 
+def test_trials_with_other_numbers_of_cores_are_not_compared() -> None:
+    alone, beside = trials(device="cpu:1"), trials(device="cpu:1", cpu_parts=2)
+    assert "cpu_parts (1, 2)" in compare(alone, beside).unmatched[0]
+
+
 def test_the_optimizer_is_part_of_the_work() -> None:
     other = Sgd(name="sgd", learning_rate=0.1)
     unmatched = compare(trials(), trials(optimizer=other)).unmatched[0]

@@ -126,7 +126,9 @@ def test_json_and_csv_have_every_point(results: Path) -> None:
     assert len(rows) == 12
     assert json.loads(history_table.json_of(rows))[6]["changed"] == "version lock"
     lines = csv_of(rows, [*rows[0]]).splitlines()
-    assert len(lines) == 13 and lines[0].startswith("trial_id,interleaved,engine,host,framework")
+    assert len(lines) == 13 and lines[0].startswith(
+        "trial_id,cores,interleaved,engine,host,framework"
+    )
     assert ",2026-01-06 12:00:00,20260106-120000-quick,3,0,true,110.0," in lines[7]
 
 

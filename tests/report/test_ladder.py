@@ -48,7 +48,7 @@ def test_rows_are_from_the_lowest_rung_with_the_best_proven_trial(tmp_path: Path
     assert (lowest.offline_samples_per_s, other.offline_samples_per_s) == (9000, None)
     cells = ladder.cells_of(other, "PyTorch compiled", MICROSECONDS)
     assert [*cells.values()] == [
-        *("3", "PyTorch compiled", "200", "-", "400", "+100%", "1.0%", "-", "5,000", "21", "8")
+        *("3", "PyTorch compiled", "200", "-", "400", "+100%", "0.5%", "-", "5,000", "21", "8")
     ]
     text = ladder_table.markdown([lowest, other]).splitlines()
     assert text[0] == "### the ladder: LeNet, one image at a time, latencies in µs"

@@ -55,7 +55,14 @@ def test_other_work_on_one_device_is_no_base() -> None:
         *runs("cpu:1", 64, 100.0, precision="bf16_mixed"),
         *runs("cpu:2", 256, 190.0),
     ]
-    assert [row.kind for row in scaling.rows(summarise(others))] == ["base"] * 2
+    rows = scaling.rows(summarise(others))
+    assert [row.kind for row in rows] == ["base", "base", "no base"]
+    assert (rows[-1].speed_up, rows[-1].efficiency) == (None, None)
+
+
+def test_a_run_without_a_trial_on_one_device_has_rates_only() -> None:
+    text = scaling_table.markdown(scaling.rows(summarise(runs("cpu:2", 64, 150.0))))
+    assert text.splitlines()[2].startswith("| lenet | pytorch:eager | no base | cpu:2 | 64 | 151 |")
 
 
 def test_the_table_has_the_exchange_of_gradients_and_the_growth() -> None:

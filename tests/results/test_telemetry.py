@@ -50,4 +50,18 @@ def test_the_energy_of_a_run_is_that_of_the_gpus_of_all_ranks() -> None:
 
 def test_the_energy_of_a_run_without_a_gpu_is_that_of_the_cpu() -> None:
     assert record(telemetry=telemetry(cpu_energy=energy(5.0))).energy == energy(5.0)
+
     assert record().energy is None
+
+
+def test_the_energy_of_several_machines_is_the_sum_of_one_rank_on_each() -> None:
+    of_ranks = [telemetry(cpu_energy=energy(joules)) for joules in (5.0, 5.0, 7.0, 7.0)]
+    ranks = tuple(Rank(rank=rank, telemetry=each) for rank, each in enumerate(of_ranks))
+
+    def gross_j(*, separate: bool) -> float | None:
+        environment = {"cpus": [0, 1], "separate_nodes": separate}
+        changes = {"device": "cpu:2x2", "ranks": ranks, "environment": environment}
+        found = record(telemetry=of_ranks[0], **changes).energy
+        return found.gross_j if found else None
+
+    assert (gross_j(separate=False), gross_j(separate=True)) == (5.0, 12.0)

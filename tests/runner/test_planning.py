@@ -210,7 +210,7 @@ def test_the_device_sets_are_the_users_the_suites_or_the_engines() -> None:
 def test_scaling_to_several_nodes_keeps_the_sets_on_one_node() -> None:
     assert devices("scaling", "cpu", nodes=2) == ["cpu:1", "cpu:2", "cpu:2x2"]
     assert devices("scaling", "cpu", nodes=2, devices=("cpu:1",)) == ["cpu:1", "cpu:1x2"]
-    assert devices("scaling", "cuda:4", nodes=3) == ["cuda:1", "cuda:2", "cuda:4", "cuda:4x3"]
+    assert devices("scaling", "cuda:4", nodes=2) == ["cuda:1", "cuda:2", "cuda:4", "cuda:4x2"]
     assert devices("scaling", "cpu", nodes=1) == ["cpu:1", "cpu:2"]
 
 

@@ -53,3 +53,9 @@ def test_a_rank_that_died_failed_before_those_that_report_an_error() -> None:
     died = {"error_class": DIED, "monotonic_ns": 30}
     early, late = ({"error_class": "ValueError", "monotonic_ns": ns} for ns in (10, 20))
     assert sorted([{}, late, died, early], key=failure_order) == [died, early, late, {}]
+
+
+def test_failures_on_machines_with_other_clocks_are_ordered_by_the_time_of_day() -> None:
+    first = {"error_class": "ValueError", "monotonic_ns": 90, "unix_s": 1.0}
+    second = {"error_class": "ValueError", "monotonic_ns": 10, "unix_s": 2.0}
+    assert sorted([second, first], key=failure_order) == [first, second]
