@@ -191,6 +191,10 @@ EXPLANATIONS = {
     TRAINING_LINES: Explanation(
         "Further lines of the script for training: optimizer, loss and step.", "docs/inference.md"
     ),
+    "all-reduce rate": Explanation(
+        "The bytes of the gradients of one device over the duration of adding them.",
+        "docs/scaling.md",
+    ),
     "a | b": Explanation("The rows that are compared."),
     "ratio": Explanation(
         "The median rate of b over that of a. Of scenarios with latencies, the p50 of b over that "

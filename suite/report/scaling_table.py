@@ -16,11 +16,13 @@ from suite.report.table import known_columns, markdown_of, of_rows
 
 LEFT = ("configuration", "scaling", "devices", "model")
 ENERGY = "J/sample"
+ALL_REDUCE_RATE = "all-reduce rate"
 LEGEND = (
     "strong: one batch divided among the devices. weak: a batch for each device. speed-up: the "
     "ratio to the rate on one device of the same size, with its 95 % interval. efficiency: "
     "speed-up divided by the number of devices. all-reduce: of the gradients alone, by the same "
-    "collectives; a step that overlaps nothing is slower by as much."
+    "collectives; a step that overlaps nothing is slower by as much. all-reduce rate: bytes of the "
+    "gradients of one rank over that duration."
 )
 
 
@@ -56,6 +58,7 @@ def _cells(row: Row) -> dict[str, str]:
         "efficiency": number(row.efficiency, "{:.2f}"),
         "step": number(_step_ms(trial), "{:.2f} ms"),
         "all-reduce": number(_exchange_ms(trial), "{:.2f} ms"),
+        ALL_REDUCE_RATE: number(_exchange_gb_per_s(trial), "{:.2f} GB/s"),
         ENERGY: number(row.energy_j_per_sample, "{:.3g}"),
         "same work": yes_no(trial.parity.proven),
     }
@@ -86,6 +89,12 @@ def _growth(rows: Sequence[Row]) -> Iterator[dict[str, str]]:
 def _step_ms(trial: TrialSummary) -> float | None:
     rate = trial.samples_per_s.median
     return trial.record.workload.batch_size / rate * 1e3 if rate else None
+
+
+def _exchange_gb_per_s(trial: TrialSummary) -> float | None:
+    """The bytes of one rank's gradients, which are in float32, over the duration."""
+    milliseconds, parameters = _exchange_ms(trial), trial.record.parameters
+    return 4e-6 * parameters / milliseconds if milliseconds and parameters else None
 
 
 def _exchange_ms(trial: TrialSummary) -> float | None:

@@ -163,6 +163,7 @@ OF_RUN = (
     _real("build_s", "building the model, with compilation done ahead", _of("times", "build_s")),
     _real("first_step_s", "the duration of the first step or call", _of("times", "first_step_s")),
     _real("warmup_s", "the duration of warm-up", _of("times", "warmup_s")),
+    _real("exchange_s", "adding the gradients of all ranks alone", _of("times", "exchange_s")),
     _real("measured_s", "the duration of the timed part", _of("times", "measured_s")),
     _real("total_s", "the duration of the whole run", _of("times", "total_s")),
     _whole("epochs", "whole epochs", lambda r: len(r.epochs)),
