@@ -151,7 +151,8 @@ def _show_scaling(records: list[Record], folder: Path, format: ReportFormat) -> 
     if format is ReportFormat.markdown:
         print(scaling_table.markdown(rows))
     else:
-        table.console().print(scaling_table.render(rows))
+        console = table.console()
+        console.print(scaling_table.render(rows, console.width))
 
 
 def _json(records: list[Record], folder: Path, missing: list[str]) -> str:

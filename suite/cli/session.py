@@ -84,6 +84,6 @@ def show(records: list[Record], folder: Path) -> None:
         if climbed := ladder.rows(summaries, ladder.read(folder)):
             console.print(ladder_table.render(climbed, console.width))
         if scaling.has_several(summaries):
-            console.print(scaling_table.render(scaling.rows(summaries)))
+            console.print(scaling_table.render(scaling.rows(summaries), console.width))
     for note in planfile.notes(folder):
         console.print(f"note: {note}", soft_wrap=True)

@@ -12,11 +12,13 @@ from rich.text import Text
 from suite.report.numbers import mebibytes, number, rate_of, yes_no
 from suite.report.scaling import Row
 from suite.report.summary import TrialSummary
-from suite.report.table import known_columns, markdown_of, of_rows
+from suite.report.table import PIPED_WIDTH, known_columns, markdown_of, of_rows
 
 LEFT = ("configuration", "scaling", "devices", "model")
 ENERGY = "J/sample"
 ALL_REDUCE_RATE = "all-reduce rate"
+# Columns that a narrow terminal leaves out, the least important first.
+DISPENSABLE = (ALL_REDUCE_RATE, "step", "batch", ENERGY)
 LEGEND = (
     "strong: one batch divided among the devices. weak: a batch for each device. speed-up: the "
     "ratio to the rate on one device of the same size, with its 95 % interval. efficiency: "
@@ -26,11 +28,12 @@ LEGEND = (
 )
 
 
-def render(rows: Sequence[Row]) -> RenderableType:
-    """The tables, with a legend below."""
+def render(rows: Sequence[Row], width: int = PIPED_WIDTH) -> RenderableType:
+    """The tables, with a legend below; where `width` is too small, columns are omitted."""
     parts: list[RenderableType] = []
     for model, group in groupby(rows, key=lambda row: row.trial.record.workload.model):
-        parts.append(of_rows(f"scaling of {model}", cells_of([*group]), left=LEFT))
+        title, cells = f"scaling of {model}", cells_of([*group])
+        parts.append(of_rows(title, cells, left=LEFT, width=width, dispensable=DISPENSABLE))
     if growth := [*_growth(rows)]:
         title = "growth on one device: time and memory of models with more parameters"
         parts.append(of_rows(title, growth, left=LEFT))
