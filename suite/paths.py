@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -52,6 +53,11 @@ def digest(lines: Iterable[str]) -> str:
 
 def write_atomically(path: Path, text: str) -> None:
     """Write `text` to `path`; a reader sees either the old file or the complete new one."""
-    part = path.with_name(f".{path.name}.part")
+    part = part_of(path)
     part.write_text(text, encoding="utf-8")
     part.replace(path)
+
+
+def part_of(path: Path) -> Path:
+    """The name of an incomplete file of this process and thread, to be renamed to `path`."""
+    return path.with_name(f".{os.getpid()}-{threading.get_ident()}-{path.name}")

@@ -191,7 +191,9 @@ def _findings(runner: Runner, plan: Plan, live: Live) -> list[tests.Finding]:
         engine=runner.engine,
         prepared=prepared,
         make_engine=_engine_maker(runner.engine.name),
-        inputs={each: files(each, f"inputs-{each.model}-{each.mode}") for each in tests.WORKLOADS},
+        inputs={
+            each: files(each, f"inputs-{number}") for number, each in enumerate(tests.WORKLOADS)
+        },
         work_dir=runner.work_dir,
         notify=live.notify,
     )

@@ -10,7 +10,7 @@ from suite.datasets import library
 from suite.datasets.formats import prepared, synthetic
 from suite.datasets.inputs import Inputs
 from suite.errors import DataError
-from suite.manifests.datasets import DatasetManifest
+from suite.manifests.datasets import SPLITS, DatasetManifest
 from suite.manifests.workloads import Workload
 from suite.messages import Notify
 from suite.models import MODELS
@@ -26,7 +26,8 @@ def obtain(workload: Workload, *, seed: int, folder: Path, notify: Notify) -> In
     if dataset.format == "synthetic":
         # Models with inputs of the same shape share the data.
         shape = "x".join(map(str, dataset.shape))
-        data = folder.parent / f"synthetic-{shape}-{dataset.classes}-{dataset.samples['train']}"
+        sizes = "-".join(str(dataset.samples[split]) for split in SPLITS)
+        data = folder.parent / f"synthetic-{shape}-{dataset.classes}-{sizes}-seed{seed}"
         if not data.exists():
             folder.parent.mkdir(parents=True, exist_ok=True)
             synthetic.write(dataset, data, seed)

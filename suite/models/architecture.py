@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.models.branches import series_macs, series_shapes, series_to_json, series_values
+from suite.models.branches import (
+    series_macs,
+    series_shapes,
+    series_to_json,
+    series_values,
+    without,
+)
 from suite.models.layers import Layer, Parameter, Shape
 
 
@@ -27,6 +33,10 @@ class Architecture:
         """All layers in order, including those inside branches."""
         for layer in self.layers:
             yield from layer.leaves()
+
+    def without(self, kind: str) -> Architecture:
+        """The same architecture without the layers of a kind."""
+        return replace(self, layers=without(self.layers, kind))
 
     @property
     def takes_tokens(self) -> bool:
@@ -82,7 +92,7 @@ class Architecture:
         if self.takes_tokens:
             return 3 * forward
         each = zip(self.layers, self.shapes(), strict=False)
-        first = next(macs for layer, shape in each if (macs := layer.macs(shape)))
+        first = next(layer.input_gradient_macs(shape) for layer, shape in each if layer.macs(shape))
         return 3 * forward - 2 * first
 
     def bytes_per_sample(self, mode: str, batch_size: int, value_bytes: int = 4) -> float:

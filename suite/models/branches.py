@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from suite.models.layers import Layer, Parameter, Shape, expect
@@ -43,6 +43,17 @@ class Branches(Layer):
     def to_json(self, shape: Shape) -> dict[str, Any]:
         branches = [series_to_json(branch, shape) for branch in self.branches]
         return {"kind": self.kind, "name": self.name, "input_shape": shape, "branches": branches}
+
+
+def without(layers: tuple[Layer, ...], kind: str) -> tuple[Layer, ...]:
+    """A series without the layers of a kind, also in its branches."""
+    return tuple(
+        replace(layer, branches=tuple(without(each, kind) for each in layer.branches))
+        if isinstance(layer, Branches)
+        else layer
+        for layer in layers
+        if layer.kind != kind
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -55,6 +55,10 @@ class Layer:
         """The multiply-accumulates of one sample's forward pass, for an input of `shape`."""
         return 0
 
+    def input_gradient_macs(self, shape: Shape) -> int:
+        """The part of as many multiply-accumulates that the gradient of the layer's input takes."""
+        return self.macs(shape)
+
     def values(self, shape: Shape) -> int:
         """The fewest values that one sample's forward pass reads and writes, without weights.
 

@@ -170,3 +170,7 @@ class Lstm(Layer):
 
     def macs(self, shape: Shape) -> int:
         return shape[0] * 4 * self.hidden * (self.in_features + self.hidden)
+
+    def input_gradient_macs(self, shape: Shape) -> int:
+        """Without those of the gradients of the hidden states, which every step needs."""
+        return shape[0] * 4 * self.hidden * self.in_features

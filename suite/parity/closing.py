@@ -22,7 +22,7 @@ from suite.parity.conclusion import concluded
 from suite.parity.prover import Prover
 from suite.parity.reference import Reference, compare, compare_ranks, times
 from suite.parity.tensors import OUTCOME, ProofFailed, Tensors, initial, read, read_ranks
-from suite.parity.tolerances import Errors, Judged, Rules, judge, rules_of
+from suite.parity.tolerances import Errors, Judged, Rules, in_bfloat16, judge, rules_of
 from suite.parity.workers import LOWERINGS
 from suite.protocol.events import Event
 from suite.protocol.plan import Trial
@@ -41,6 +41,9 @@ DRAWS = 8  # of dropout masks
 # single value, whose distance varies more. Of eight normal draws, one value in 40,000 is farther.
 DRAW_MARGIN = 3
 VALUE_MARGIN = 6
+# Without its masks, a step would be the one without dropout. The run is at least this share as far
+# from that as the nearest draw, in the median of its tensors.
+MASKED_SHARE = 0.5
 DRAW_LENGTH = 2  # and at most twice as long as the longest draw, or half as long as the shortest
 
 
@@ -79,6 +82,22 @@ class StateReference(Reference):
     def _from_state(self) -> list[Tensors]:
         """The float64 outcome from the state, and from its perturbed weights if there are any."""
         return self.computed(LOWERINGS[0], "float64")
+
+    def masked(self, precision: str) -> list[Tensors]:
+        """The outcome of the steps with each draw of dropout masks, in the first lowering."""
+        path = Path(f"masked-{precision}")
+        if path not in self._known:
+            self._known[path] = self.computed(LOWERINGS[0], precision)
+        return self._known[path]
+
+    def without_dropout(self, precision: str) -> Tensors:
+        """The outcome of the steps without dropout, in the first lowering."""
+        prover = self._replay
+        model = prover.inputs.architecture.without("dropout")
+        inputs = replace(prover.inputs, architecture=model)
+        start = replace(prover.start, draws=1)
+        plain = replace(self, prover=replace(prover, inputs=inputs, start=start))
+        return plain.computed(LOWERINGS[0], precision)[0]
 
     def perturb(self) -> None:
         """Write perturbed weights beside the state: the worker replays them in the same process."""
@@ -164,9 +183,13 @@ def prove(
                 reference.perturb()
             compared = _with_draws if dropout else _with_reference
             judgement = compared(found, reference, rules_of(trial))
+            reason = judgement.excess(0) or (
+                _unmasked(found, reference) if dropout else _hidden(judgement)
+            )
     except ProofFailed as error:
         return closing.model_copy(update={"reason": f"closing proof: {error}"})
-    reason = judgement.excess(0) or (None if dropout else _hidden(judgement))
+    if reason is None and rules_of(trial).two_sided:
+        reason = _stored_in_bfloat16(state)
     reason = f"closing proof at step {start.first_step}: {reason}" if reason else None
     return concluded(closing, judgement, reason, time.monotonic() - started_s)
 
@@ -202,7 +225,7 @@ def _with_draws(found: list[Tensors], reference: StateReference, rules: Rules) -
     The run's step is compared with several steps of the reference with other masks. It must not be
     much farther from their mean than the farthest of them, and be of similar length.
     """
-    draws = reference.computed(LOWERINGS[0], rules.rounding)
+    draws = reference.masked(rules.rounding)
     stored = _stored(reference, draws[0])
     errors: dict[str, float] = {}
     raised: dict[str, float] = {}
@@ -219,6 +242,31 @@ def _with_draws(found: list[Tensors], reference: StateReference, rules: Rules) -
         margin = DRAW_MARGIN if value.size > 1 else VALUE_MARGIN
         raised[name] = max(rules.tolerance, margin * spread, stored.get(name, 0.0))
     return Judged(errors=[errors], raised=[raised], tolerance=rules.tolerance)
+
+
+def _unmasked(found: list[Tensors], reference: StateReference) -> str | None:
+    """Why a step was done without the masks of dropout; None where it was not."""
+    precision = rules_of(reference.trial).rounding
+    draws, plain = reference.masked(precision), reference.without_dropout(precision)
+    shares = [
+        float(np.linalg.norm(of_rank[name] - plain[name]))
+        / min(float(np.linalg.norm(draw[name] - plain[name])) for draw in draws)
+        for of_rank in found
+        for name in plain
+        if name.startswith("updates") and plain[name].size > 1
+    ]
+    if not shares or np.median(shares) >= MASKED_SHARE:
+        return None
+    return f"the updates are {np.median(shares):.2f} as far from those without dropout as a draw's"
+
+
+def _stored_in_bfloat16(state: Path) -> str | None:
+    """The slot of the optimizer, or the statistics, that is kept in bfloat16; None: none is."""
+    for path in (*sorted(state.glob("optimizer_*.npy")), state / "statistics.npy"):
+        values = np.load(path)
+        if np.any(values) and in_bfloat16(values):
+            return f"all values of {path.stem} are bfloat16 numbers: it is not kept in float32"
+    return None
 
 
 def _as_long(value: np.ndarray, draws: np.ndarray) -> bool:

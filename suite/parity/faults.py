@@ -1,7 +1,8 @@
 """Faults for the self-test: each is planted in a copy of the worker, and a proof must find it.
 
 A certificate shows the faults of FAULTS, TEXT_FAULTS, BFLOAT16_FAULTS, RANK_FAULTS and
-INFERENCE_FAULTS; only a timed run shows those of RUN_FAULTS and TIMED_INFERENCE_FAULTS.
+INFERENCE_FAULTS; only a timed run shows those of RUN_FAULTS, DROPOUT_FAULTS and
+TIMED_INFERENCE_FAULTS.
 """
 
 from __future__ import annotations
@@ -407,6 +408,16 @@ INFERENCE_FAULTS = (
     ),
 )
 
+# In a timed run of a model with dropout.
+DROPOUT_FAULTS = (
+    Fault(
+        name="dropout left out",
+        framework="pytorch",
+        file="frameworks/pytorch/layers.py",
+        right='return nn.Dropout(layer["rate"])',
+        wrong="return nn.Identity()",
+    ),
+)
 TIMED_INFERENCE_FAULTS = (
     Fault(
         name="inference: the answer of another query in every tenth timed call",

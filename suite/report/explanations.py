@@ -138,7 +138,7 @@ EXPLANATIONS = {
         "counted."
     ),
     "first step": Explanation("The duration of the first step, with compilation."),
-    "epoch": Explanation("The duration of the last whole epoch, with its evaluation."),
+    "epoch": Explanation("The duration of the last whole epoch, without its evaluation."),
     "accuracy": Explanation("On the test split, after the last whole epoch."),
     "memory": Explanation("The highest resident memory of the worker, or of the device on a GPU."),
     ENERGY: Explanation(

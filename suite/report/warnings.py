@@ -69,8 +69,8 @@ def _queries(runs: Sequence[Record]) -> Iterator[ReportWarning]:
         detail = f"{fewest:,} of {first.measure.min_queries:,} {kind}"
         hint = "a larger max_query_s in the suite's measure; percentiles of few queries are rough"
         yield ReportWarning("fewer queries than the suite wants", detail, hint)
-    if any(each.rates and not each.rates[-1].holds for each in found):
-        bound_s = first.workload.latency_bound_s or 0.0
+    bound_s = first.workload.latency_bound_s
+    if bound_s and not all(each.holds(bound_s) for each in found):
         hint = "a quieter machine, or a larger latency_bound_s in the suite"
         detail = f"p99 above {1000 * bound_s:g} ms"
         yield ReportWarning("the rate of queries does not hold", detail, hint)
@@ -121,7 +121,7 @@ def _constant_loss(run: Record) -> float | None:
 def _machine(runs: Sequence[Record]) -> Iterator[ReportWarning]:
     """Warnings from the telemetry: other processes, a high cost, a shared or throttled GPU."""
     measured = [run.telemetry for run in runs if run.telemetry]
-    busy = max((_other_cores(run) for run in runs), default=0)
+    busy = max((run.other_cores or 0.0 for run in runs), default=0.0)
     if busy > BUSY_CORES:
         yield ReportWarning("other processes ran", f"on {busy:.1f} cores", "end them, run again")
     cpus = len(runs[0].environment.get("cpus") or [0])
@@ -142,12 +142,3 @@ def _machine(runs: Sequence[Record]) -> Iterator[ReportWarning]:
     if throttled:
         hint = "improve cooling, or see nvidia-smi -q -d PERFORMANCE,POWER"
         yield ReportWarning("the GPU was throttled", ", ".join(throttled), hint)
-
-
-def _other_cores(run: Record) -> float:
-    """The cores that other processes used on rank 0's machine, without the other ranks there."""
-    if run.telemetry is None:
-        return 0.0
-    beside = run.ranks[1 : run.ranks_of_machine]
-    of_ranks = sum(each.telemetry.cores or 0 for each in beside if each.telemetry)
-    return max(0.0, (run.telemetry.other_cores or 0.0) - of_ranks)

@@ -134,6 +134,15 @@ OF_INFERENCE = (
     _real("p99_estimate_s", "LoadGen's upper estimate of p99", _estimate("99")),
     _real("mean_s", "the mean latency of the queries", _of("inference", "mean_s")),
     _real("rate_per_s", "the rate of queries of scenario server", _of("inference", "rate_per_s")),
+    _flag(
+        "rate_holds",
+        "scenario server: whether p99 is within the bound",
+        lambda r: (
+            r.inference.holds(r.workload.latency_bound_s)
+            if r.inference and r.workload.latency_bound_s
+            else None
+        ),
+    ),
     _whole("queries", "timed queries", _of("inference", "queries")),
     _real(
         "overhead_share",
@@ -172,8 +181,8 @@ OF_RUN = (
     _real("test_accuracy", "after the last epoch", _of_epoch("test_accuracy")),
     _whole("host_rss_peak_bytes", "memory of the worker", _of("memory", "host_rss_peak_bytes")),
     _whole("device_peak_bytes", "memory on the device", _of("memory", "device_peak_bytes")),
-    _real("cores_used", "mean busy cores of the worker", _of("telemetry", "cores")),
-    _real("other_cores", "mean busy cores of others", _of("telemetry", "other_cores")),
+    _real("cores_used", "mean busy cores of all ranks", lambda r: r.cores_used),
+    _real("other_cores", "mean busy cores of other processes", lambda r: r.other_cores),
     _real("energy_j", "gross energy of the timed part", _of("energy", "gross_j")),
     _real("energy_j_per_sample", "gross, per sample", _of("energy", "gross_j_per_sample")),
 )

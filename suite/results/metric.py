@@ -37,11 +37,19 @@ LATENCY = Metric(
     columns=("p50_s", "p50_low_s", "p50_high_s"),
     lower_is_better=True,
 )
+
+
+def _held_rate(record: Record) -> float | None:
+    """The rate of queries of scenario server; None where its latencies exceed the bound."""
+    found = record.inference
+    return found.rate_per_s if found and found.holds(record.workload.latency_bound_s) else None
+
+
 QUERY_RATE = Metric(
     name="rate of queries",
     plural="rates of queries",
     heading="queries/s",
-    of=lambda record: record.inference.rate_per_s if record.inference else None,
+    of=_held_rate,
     columns=("rate_per_s", "rate_low_per_s", "rate_high_per_s"),
 )
 BY_SCENARIO = {

@@ -169,6 +169,12 @@ class Inference(Strict):
     rate_per_s: float | None = None  # scenario server: of the queries
     rates: tuple[RateTried, ...] = ()  # scenario server: the search for it
 
+    def holds(self, latency_bound_s: float | None) -> bool:
+        """Scenario server: whether p99 is within the bound, in the confirmation and when timed."""
+        if latency_bound_s is None or (self.rates and not self.rates[-1].holds):
+            return False
+        return self.percentiles_s.get("99", 0.0) <= latency_bound_s
+
     @property
     def overhead_share(self) -> float | None:
         """The overhead as a share of the median latency; in scenario offline, of a call."""
@@ -307,6 +313,22 @@ class Record(Strict):
             return together([each.gpu.energy if each and each.gpu else None for each in of_ranks])
         of_machines = of_ranks[:: self.ranks_of_machine]
         return together([each.cpu_energy if each else None for each in of_machines])
+
+    @property
+    def cores_used(self) -> float | None:
+        """The mean busy cores of all ranks; None where one is unknown."""
+        of_ranks = [rank.telemetry for rank in self.ranks] or [self.telemetry]
+        cores = [each.cores for each in of_ranks if each and each.cores is not None]
+        return sum(cores) if len(cores) == len(of_ranks) else None
+
+    @property
+    def other_cores(self) -> float | None:
+        """The mean cores that other processes used on rank 0's machine, without its other ranks."""
+        if self.telemetry is None or self.telemetry.other_cores is None:
+            return None
+        beside = self.ranks[1 : self.ranks_of_machine]
+        of_ranks = sum(each.telemetry.cores or 0 for each in beside if each.telemetry)
+        return max(0.0, self.telemetry.other_cores - of_ranks)
 
     @property
     def ranks_of_machine(self) -> int:

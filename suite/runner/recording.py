@@ -58,7 +58,7 @@ def record(
         workload=workload,
         parameters=built.get("parameters"),
         flops_per_sample=inputs.architecture.flops_per_sample(workload.mode),
-        bytes_per_sample=bytes_per_sample(inputs.architecture, workload),
+        bytes_per_sample=bytes_per_sample(inputs.architecture, workload, trial.devices.ranks),
         data_origin=inputs.origin,
         device=trial.device,
         cpu_parts=trial.cpu_parts,
@@ -78,10 +78,10 @@ def record(
     )
 
 
-def bytes_per_sample(model: Architecture, workload: Workload) -> float:
-    """The minimum traffic between the device and its memory."""
+def bytes_per_sample(model: Architecture, workload: Workload, ranks: int = 1) -> float:
+    """The minimum traffic between devices and their memories; each rank moves all weights."""
     value_bytes = 2 if workload.precision == "bf16_mixed" else 4
-    return model.bytes_per_sample(workload.mode, workload.batch_size, value_bytes)
+    return model.bytes_per_sample(workload.mode, workload.batch_size // ranks, value_bytes)
 
 
 def _environment(

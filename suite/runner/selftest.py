@@ -29,6 +29,7 @@ from suite.messages import Notify
 from suite.parity.certificates import judged
 from suite.parity.faults import (
     BFLOAT16_FAULTS,
+    DROPOUT_FAULTS,
     FAULTS,
     INFERENCE_FAULTS,
     RANK_FAULTS,
@@ -72,6 +73,7 @@ RUN_WORKLOAD = Workload(
     optimizer=Sgd(name="sgd", learning_rate=0.01),
     epochs=8,  # of eight steps: even a busy machine does the sixty that the faults need
 )
+DROPOUT_WORKLOAD = WORKLOAD.model_copy(update={"epochs": 8})
 INFERENCE_WORKLOAD = Workload(
     model="every_layer",
     dataset="synthetic",
@@ -82,7 +84,8 @@ INFERENCE_WORKLOAD = Workload(
 )
 # Workloads that differ only in these have the same inputs.
 SAME_INPUTS = {"precision": "float32", "batch_norm": "per_rank"}
-WORKLOADS = (WORKLOAD, TEXT_WORKLOAD, RUN_WORKLOAD, INFERENCE_WORKLOAD)
+TIMED_WORKLOADS = (RUN_WORKLOAD, DROPOUT_WORKLOAD, INFERENCE_WORKLOAD)
+WORKLOADS = (WORKLOAD, TEXT_WORKLOAD, *TIMED_WORKLOADS)
 RUN_MEASURE = Measure(
     block_s=0.1,
     min_measure_s=0.5,
@@ -151,17 +154,19 @@ class SelfTest:
                 trial = replace(trial, workload=TEXT_WORKLOAD)
             if fault in (*INFERENCE_FAULTS, *TIMED_INFERENCE_FAULTS):
                 trial = replace(trial, workload=INFERENCE_WORKLOAD)
+            if fault in DROPOUT_FAULTS:
+                trial = replace(trial, workload=DROPOUT_WORKLOAD)
             work = trial.workload
             trial = _on(_in(trial, fault.precision), fault.device, fault.batch_norm)
-            own = references[work, trial.slices]
             self.notify(f"fault in {trial.framework}: {fault.name}")
             worker = fault.plant(self.work_dir / f"fault-{number}" / "worker")
             with self.make_engine(worker) as engine:
                 framework = catalog.framework(trial.framework)
                 prepared = {trial.framework: engine.prepare(framework, self.notify)}
-                if fault in (*RUN_FAULTS, *TIMED_INFERENCE_FAULTS):
+                if fault in (*RUN_FAULTS, *DROPOUT_FAULTS, *TIMED_INFERENCE_FAULTS):
                     found = self._timed(engine, prepared, plan, trial, f"fault-{number}")
                 else:
+                    own = references[work, trial.slices]
                     found = self._proof(engine, prepared, trial, own, f"fault-{number}")
             yield _finding(fault.name, trial, found)
         for trial in trials:
@@ -174,6 +179,8 @@ class SelfTest:
             yield from self._without_fault(_in(trial, "bf16_mixed"), reference)
             yield from self._without_fault_in_inference(plan, trial, references)
         first = {trial.framework: trial for trial in reversed(trials)}
+        for trial in first.values():
+            yield from self._without_fault_in_dropout(plan, trial)
         for trial in first.values() if self._has_cores(TWO_RANKS) else ():
             for batch_norm in get_args(BatchNorm):
                 on_ranks = _on(trial, TWO_RANKS, batch_norm)
@@ -201,11 +208,19 @@ class SelfTest:
             found = found or self._timed(self.engine, self.prepared, plan, trial, "clean")
             yield _finding(None, trial, found)
 
+    def _without_fault_in_dropout(self, plan: Plan, trial: Trial) -> Iterator[Finding]:
+        """What the closing proof of a model with dropout finds."""
+        trial = replace(trial, workload=DROPOUT_WORKLOAD)
+        if unsupported_reason(trial) is None:
+            self.notify(f"without a fault: dropout in {trial.configuration}")
+            found = self._timed(self.engine, self.prepared, plan, trial, "clean-dropout")
+            yield _finding(None, trial, found)
+
     def _faults(self) -> Iterator[Fault]:
         """The faults that this machine has cores for."""
         yield from (*FAULTS, *TEXT_FAULTS, *BFLOAT16_FAULTS)
         yield from (fault for fault in RANK_FAULTS if self._has_cores(fault.device))
-        yield from (*INFERENCE_FAULTS, *RUN_FAULTS, *TIMED_INFERENCE_FAULTS)
+        yield from (*INFERENCE_FAULTS, *RUN_FAULTS, *DROPOUT_FAULTS, *TIMED_INFERENCE_FAULTS)
 
     def _has_cores(self, device: str) -> bool:
         return Devices.parse(device).ranks <= len(self.engine.host["cpus"])
@@ -242,7 +257,7 @@ class SelfTest:
     ) -> str | None:
         """The error that a timed run finds in the worker; None where it is proven."""
         precision = trial.workload.precision
-        if trial.workload != INFERENCE_WORKLOAD:
+        if trial.workload not in TIMED_WORKLOADS:
             trial = _in(replace(trial, workload=RUN_WORKLOAD), precision)
         worker = f"{trial.framework}-{trial.variant}-{trial.track}-{trial.workload.mode}"
         folder = RunFolder(self.work_dir / name / worker)

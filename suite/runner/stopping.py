@@ -26,7 +26,7 @@ def stop_reason(runs: Sequence[Record], repeats: Repeats, *, spent_s: float) -> 
     if len(runs) < repeats.at_least:
         return None
     values = values_of(runs)
-    if len(values) < len(runs):
+    if any(run.status != "ok" for run in runs):
         return "a run failed"
     spread = stats.summarise([*values.values()]).spread
     if spread is not None and spread <= repeats.spread:

@@ -107,17 +107,17 @@ def _run_mode(
         predictor = cast(Predictor, model)
         with interleaving.of(trial) as turns:
             if trial.mode == "infer":
-                inference.infer(trial, predictor, framework.LAYOUT, events.emit, turns)
+                inference.infer(trial, predictor, framework.LAYOUT, events.emit, turns, memory)
             else:
                 inference.parity(trial, predictor, framework.LAYOUT, events.emit)
-        memory()
+                memory()
         return
     session = cast(Session, model)
     if trial.mode == "train":
         stepper = train(trial, session, framework.LAYOUT, events.emit, group)
+        memory()  # before what follows, whose buffers and copies are not the framework's
         if trial.world_size > 1:
             exchange(trial, cast(Distributed, session), group, events.emit)
-        memory()  # before the closing proof, whose copies of the state are not the framework's
         if trial.closing:
             with interleaving.of(trial):
                 proof.close(trial, session, stepper, framework.LAYOUT, events.emit)

@@ -5,8 +5,10 @@ Inputs lie in host memory and answers are back in host memory: that is what a ca
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,8 +44,18 @@ def parity(trial: Trial, predictor: Predictor, layout: str, emit: Emit) -> None:
     emit("answered", samples=len(set(samples.tolist())))
 
 
-def infer(trial: Trial, predictor: Predictor, layout: str, emit: Emit, turns: Turns | None) -> None:
+def infer(
+    trial: Trial,
+    predictor: Predictor,
+    layout: str,
+    emit: Emit,
+    turns: Turns | None,
+    report_memory: Callable[[], None],
+) -> None:
     """Time the queries of the trial's scenario; write some of their answers to `closing/`.
+
+    `report_memory` is called after warm-up: later, the process also has LoadGen's queries, hundreds
+    of bytes each, which are the more the faster the model is.
 
     Where streams of queries are interleaved, each block of them has a turn. The one query of
     scenario offline, and those of a server, whose times LoadGen draws, have one turn.
@@ -54,6 +66,7 @@ def infer(trial: Trial, predictor: Predictor, layout: str, emit: Emit, turns: Tu
     ready = predictor.predict(batch)
     emit("first_inference", duration_s=time.perf_counter() - started)
     call_s = _warm_up(trial, predictor, inputs, emit)
+    report_memory()
     results = Path(trial.paths["results"])
     _overhead(trial, ready, inputs, results, emit)
     blocks = None
@@ -66,10 +79,10 @@ def infer(trial: Trial, predictor: Predictor, layout: str, emit: Emit, turns: Tu
     responder = Responder(predictor.predict, inputs, trial.batch_size, blocks)
     if trial.scenario == "server":
         request = replace(request, rate_per_s=highest_rate(request, responder, results, emit))
-    started_ns = time.perf_counter_ns()
     outcome = responder.run(request, results / "loadgen")
-    duration_s = (time.perf_counter_ns() - started_ns) / 1e9
-    emit("inference", **_report(trial, request, outcome, duration_s))
+    duration_s = (responder.last_ns - responder.first_ns) / 1e9
+    values = _report(trial, request, outcome, duration_s)
+    emit("inference", monotonic_ns=responder.last_ns, **values)
     samples, logits = outcome.answers(trial.dtype)
     folder = results / CLOSING
     folder.mkdir()
@@ -102,7 +115,8 @@ def _timed(trial: Trial, call_s: float, *, interleaved: bool) -> Request:
     if trial.scenario == "offline":
         # One query has all samples. LoadGen cannot end it early, so its size bounds its duration.
         rate = per_call / call_s
-        least = max(per_call, min(max(least, rate * min_s), rate * max_s))
+        samples = min(max(least, rate * min_s), rate * max_s)
+        least = per_call * max(1, math.ceil(samples / per_call))  # no call is filled
         min_s = max_s = 0.0
         samples = least
     else:

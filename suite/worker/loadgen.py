@@ -26,10 +26,6 @@ SCENARIOS = {
 }
 MARK = ":::MLLOG "  # before each JSON object of LoadGen's detailed log
 PERCENTILES = ("50", "90", "95", "97", "99", "99.9")
-# LoadGen prepares as many queries as fit into the duration at half this share of the expected
-# latency; too many cost nothing.
-EXPECTED_SHARE = 0.5
-
 Issue = Callable[[Any], None]  # takes a list of QuerySample
 
 
@@ -115,7 +111,8 @@ def _settings(request: Request) -> Any:
     settings.min_duration_ms = round(1000 * request.min_s)
     settings.max_duration_ms = round(1000 * request.max_s)
     settings.min_query_count = request.min_queries
-    expected_ns = max(1, round(EXPECTED_SHARE * request.call_s * 1e9))
+    # LoadGen prepares twice as many queries as fit into the duration at this latency.
+    expected_ns = max(1, round(request.call_s * 1e9))
     settings.single_stream_expected_latency_ns = expected_ns
     settings.multi_stream_expected_latency_ns = expected_ns
     settings.multi_stream_samples_per_query = request.batch_size

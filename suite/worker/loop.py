@@ -101,7 +101,8 @@ def train(trial: Trial, session: Session, layout: str, emit: Emit, group: Alone)
 
     Return the stepper, which can continue the same training.
     """
-    training = Training(trial, session, layout, emit, group)
+    with interleaving.of(trial):  # preparing the data computes
+        training = Training(trial, session, layout, emit, group)
     training.first_step()
     while training.steps_left > 0 or not training.rate_is_certain():
         training.block()

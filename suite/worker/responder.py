@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -35,9 +36,16 @@ class Responder:
         self._after_query = after_query
         self._singles = [inputs[number : number + 1] for number in range(len(inputs))]
         self.error: BaseException | None = None
+        # When the first query of the last test came, and when its last one was answered.
+        self.first_ns = self.last_ns = 0
 
     def issue(self, query: list[Any]) -> None:
         """Answer the samples of one query."""
+        self.first_ns = self.first_ns or time.monotonic_ns()
+        self._issue(query)
+        self.last_ns = time.monotonic_ns()
+
+    def _issue(self, query: list[Any]) -> None:
         if self.error:
             self._give_up(query)
             return
@@ -59,6 +67,7 @@ class Responder:
 
         In scenario server, LoadGen has a thread of its own, and the model this one.
         """
+        self.first_ns = 0
         try:
             if request.scenario == "server":
                 return self._served(request, folder)

@@ -100,6 +100,28 @@ def test_a_step_with_dropout_must_lie_among_the_draws(
         assert f"{tensor}relative error" in str(verdict)
 
 
+def test_a_step_without_dropout_is_found(
+    reference: Callable[..., StateReference], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draws = [tensors(0.01 * (1 + off)) for off in (-0.1, 0.1, -0.05, 0.05)]
+    known = reference(*draws)
+    monkeypatch.setattr(StateReference, "without_dropout", lambda *_: tensors(0.01))
+    assert closing._unmasked([tensors(0.0107)], known) is None
+    for update in (0.01, 0.0102):
+        reason = closing._unmasked([tensors(update)], known)
+        assert "as far from those without dropout" in str(reason)
+
+
+def test_slots_in_bfloat16_are_found(tmp_path: Path) -> None:
+    values = np.array([1.0, 0.5, 1.2345678], np.float32)
+    np.save(tmp_path / "statistics.npy", np.zeros(0, np.float32))
+    np.save(tmp_path / "optimizer_first_moment.npy", values)
+    assert closing._stored_in_bfloat16(tmp_path) is None
+    np.save(tmp_path / "optimizer_second_moment.npy", values[:2])
+    reason = closing._stored_in_bfloat16(tmp_path)
+    assert "optimizer_second_moment are bfloat16 numbers" in str(reason)
+
+
 def test_a_missing_step_is_found_among_widely_scattered_draws(
     reference: Callable[..., StateReference],
 ) -> None:

@@ -7,25 +7,31 @@ import pytest
 from suite.errors import DlsuiteError
 from suite.manifests import catalog
 from suite.manifests.files import names
-from suite.parity.faults import BFLOAT16_FAULTS, FAULTS, RUN_FAULTS, TEXT_FAULTS, Fault
+from suite.parity.faults import (
+    BFLOAT16_FAULTS,
+    DROPOUT_FAULTS,
+    FAULTS,
+    RUN_FAULTS,
+    TEXT_FAULTS,
+    Fault,
+)
 from suite.paths import WORKER
 
+ON_ONE_RANK = (*FAULTS, *TEXT_FAULTS, *BFLOAT16_FAULTS, *RUN_FAULTS, *DROPOUT_FAULTS)
 
-@pytest.mark.parametrize(
-    "fault", (*FAULTS, *TEXT_FAULTS, *BFLOAT16_FAULTS, *RUN_FAULTS), ids=lambda fault: fault.name
-)
+
+@pytest.mark.parametrize("fault", ON_ONE_RANK, ids=lambda fault: fault.name)
 def test_every_fault_fits_the_worker(fault: Fault) -> None:
     assert fault.framework in names("framework")
     assert fault.variant in (None, *catalog.framework(fault.framework).variants)
     assert fault.right in (WORKER / fault.file).read_text(encoding="utf-8")
 
 
-def test_there_are_twenty_eight_faults_of_different_kinds(tmp_path: Path) -> None:
+def test_there_are_twenty_nine_faults_of_different_kinds(tmp_path: Path) -> None:
     assert (len(FAULTS), len(TEXT_FAULTS), len(BFLOAT16_FAULTS), len(RUN_FAULTS)) == (12, 3, 6, 7)
-    faults = (*FAULTS, *TEXT_FAULTS, *BFLOAT16_FAULTS, *RUN_FAULTS)
-    assert len({fault.name for fault in faults}) == 28
+    assert len({fault.name for fault in ON_ONE_RANK}) == 29
     assert {fault.precision for fault in BFLOAT16_FAULTS} == {"bf16_mixed"}
-    for number, fault in enumerate(faults):
+    for number, fault in enumerate(ON_ONE_RANK):
         worker = fault.plant(tmp_path / str(number))
         text = (worker / fault.file).read_text(encoding="utf-8")
         assert fault.wrong in text

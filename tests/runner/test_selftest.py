@@ -8,7 +8,14 @@ import pytest
 
 from suite.datasets import obtain
 from suite.engines.venv.engine import VenvEngine
-from suite.parity.faults import BFLOAT16_FAULTS, FAULTS, RUN_FAULTS, TEXT_FAULTS, Fault
+from suite.parity.faults import (
+    BFLOAT16_FAULTS,
+    DROPOUT_FAULTS,
+    FAULTS,
+    RUN_FAULTS,
+    TEXT_FAULTS,
+    Fault,
+)
 from suite.protocol.plan import Plan
 from suite.runner import selftest
 from suite.runner.frameworks import Frameworks
@@ -22,7 +29,9 @@ def selftest_of(
     lines = {fault.right for fault in RUN_FAULTS}
     of_runs = tuple(fault for fault in faults if fault.right in lines)
     of_text = tuple(fault for fault in faults if fault in TEXT_FAULTS)
-    of_steps = tuple(fault for fault in faults if fault not in (*of_runs, *of_text))
+    of_dropout = tuple(fault for fault in faults if fault in DROPOUT_FAULTS)
+    of_steps = tuple(each for each in faults if each not in (*of_runs, *of_text, *of_dropout))
+    monkeypatch.setattr(selftest, "DROPOUT_FAULTS", of_dropout)
     monkeypatch.setattr(selftest, "TEXT_FAULTS", of_text)
     monkeypatch.setattr(selftest, "RUN_FAULTS", of_runs)
     for name in ("BFLOAT16_FAULTS", "RANK_FAULTS", "INFERENCE_FAULTS", "TIMED_INFERENCE_FAULTS"):
@@ -34,10 +43,8 @@ def selftest_of(
         prepared=Frameworks(engine, print).with_reference(plan.frameworks),
         make_engine=VenvEngine,
         inputs={
-            each: obtain.obtain(
-                each, seed=1, folder=tmp_path / f"{each.model}-{each.mode}", notify=print
-            )
-            for each in WORKLOADS
+            each: obtain.obtain(each, seed=1, folder=tmp_path / f"inputs-{number}", notify=print)
+            for number, each in enumerate(WORKLOADS)
         },
         work_dir=tmp_path,
         notify=print,
@@ -46,21 +53,23 @@ def selftest_of(
 
 
 def named(name: str) -> Fault:
-    faults = (*FAULTS, *TEXT_FAULTS, *BFLOAT16_FAULTS, *RUN_FAULTS)
+    faults = (*FAULTS, *TEXT_FAULTS, *BFLOAT16_FAULTS, *RUN_FAULTS, *DROPOUT_FAULTS)
     return next(fault for fault in faults if fault.name == name)
 
 
-def test_three_faults_are_found_and_nothing_else(
+def test_four_faults_are_found_and_nothing_else(
     tmp_path: Path, quick: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Faults of the certificate's steps and of a timed run; `make selftest` plants all."""
+    """Faults of the certificate's steps and of timed runs; `make selftest` plants all."""
     faults = (
         named("loss summed instead of averaged"),
         named("a frozen bias"),
         named("half of the batch after warm-up"),
+        named("dropout left out"),
     )
     found = selftest_of(tmp_path, quick("pytorch"), monkeypatch, *faults)
-    summed, frozen, half, *clean = (finding.caught_by for finding in found)
+    summed, frozen, half, unmasked, *clean = (finding.caught_by for finding in found)
+    assert "as far from those without dropout as a draw's" in str(unmasked)
     assert "step 0: loss" in str(summed) or "step 0: gradients" in str(summed)
     assert "step 0:" in str(frozen) and "bias" in str(frozen)
     assert "closing proof at step" in str(half)

@@ -63,7 +63,8 @@ try:
         with Turns(Path(shared)) if shared else nullcontext() as turns:
             if turns:
                 other.start()
-            inference.infer(trial, Model(), "NCHW", emit, turns)
+            report_memory = lambda: emit("memory")
+            inference.infer(trial, Model(), "NCHW", emit, turns, report_memory)
         done.set()
     else:
         inference.parity(trial, Model(), "NCHW", emit)
@@ -113,7 +114,7 @@ def test_every_scenario_times_queries_and_saves_their_answers(
     assert found["error"] is None
     assert found["sizes"] == [batch_size]  # also the last call of a query that it does not divide
     kinds = [event["event"] for event in found["events"]]
-    assert kinds[:3] == ["first_inference", "warmed", "overhead"]
+    assert kinds[:4] == ["first_inference", "warmed", "memory", "overhead"]
     assert kinds[-2:] == ["inference", "answers"]
     assert ("rate" in kinds) == (scenario == "server")
     timed = found["events"][-2]

@@ -45,7 +45,7 @@ def check_figures(where: str, record: Record) -> Iterator[Finding]:
     model = MODELS[record.workload.model]()
     flops = model.flops_per_sample(record.workload.mode)
     yield from compared(where, "flops_per_sample", flops, record.flops_per_sample)
-    traffic = bytes_per_sample(model, record.workload)
+    traffic = bytes_per_sample(model, record.workload, record.devices.ranks)
     yield from compared(where, "bytes_per_sample", traffic, record.bytes_per_sample)
 
 

@@ -42,7 +42,8 @@ Request timed(const Trial& trial, double call_s) {
     if (trial.scenario == "offline") {
         // One query has all samples, so its size bounds its duration.
         const double rate = size / call_s;
-        samples = std::max(size, std::min(std::max(least, rate * min_s), rate * max_s));
+        const double wanted = std::min(std::max(least, rate * min_s), rate * max_s);
+        samples = size * std::max(1.0, std::ceil(wanted / size));  // no call is filled
         request.min_queries = static_cast<std::int64_t>(samples);
     } else if (trial.interleaved() && trial.scenario != "server") {
         // The time of waiting must not end the test.
@@ -76,7 +77,7 @@ double warm_up(const Trial& trial, Library& library, Predictor& predictor, Event
         }
         medians.push_back(median(durations));
         total_s += sum_s;
-        steady = is_steady(medians);
+        steady = is_steady({medians.begin() + 1, medians.end()});  // as in training
     }
     events.emit("warmed", {{"calls", calls}, {"duration_s", total_s},
                            {"call_s", medians.back()}, {"steady", steady}});
@@ -101,7 +102,7 @@ void measure_overhead(const Trial& trial, Library& library, Events& events) {
 // A test of the full length confirms it; where it does not hold, less is tried.
 double highest_rate(const Trial& trial, Library& library, Predictor& predictor,
                     const Request& request, double call_s, Events& events) {
-    const auto holds = [&](Request test, double rate_per_s) {
+    const auto held = [&](Request test, double rate_per_s) {
         test.rate_per_s = rate_per_s;
         AnswerLog log(library, 0, trial.seed);
         const auto outcome = run_queries(trial, library, predictor, test, log);
@@ -110,6 +111,10 @@ double highest_rate(const Trial& trial, Library& library, Predictor& predictor,
         const bool within = p99_s <= trial.latency_bound_s;
         events.emit("rate", {{"rate_per_s", rate_per_s}, {"p99_s", p99_s}, {"holds", within}});
         return within;
+    };
+    // A test that fails is repeated once: a stall of the machine may spoil one.
+    const auto holds = [&](const Request& test, double rate_per_s) {
+        return held(test, rate_per_s) || held(test, rate_per_s);
     };
     const Request step{SEARCH_S, 5 * SEARCH_S, SEARCH_QUERIES};
     double low = 0, high = 1 / call_s;
@@ -142,6 +147,9 @@ Json report(const Trial& trial, const Request& request, const Outcome& outcome) 
                        {"percentiles_s", Json::object()}, {"early_stopping_s", Json::object()}});
     } else {
         values.update(latency_statistics(outcome.latencies));
+        // LoadGen makes these estimates only for queries that do not wait for each other.
+        if (is_server) values["early_stopping_s"] = Json::object();
+        if (trial.scenario == "multi_stream") values["early_stopping_s"].erase("90");
     }
     return values;
 }

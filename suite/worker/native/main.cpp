@@ -117,7 +117,10 @@ void run_training(const Trial& trial, double started_s, Events& events, const In
         report_memory(*backend, events);
         return;
     }
-    Training training(trial, *trainer, events, turns);
+    auto training = [&] {
+        const Turn turn(turns);  // preparing the data computes
+        return Training(trial, *trainer, events, turns);
+    }();
     training.run();
     report_memory(*backend, events);  // before the closing proof, whose copies are the worker's
     if (!trial.closing) return;

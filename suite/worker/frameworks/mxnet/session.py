@@ -28,6 +28,7 @@ SLOTS = {
     "adamw": ("first_moment", "second_moment"),
     "rmsprop": ("second_moment",),
 }
+SMALLEST = float(np.finfo(np.float32).tiny)  # of a probability: its logarithm is finite
 # The environment variables that determine MXNet's numeric policy.
 POLICY = (
     "NVIDIA_TF32_OVERRIDE",
@@ -62,8 +63,11 @@ def memory(trial: Trial) -> dict[str, Any]:
     return {"device_reserved_bytes": total - free}
 
 
-class Probabilities(gluon.HybridBlock):
-    """Softmax (labels, classes), whose gradient is that of the cross-entropy, summed over samples.
+class Loss(gluon.HybridBlock):
+    """The softmax (labels, classes), and the mean cross-entropy.
+
+    The gradient of the softmax is that of the cross-entropy, summed over samples; the mean, which
+    a step reports, has none.
 
     SoftmaxOutput is one operator. gluon.loss.SoftmaxCrossEntropyLoss takes both from log_softmax,
     whose absolute error on a CPU is 3e-6, fifty times that of softmax: where losses are small, as
@@ -79,7 +83,9 @@ class Probabilities(gluon.HybridBlock):
         if self._positions > 1:
             logits = F.reshape(logits, (-3, -2))  # (samples, positions, classes): joins the first
         labels = F.cast(F.reshape(labels, (-1,)), "float32")
-        return F.SoftmaxOutput(logits, labels, grad_scale=1 / self._positions)
+        probabilities = F.SoftmaxOutput(logits, labels, grad_scale=1 / self._positions)
+        of_labels = F.pick(F.BlockGrad(probabilities), labels)
+        return probabilities, -F.mean(F.log(F.maximum(of_labels, SMALLEST)))
 
 
 class Session:
@@ -91,7 +97,7 @@ class Session:
         self._statistics = {each["name"]: found[each["name"]] for each in trial.statistics}
         load(found, weights, trial)
         self._model.hybridize(static_alloc=True, static_shape=True)
-        self._loss: Probabilities | None = None  # made where the labels of a sample are counted
+        self._loss: Loss | None = None  # made where the labels of a sample are counted
         # One device needs no key-value store; without it the update runs on the gradients' device.
         self._store = distributed.join(trial) if trial.world_size > 1 else None
         self._trainer = gluon.Trainer(
@@ -108,18 +114,15 @@ class Session:
         return on_device(inputs, self._context), on_device(labels, self._context)
 
     def train_step(self, batch: tuple[Any, Any]) -> Any:
-        probabilities, _ = self._forward_backward(*batch)
+        loss, _ = self._forward_backward(*batch)
         self._trainer.step(self._trial.batch_size)
-        return probabilities, batch[1]
+        return loss
 
     def synchronize(self) -> None:
         mx.nd.waitall()
 
-    def read(self, loss: tuple[Any, Any]) -> float:
-        probabilities, labels = loss
-        of_labels = mx.nd.pick(probabilities, labels.reshape((-1,)))
-        smallest = np.finfo(np.float32).tiny  # its logarithm is finite
-        return float(-mx.nd.maximum(of_labels, smallest).log().mean().asscalar())
+    def read(self, loss: Any) -> float:
+        return float(loss.asscalar())
 
     def logits(self, inputs: Array) -> Array:
         logits: Array = self._model(on_device(inputs, self._context)).asnumpy()
@@ -180,13 +183,13 @@ class Session:
 
     def _forward_backward(self, inputs: Any, targets: Any) -> tuple[Any, Any]:
         if self._loss is None:
-            self._loss = Probabilities(targets.size // len(targets))
+            self._loss = Loss(targets.size // len(targets))
             self._loss.hybridize(static_alloc=True, static_shape=True)
         with autograd.record():
             logits = self._model(inputs)
-            probabilities = self._loss(logits, targets)
+            probabilities, loss = self._loss(logits, targets)
         probabilities.backward()
-        return probabilities, logits
+        return loss, logits
 
 
 def context(trial: Trial) -> Any:

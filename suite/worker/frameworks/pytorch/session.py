@@ -188,10 +188,24 @@ class Session:
         self._steps = torch.zeros((), dtype=torch.int64, device=self._device)
         for parameter in self._parameters.values():
             parameter.grad = torch.zeros_like(parameter)
-        self._optimizer.step()  # with gradients of 0, this only makes the slots
+        self._make_slots()
+        return cuda_graph.Steps(self._step, self._changed)
+
+    def _make_slots(self) -> None:
+        """Make the optimizer's slots by a step that changes nothing.
+
+        All gradients are 0, and so is the learning rate, by which AdamW also shrinks the weights.
+        """
+        groups = [group for group in self._optimizer.param_groups if "lr" in group]
+        rates = [group["lr"] for group in groups]
+        for group in groups:
+            group["lr"] = 0.0
+        self._optimizer.step()
+        for group, rate in zip(groups, rates, strict=True):
+            group["lr"] = rate
         for tensor in self._slot_tensors():
             tensor.zero_()
-        return cuda_graph.Steps(self._step, self._changed)
+        self._steps.zero_()
 
     def _changed(self) -> Iterator[torch.Tensor]:
         """All tensors that a step changes."""
