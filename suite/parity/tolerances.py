@@ -6,7 +6,7 @@ The rules and their reasons are in docs/proofs.md.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -100,12 +100,20 @@ class Judged:
     @property
     def share(self) -> float:
         """The largest error as a share of its tolerance: at most 1 where everything is proven."""
-        shares = [
-            error / self._tolerance(step, name)
+        return max(self._shares, default=0.0)
+
+    @property
+    def first_excess(self) -> float:
+        """The same in the first step with an excess, whose consequences later steps show."""
+        return next((share for share in self._shares if not share <= 1), 0.0)
+
+    @property
+    def _shares(self) -> list[float]:
+        """The largest error of each step, as a share of its tolerance."""
+        return [
+            max(error / self._tolerance(step, name) for name, error in tensors.items())
             for step, tensors in enumerate(self.errors)
-            for name, error in tensors.items()
         ]
-        return max(shares, default=0.0)
 
     def _tolerance(self, step: int, name: str) -> float:
         return self.raised[step].get(name, self.tolerance) if self.raised else self.tolerance
@@ -128,13 +136,32 @@ def judge(
     for draws in DRAWS:
         if errors and found.verdict is None:
             break
-        if draws == DRAWS[-1] and found.share > GIVE_UP:
+        if draws == DRAWS[-1] and found.first_excess > GIVE_UP:
             break
         rounding = rounding_tolerances(draws)
         if least:
             rounding = [_largest(*both) for both in zip(rounding, least, strict=True)]
         found = _judged(errors, rounding, rules)
+        found = found if found.verdict is None else until_kink(found) or found
     return found
+
+
+def until_kink(found: Judged) -> Judged | None:
+    """The steps up to the one in which an activation crosses a kink; None where none does.
+
+    The gradients of that step exceed the common tolerance, but not that of the rounding; its logits
+    and loss, and all tensors of the steps before it, are within the common one. Later steps start
+    from other weights, so their errors show nothing. A wrong gradient is wrong in the first step.
+    """
+    for step, tensors in enumerate(found.errors):
+        beyond = [name for name, error in tensors.items() if not error <= found.tolerance]
+        if not beyond:
+            continue
+        if step == 0 or not all(name.startswith(BY_GRADIENT) for name in beyond):
+            return None
+        until = replace(found, errors=found.errors[: step + 1], raised=found.raised[: step + 1])
+        return until if until.verdict is None else None
+    return None
 
 
 def _largest(one: dict[str, float], other: dict[str, float]) -> dict[str, float]:

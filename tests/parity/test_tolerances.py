@@ -84,9 +84,27 @@ def test_there_are_all_draws_only_where_the_excess_is_small() -> None:
     jump = [GOOD | {"gradients a": 9e-4}]
     explained = FixedReference([small], [near], [{"logits": 1e-6, "gradients a": 1e-3}])
     assert judge(jump, explained, FLOAT32).verdict is None
-    unexplained = FixedReference([small], [far])
-    assert judge(jump, unexplained, FLOAT32).verdict is not None
+    unexplained = FixedReference([small] * 2, [far] * 2)
+    # A later step shows the consequences of the first excess, which are larger.
+    assert judge([*jump, GOOD | {"gradients a": 1.0}], unexplained, FLOAT32).verdict is not None
+    assert unexplained.draws == 16
+    assert judge([GOOD | {"gradients a": 9e-3}], unexplained, FLOAT32).verdict is not None
     assert unexplained.draws == 4
+
+
+def test_the_steps_after_a_kink_are_not_judged() -> None:
+    """Gradients jump in a random step, as those of perturbed weights do in another one."""
+    kink, later = {"logits": 1e-6, "gradients a": 9e-3}, {"logits": 5e-4, "gradients a": 5e-4}
+    known = FixedReference([GOOD, GOOD, GOOD | {"gradients a": 2e-2}])
+    found = judge([GOOD, kink, later], known, FLOAT32)
+    assert found.verdict is None and len(found.errors) == 2
+    for other in (
+        [kink, later, later],  # in the first step it is a fault
+        [GOOD, kink | {"logits": 5e-4}, later],  # the logits do not jump in the same step
+        [GOOD, kink | {"gradients a": 5e-2}, later],  # more than perturbed weights show
+        [GOOD, later, later],
+    ):
+        assert judge(other, known, FLOAT32).verdict is not None
 
 
 def test_steps_in_which_rounding_errors_explode_prove_nothing() -> None:
