@@ -5,6 +5,7 @@ from suite.models import MODELS
 from suite.models.architecture import Architecture
 from suite.models.branches import Add, Concat
 from suite.models.layers import Conv2d, Dense, Flatten, MaxPool2d
+from suite.models.sequences import Lstm
 
 
 def test_lenet_has_the_published_parameters_and_shapes() -> None:
@@ -81,6 +82,14 @@ def test_flops_count_two_for_each_multiply_accumulate() -> None:
     macs = conv1 + 8 * 8 * 50 * 20 * 25 + 800 * 500 + 500 * 10
     assert lenet.flops_per_sample("infer") == 2 * macs
     assert lenet.flops_per_sample("train") == 6 * macs - 2 * conv1
+
+
+def test_the_gradient_of_an_lstms_hidden_states_counts_though_it_is_the_first_layer() -> None:
+    lstm = MODELS["lstm"]()
+    length, size = lstm.shapes()[1]
+    hidden = next(layer for layer in lstm.layers if isinstance(layer, Lstm)).hidden
+    forward = lstm.flops_per_sample("infer")
+    assert lstm.flops_per_sample("train") == 3 * forward - 2 * length * 4 * hidden * size
 
 
 def test_flops_of_causal_attention_are_those_of_the_pairs_that_it_sees() -> None:

@@ -54,6 +54,15 @@ def test_the_energy_of_a_run_without_a_gpu_is_that_of_the_cpu() -> None:
     assert record().energy is None
 
 
+def test_the_cores_of_all_ranks_count_and_those_of_others_do_not_have_them() -> None:
+    of_ranks = [telemetry(cores=0.9, other_cores=1.2), telemetry(cores=1.0, other_cores=1.1)]
+    ranks = tuple(Rank(rank=rank, telemetry=each) for rank, each in enumerate(of_ranks))
+    found = record(device="cpu:2", ranks=ranks, telemetry=of_ranks[0])
+    assert found.cores_used == 1.9 and found.other_cores is not None
+    assert abs(found.other_cores - 0.2) < 1e-9
+    assert (record().cores_used, record().other_cores) == (None, None)
+
+
 def test_the_energy_of_several_machines_is_the_sum_of_one_rank_on_each() -> None:
     of_ranks = [telemetry(cpu_energy=energy(joules)) for joules in (5.0, 5.0, 7.0, 7.0)]
     ranks = tuple(Rank(rank=rank, telemetry=each) for rank, each in enumerate(of_ranks))

@@ -41,12 +41,17 @@ torch.cuda.CUDAGraph, torch.cuda.Stream, torch.cuda.graph = Graph, Stream, captu
 torch.cuda.current_stream = Stream
 torch.cuda.stream = lambda stream: contextlib.nullcontext()
 LOSS = torch.zeros(())
+make_adamw = torch.optim.AdamW
+# A CPU has no capturable form.
+torch.optim.AdamW = lambda *given, capturable, **options: make_adamw(*given, **options)
 
 trial = Trial.read(Path(sys.argv[1]))
 options = [
     {"name": "sgd", "learning_rate": 0.01},
     {"name": "momentum", "learning_rate": 0.01, "momentum": 0.9},
     {"name": "rmsprop", "learning_rate": 0.001, "decay": 0.9, "epsilon": 1e-7},
+    {"name": "adamw", "learning_rate": 0.01, "weight_decay": 0.5, "beta1": 0.9, "beta2": 0.999,
+     "epsilon": 1e-3},
 ]
 for optimizer in options:
     trial = dataclasses.replace(trial, optimizer=optimizer)

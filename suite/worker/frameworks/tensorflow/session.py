@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from ...layouts import to_canonical, to_channels_last
@@ -48,7 +49,14 @@ class Session:
         )
 
     def put(self, inputs: Any, labels: Any) -> tuple[Any, Any]:
-        return tf.constant(inputs), tf.constant(labels)
+        return self._tensor(inputs), self._tensor(labels)
+
+    def _tensor(self, values: Any) -> Any:
+        """A batch's values on the device. TensorFlow keeps int32, unlike int64, in host memory."""
+        on_gpu = self._trial.device != "cpu"
+        if on_gpu and isinstance(values, np.ndarray) and values.dtype == np.int32:
+            values = values.astype(np.int64)
+        return tf.constant(values)
 
     def train_step(self, batch: tuple[Any, Any]) -> Any:
         if self._loops:
