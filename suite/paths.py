@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
@@ -53,11 +54,16 @@ def digest(lines: Iterable[str]) -> str:
 
 def write_atomically(path: Path, text: str) -> None:
     """Write `text` to `path`; a reader sees either the old file or the complete new one."""
-    part = part_of(path)
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
+    with replacing(path) as part:
+        part.write_text(text, encoding="utf-8")
 
 
-def part_of(path: Path) -> Path:
-    """The name of an incomplete file of this process and thread, to be renamed to `path`."""
-    return path.with_name(f".{os.getpid()}-{threading.get_ident()}-{path.name}")
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A file of this process and thread that becomes `path` at the end, unless the block fails."""
+    part = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.part")
+    try:
+        yield part
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

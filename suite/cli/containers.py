@@ -13,7 +13,7 @@ from suite.cli.options import GpuChoice, MemoryLimit, engine_options
 from suite.cli.session import progress
 from suite.datasets import library
 from suite.engines import sessions
-from suite.engines.errors import EngineLost
+from suite.engines.errors import EngineLost, FrameworkUnavailable
 from suite.errors import EngineError
 from suite.manifests import catalog
 from suite.protocol.expansion import parse
@@ -43,7 +43,10 @@ def shell(
     settings = engine_options(gpus=gpus, memory=memory).settings()
     with sessions.session(session_id), DockerEngine(session_id, settings) as engine:
         with progress() as live:
-            prepared = engine.prepare(catalog.framework(name), live.notify)
+            try:
+                prepared = engine.prepare(catalog.framework(name), live.notify)
+            except FrameworkUnavailable as error:
+                raise EngineError(str(error), hint=error.hint) from None
             data = library.ready(catalog.dataset(dataset), live.notify)
         tty = sys.stdin.isatty()
         with engine.shell(prepared, data, command or ["bash"], tty=tty) as container:
@@ -82,14 +85,14 @@ def clean(
                 removed += remove_all(daemon, {SESSION: session_id})
             else:
                 kept[state] += 1
-        if data:
+        if data and not kept["active"]:  # a run that is active knows its data volumes
             removed += remove_all(daemon, {"dlsuite": "data"})
         daemon.close()
     folders = sessions.remove_stale()
     parts = f"{removed} containers, volumes and networks, and {folders} work folders"
     print(f"removed {parts} of ended runs")
     if kept["active"]:
-        print(f"kept: {kept['active']} active sessions")
+        print(f"kept: {kept['active']} active sessions{' and the data' if data else ''}")
     if kept["unknown"]:
         print(
             f"kept: {kept['unknown']} sessions of other machines or caches;"

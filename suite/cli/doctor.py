@@ -115,7 +115,7 @@ def _space() -> Finding:
 def _framework(name: str) -> Finding:
     framework = catalog.framework(name)
     if not framework.locks:
-        return Finding(good=True, framework=True, text=f"{framework.title}: only for GPUs")
+        return Finding(good=True, text=f"{framework.title}: only for GPUs")
     found = interpreters.find(framework.python)
     if found is None:
         return Finding(

@@ -91,6 +91,8 @@ def _options(
 def main() -> None:
     """Run the command line; an error becomes one line, a hint and its exit code."""
     signal.signal(signal.SIGTERM, _interrupt)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores it
+        signal.signal(signal.SIGHUP, _interrupt)
     try:
         cli()
     except Exception as error:
@@ -107,8 +109,10 @@ def as_known(error: Exception) -> DlsuiteError:
     """The error to show: the exception itself, a failed system call, or a bug."""
     if isinstance(error, DlsuiteError):
         return error
-    if isinstance(error, OSError) and error.filename:
-        return EngineError(f"{error.filename}: {error.strerror}", hint="dlsuite doctor")
+    if isinstance(error, OSError):  # also of a write to a full disk, which names no file
+        reason = error.strerror or str(error)
+        text = f"{error.filename}: {reason}" if error.filename else reason
+        return EngineError(text, hint="dlsuite doctor")
     return DlsuiteError(
         f"bug in dlsuite: {type(error).__name__}: {error}",
         hint="run it again as dlsuite --debug ..., and report the traceback",

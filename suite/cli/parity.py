@@ -176,12 +176,20 @@ def selftest(
 
 def _findings(runner: Runner, plan: Plan, live: Live) -> list[tests.Finding]:
     """Run the self-test; ParityFailed where there is no trusted reference."""
-    prepared = runner.frameworks.with_reference(plan.frameworks)
+    try:
+        prepared = runner.frameworks.with_reference(plan.frameworks)
+    except ProofFailed as error:
+        raise ParityFailed(str(error), hint="dlsuite doctor") from None
     available = tuple(
         trial
         for trial in plan.trials
         if trial.framework in prepared and unsupported_reason(trial) is None
     )
+
+    if not available:
+        raise UsageError(
+            f"no training of {', '.join(plan.frameworks)} can be tested here", hint="dlsuite doctor"
+        )
 
     def files(workload: Workload, name: str) -> Inputs:
         folder = runner.work_dir / name

@@ -123,7 +123,8 @@ def _writing() -> Iterator[None]:
         yield
     except OSError as error:
         raise ResultsError(
-            f"{error.filename} cannot be written: {error.strerror}", hint="choose another place"
+            f"{error.filename or 'the file'} cannot be written: {error.strerror or error}",
+            hint="choose another place",
         ) from None
 
 
@@ -140,13 +141,12 @@ def _print_parquet(records: list[Record]) -> None:
 def _show_scaling(records: list[Record], folder: Path, format: ReportFormat) -> None:
     """Print the scaling of a run; UsageError where no trial has several devices."""
     summaries = summarise(records)
-    if not scaling.has_several(summaries) or format is ReportFormat.json:
-        raise UsageError(
-            f"{folder} has no trial on several devices"
-            if format is not ReportFormat.json
-            else "--scaling has the forms table and markdown",
-            hint="dlsuite run scaling",
-        )
+    if format not in (ReportFormat.table, ReportFormat.markdown):
+        hint = "--format markdown"
+        raise UsageError("--scaling has the forms table and markdown", hint=hint)
+    if not scaling.has_several(summaries):
+        hint = "dlsuite run scaling"
+        raise UsageError(f"{folder} has no trial on several devices", hint=hint)
     rows = scaling.rows(summaries)
     if format is ReportFormat.markdown:
         print(scaling_table.markdown(rows))

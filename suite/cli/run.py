@@ -171,6 +171,7 @@ def resume(
             planned.engine_options, plan.frameworks, live, session_id=session_id, if_busy=if_busy
         ) as (engine_used, work_dir),
     ):
+        done = store.read_all(folder.path)  # another process may have finished runs meanwhile
         runner = Runner(engine_used, live, work_dir)
         inputs = runner.prepare(plan, done=done)
         planned.must_match(runner.engine, runner.frameworks.locks, folder.path)

@@ -104,7 +104,9 @@ def _open_shared(path: Path) -> int:
     try:
         return os.open(path, os.O_RDONLY)
     except FileNotFoundError:
-        return os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CREAT)
+        os.fchmod(descriptor, 0o644)  # whatever the umask is
+        return descriptor
 
 
 def _try_lock(descriptor: int) -> bool:

@@ -23,7 +23,7 @@ from suite.manifests.workloads import Workload
 from suite.parity.tensors import UNREADABLE, ProofFailed, Tensors
 from suite.parity.tolerances import Errors, Rules
 from suite.parity.workers import LOWERINGS
-from suite.paths import home, part_of
+from suite.paths import home, replacing
 from suite.protocol.plan import Trial
 
 if TYPE_CHECKING:
@@ -241,6 +241,5 @@ def _write(path: Path, tensors: list[Tensors]) -> None:
         for number, step in enumerate(tensors)
         for name, values in step.items()
     }
-    part = part_of(path)
-    np.savez(part, **named)  # type: ignore[arg-type]
-    part.replace(path)
+    with replacing(path) as part, part.open("wb") as file:
+        np.savez(file, **named)  # type: ignore[arg-type]

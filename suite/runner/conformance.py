@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from suite.datasets import obtain
 from suite.datasets.formats import synthetic
 from suite.datasets.inputs import Inputs
-from suite.errors import EngineError
+from suite.errors import EngineError, UsageError
 from suite.manifests import catalog
 from suite.manifests.workloads import Measure
 from suite.parity.tensors import sketch_sizes
@@ -87,7 +87,13 @@ def check(command: list[str], *, framework: str = "pytorch") -> list[str]:
             ("infer", infers, "infer"),
             ("answers", infers, "parity"),
         )
-        tasks = tuple(each for each in tasks if unsupported_reason(each[1]) is None)
+        reasons = [unsupported_reason(each[1]) for each in tasks]
+        if all(reasons):
+            raise UsageError(
+                f"{framework} cannot be tested: {reasons[0]}",
+                hint="dlsuite conformance --framework with one that runs on a CPU",
+            )
+        tasks = tuple(each for each, reason in zip(tasks, reasons, strict=True) if reason is None)
         for kind, of_kind, mode in tasks:
             folder = work_dir / kind
             training = kind in ("train", "parity")
@@ -104,9 +110,8 @@ def check(command: list[str], *, framework: str = "pytorch") -> list[str]:
             problems += [
                 f"{kind}: {problem}" for problem in _try(command, folder, kind, trial_inputs)
             ]
-        if tasks:
-            broken = _broken(command, work_dir / tasks[0][0], work_dir)
-            problems += [f"broken trial: {each}" for each in broken]
+        broken = _broken(command, work_dir / tasks[0][0], work_dir)
+        problems += [f"broken trial: {each}" for each in broken]
     return problems
 
 
