@@ -65,5 +65,9 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         yield part
         part.replace(path)
+    except OSError as error:
+        if error.filename == str(part):
+            error.filename = str(path)  # the name that the user knows
+        raise
     finally:
         part.unlink(missing_ok=True)

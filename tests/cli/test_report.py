@@ -75,7 +75,7 @@ def test_options_of_the_page_need_a_page(run: Path) -> None:
 
 
 def test_a_place_that_cannot_be_written_is_an_error(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(ResultsError, match=r"none/.page.html.part cannot be written"):
+    with pytest.raises(ResultsError, match=r"none/page.html cannot be written"):
         command.report(run, html=tmp_path / "none" / "page.html")
 
 
