@@ -235,8 +235,8 @@ BFLOAT16_FAULTS = (
         name="float16 as bfloat16",
         framework="pytorch",
         file="frameworks/pytorch/session.py",
-        right="torch.autocast(self._device.type, torch.bfloat16,",
-        wrong="torch.autocast(self._device.type, torch.float16,",
+        right="torch.autocast(self._device.type, torch.bfloat16)",
+        wrong="torch.autocast(self._device.type, torch.float16)",
         precision="bf16_mixed",
     ),
     Fault(

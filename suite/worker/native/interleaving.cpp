@@ -11,7 +11,8 @@
 namespace dlsuite {
 
 LockFile::LockFile(const std::filesystem::path& path)
-    : file_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    : file_(open(path.c_str(), O_RDWR | O_CLOEXEC)) {  // NFS locks only what may be written
+    if (file_ < 0) file_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (file_ < 0) throw ValueError(path.string() + " cannot be opened");
 }
 

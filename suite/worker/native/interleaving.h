@@ -1,6 +1,7 @@
 // Interleaving of workers that run at the same time: one computes, the others wait.
 #pragma once
 
+#include <exception>
 #include <filesystem>
 #include <memory>
 
@@ -44,7 +45,12 @@ class Turn {
     explicit Turn(const Interleaving& interleaving) : interleaving_(interleaving) {
         interleaving_.begin_turn();
     }
-    ~Turn() { interleaving_.end_turn(); }
+    ~Turn() {
+        try {
+            interleaving_.end_turn();
+        } catch (const std::exception&) {  // the kernel releases the lock when the process ends
+        }
+    }
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
 

@@ -1,7 +1,9 @@
 #include "proof.h"
 
+#include <cmath>
 #include <cstdio>
 
+#include "errors.h"
 #include "sketch.h"
 
 namespace dlsuite {
@@ -46,6 +48,7 @@ void prove_steps(const Trial& trial, Trainer& trainer, Events& events) {
         trainer.train_step(batch.inputs.data(), batch.labels.data());
         trainer.synchronize();
         const double loss = trainer.loss();
+        if (!std::isfinite(loss)) throw ArithmeticError("the loss is not finite");
         save_outcome(folder, name, trial, trainer, loss);
         events.emit("parity", {{"step", step}, {"loss", loss}});
     }

@@ -67,7 +67,7 @@ class Predictor:
 
     def predict(self, inputs: Array) -> Array:
         self._request.set_input_tensor(openvino.Tensor(inputs, shared_memory=True))
-        self._request.infer()
+        self._request.infer(share_outputs=True)  # else it would return a copy of the outputs
         # A copy, because the next call computes into the same tensor.
         logits: Array = self._request.get_output_tensor().data.copy()
         return logits

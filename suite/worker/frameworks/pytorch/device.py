@@ -11,7 +11,8 @@ from ...protocol import Trial
 
 def prepare(trial: Trial) -> None:
     """Apply the settings."""
-    if trial.threads is not None:
+    # Not where OMP_NUM_THREADS has set it: the call also turns off MKL's own choice of threads.
+    if trial.threads not in (None, torch.get_num_threads()):
         torch.set_num_threads(trial.threads)
     if trial.tf32 is not None:
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = trial.tf32

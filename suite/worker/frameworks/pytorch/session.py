@@ -6,6 +6,7 @@ Two variants are eager in channels-last memory too: `fused` and `cuda_graph`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -81,7 +82,9 @@ class Session:
             self._run = distributed.data_parallel(self._model, self._device)
         if trial.variant in COMPILED:
             self._run = torch.compile(self._run, mode=COMPILED[trial.variant])
-        self._autocast = torch.autocast(self._device.type, torch.bfloat16, enabled=trial.mixed)
+        self._autocast: AbstractContextManager[Any] = (
+            torch.autocast(self._device.type, torch.bfloat16) if trial.mixed else nullcontext()
+        )
         if trial.simulated:
             self._run = bfloat16.simulated(self._model, modules)
 

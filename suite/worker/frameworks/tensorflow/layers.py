@@ -122,7 +122,7 @@ def _function(layer: dict[str, Any], own: Variables) -> Callable[[Any], Any]:
         padded = any(map(any, pairs))
         return lambda x: tf.nn.avg_pool2d(tf.pad(x, pairs) if padded else x, size, strides, "VALID")
     if kind == "dense":
-        return lambda x: _add_bias(tf.matmul(x, weight), bias)
+        return lambda x: _add_bias(_product(x, weight), bias)
     if kind == "layer_norm":
         return lambda x: _layer_norm(x, weight, bias, layer["epsilon"])
     if kind == "flatten":
@@ -139,7 +139,7 @@ def _function(layer: dict[str, Any], own: Variables) -> Callable[[Any], Any]:
     if kind == "embedding":
         return lambda x: tf.gather(weight, x)
     if kind == "tied_head":
-        return lambda x: tf.matmul(x, weight, transpose_b=True)
+        return lambda x: _product(x, weight, transpose_b=True)
     if kind == "self_attention":
         return lambda x: _self_attention(x, layer, own)
     if kind == "lstm":
@@ -227,6 +227,19 @@ def _batch_norm_of_all_ranks(layer: dict[str, Any], own: Variables) -> Layer:
     return run
 
 
+def _product(values: Any, weight: Any, *, transpose_b: bool = False) -> Any:
+    """The product of the last axis and a matrix.
+
+    The members of all sequences are rows of one matrix. With a batch of matrices, TensorFlow would
+    compute the gradient of the weight for each sample, and then add them.
+    """
+    if values.shape.rank == 2:
+        return tf.matmul(values, weight, transpose_b=transpose_b)
+    length, features = values.shape[1:]
+    result = tf.matmul(tf.reshape(values, [-1, features]), weight, transpose_b=transpose_b)
+    return tf.reshape(result, [-1, length, result.shape[-1]])
+
+
 def _layer_norm(values: Any, weight: Any, bias: Any, epsilon: float) -> Any:
     wide = tf.cast(values, weight.dtype)
     mean, variance = tf.nn.moments(wide, [-1], keepdims=True)
@@ -237,7 +250,7 @@ def _layer_norm(values: Any, weight: Any, bias: Any, epsilon: float) -> Any:
 def _self_attention(sequence: Any, layer: dict[str, Any], own: Variables) -> Any:
     length, features = layer["input_shape"]
     heads = layer["heads"]
-    parts = tf.matmul(sequence, own["in_weight"]) + own["in_bias"]
+    parts = _product(sequence, own["in_weight"]) + own["in_bias"]
     parts = tf.reshape(parts, [-1, length, 3, heads, features // heads])
     queries, keys, values = tf.unstack(tf.transpose(parts, [2, 0, 3, 1, 4]))
     scores = tf.matmul(queries, keys, transpose_b=True) / math.sqrt(features // heads)
@@ -247,12 +260,13 @@ def _self_attention(sequence: Any, layer: dict[str, Any], own: Variables) -> Any
     wide = tf.float32 if scores.dtype == tf.bfloat16 else scores.dtype
     shares = tf.cast(tf.nn.softmax(tf.cast(scores, wide)), values.dtype)
     mixed = tf.transpose(tf.matmul(shares, values), [0, 2, 1, 3])
-    return tf.matmul(tf.reshape(mixed, [-1, length, features]), own["out_weight"]) + own["out_bias"]
+    mixed = tf.reshape(mixed, [-1, length, features])
+    return _product(mixed, own["out_weight"]) + own["out_bias"]
 
 
 def _lstm(sequence: Any, layer: dict[str, Any], own: Variables) -> Any:
     """An unrolled LSTM; TensorFlow has no LSTM except that of Keras."""
-    inputs = tf.matmul(sequence, own["input_weight"]) + own["bias"]
+    inputs = _product(sequence, own["input_weight"]) + own["bias"]
     hidden = cell = tf.zeros([tf.shape(sequence)[0], layer["hidden"]], sequence.dtype)
     for step in tf.unstack(inputs, axis=1):
         gates = tf.split(step + tf.matmul(hidden, own["hidden_weight"]), 4, -1)
