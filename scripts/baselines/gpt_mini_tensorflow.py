@@ -60,20 +60,27 @@ def norm(x, weights):
     return tf.nn.batch_normalization(x, mean, variance, weights[1], weights[0], 1e-5)
 
 
+def affine(x, weights):
+    # One product over all positions: the gradient of x @ weight would be one for each sample.
+    rows = tf.reshape(x, [-1, x.shape[-1]]) @ weights[0] + weights[1]
+    return tf.reshape(rows, [-1, x.shape[1], rows.shape[-1]])
+
+
 def attention(x, into, out):
-    parts = tf.reshape(x @ into[0] + into[1], [-1, LENGTH, 3, HEADS, FEATURES // HEADS])
+    parts = tf.reshape(affine(x, into), [-1, LENGTH, 3, HEADS, FEATURES // HEADS])
     q, k, v = tf.unstack(tf.transpose(parts, [2, 0, 3, 1, 4]))
     scores = tf.matmul(q, k, transpose_b=True) * (FEATURES // HEADS) ** -0.5
     mixed = tf.matmul(tf.nn.softmax(scores + hidden_from), v)
-    return tf.reshape(tf.transpose(mixed, [0, 2, 1, 3]), [-1, LENGTH, FEATURES]) @ out[0] + out[1]
+    return affine(tf.reshape(tf.transpose(mixed, [0, 2, 1, 3]), [-1, LENGTH, FEATURES]), out)
 
 
 def model(x):
     x = tf.gather(tokens, x) + positions
     for norm1, into, out, norm2, dense1, dense2 in blocks:
         x += attention(norm(x, norm1), into, out)
-        x += tf.nn.gelu(norm(x, norm2) @ dense1[0] + dense1[1]) @ dense2[0] + dense2[1]
-    return tf.matmul(norm(x, last), tokens, transpose_b=True)
+        x += affine(tf.nn.gelu(affine(norm(x, norm2), dense1)), dense2)
+    rows = tf.reshape(norm(x, last), [-1, FEATURES])
+    return tf.reshape(tf.matmul(rows, tokens, transpose_b=True), [-1, LENGTH, VOCABULARY])
 
 
 slots = [(tf.Variable(tf.zeros_like(v)), tf.Variable(tf.zeros_like(v))) for v in variables]

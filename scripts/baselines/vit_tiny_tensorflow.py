@@ -43,13 +43,19 @@ def norm(x, weights):
     return tf.nn.batch_normalization(x, mean, variance, weights[1], weights[0], VIT_EPSILON)
 
 
+def affine(x, weights):
+    # One product over all positions: the gradient of x @ weight would be one for each sample.
+    rows = tf.reshape(x, [-1, x.shape[-1]]) @ weights[0] + weights[1]
+    return tf.reshape(rows, [-1, x.shape[1], rows.shape[-1]])
+
+
 def attention(x, into, out):
     size = VIT_FEATURES // VIT_HEADS
-    parts = tf.reshape(x @ into[0] + into[1], [-1, PATCHES + 1, 3, VIT_HEADS, size])
+    parts = tf.reshape(affine(x, into), [-1, PATCHES + 1, 3, VIT_HEADS, size])
     q, k, v = tf.unstack(tf.transpose(parts, [2, 0, 3, 1, 4]))
     mixed = tf.nn.softmax(tf.matmul(q, k, transpose_b=True) * size**-0.5) @ v
     mixed = tf.reshape(tf.transpose(mixed, [0, 2, 1, 3]), [-1, PATCHES + 1, VIT_FEATURES])
-    return mixed @ out[0] + out[1]
+    return affine(mixed, out)
 
 
 def model(x):
@@ -59,7 +65,7 @@ def model(x):
     x = tf.concat([tf.tile(first, [tf.shape(x)[0], 1, 1]), x], 1) + positions
     for norm1, into, out, norm2, dense1, dense2 in blocks:
         x += attention(norm(x, norm1), into, out)
-        x += tf.nn.gelu(norm(x, norm2) @ dense1[0] + dense1[1]) @ dense2[0] + dense2[1]
+        x += affine(tf.nn.gelu(affine(norm(x, norm2), dense1)), dense2)
     return norm(x[:, 0], last) @ classes[0] + classes[1]
 
 
