@@ -96,7 +96,10 @@ class StateReference(Reference):
         model = prover.inputs.architecture.without("dropout")
         inputs = replace(prover.inputs, architecture=model)
         start = replace(prover.start, draws=1)
-        plain = replace(self, prover=replace(prover, inputs=inputs, start=start))
+        work_dir = prover.work_dir / "without-dropout"  # its workers have the same names
+        work_dir.mkdir()
+        other = replace(prover, inputs=inputs, start=start, work_dir=work_dir)
+        plain = replace(self, prover=other)
         return plain.computed(LOWERINGS[0], precision)[0]
 
     def perturb(self) -> None:

@@ -66,7 +66,7 @@ def test_timed_queries_are_reported_with_the_answers_that_callers_got(
     assert logits.shape == (len(samples), 10) and 0 <= samples.min() <= samples.max() < SAMPLES
     for sample in range(SAMPLES):  # a sample has the same answer in every query
         own = logits[samples == sample]
-        assert np.allclose(own, own[:1], rtol=0, atol=1e-6)
+        assert np.allclose(own, own[:1], rtol=0, atol=1e-5)  # rounding depends on its place
 
 
 def test_a_scenario_that_it_lacks_is_a_failure_with_a_message(
