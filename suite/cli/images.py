@@ -15,6 +15,7 @@ from suite.engines import sessions
 from suite.engines.errors import FrameworkUnavailable
 from suite.errors import EngineError, RunsFailed
 from suite.manifests import catalog
+from suite.paths import replacing
 from suite.protocol.expansion import parse
 from suite.report import table
 
@@ -100,19 +101,9 @@ def export(
             file = folder / f"{recipe.file_name}.tar"
             if not file.exists():
                 known.ready(recipe, live.notify)
-                _save(known, recipe, file)
+                with replacing(file) as part, part.open("wb") as opened:
+                    known.daemon.save_image(recipe.exact_tag, opened)
             live.notify(f"{recipe.manifest.title}: {file}, {file.stat().st_size / 1e6:,.0f} MB")
-
-
-def _save(known: Images, recipe: Recipe, file: Path) -> None:
-    """Write an image to a file, which exists only where it is complete."""
-    part = file.with_suffix(".part")
-    try:
-        with part.open("wb") as opened:
-            known.daemon.save_image(recipe.exact_tag, opened)
-        part.rename(file)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 @images.command()

@@ -19,8 +19,6 @@ from suite.report.table import (
 from suite.report.titles import name_of
 
 TITLE = "the ladder: LeNet, one image at a time"
-
-
 # Columns that a narrow terminal leaves out, the least important first.
 DISPENSABLE = (TRAINING_LINES, "overhead", OFFLINE_RATE, INTERVAL, TRAINING_RATE)
 
