@@ -10,6 +10,8 @@ from typing import Any
 from suite.datasets.inputs import Inputs
 from suite.engines.attempt import Attempt, run_task
 from suite.engines.base import Engine
+from suite.engines.docker.engine import DockerEngine
+from suite.engines.docker.hosts import HostsEngine
 from suite.manifests import catalog
 from suite.protocol.events import Event
 from suite.protocol.plan import Trial
@@ -38,7 +40,7 @@ def train(
     def on_event(event: Event) -> None:
         if kill is not None and event["event"] in ("warmup", "block") and not killed:
             killed.append(kill)
-            os.kill(process_of(kill, str(folder.name)), signal.SIGKILL)
+            os.kill(min(processes(kill, folder_of(engine, folder))), signal.SIGKILL)
 
     return run_task(
         engine,
@@ -58,25 +60,24 @@ def train(
     )
 
 
-def process_of(rank: int, name: str) -> int:
-    """The process of a rank whose command names the trial's folder, or that is in a container."""
-    return min(processes(rank, name))
+def folder_of(engine: Engine, folder: Path) -> str:
+    """The trial's folder as the command of its worker names it."""
+    return " /trial" if isinstance(engine, DockerEngine | HostsEngine) else str(folder)
 
 
-def processes(rank: int, name: str) -> list[int]:
+def processes(rank: int, folder: str) -> list[int]:
     """All processes of a rank: the worker and its children."""
     return [
         int(path.name)
         for path in Path("/proc").glob("[0-9]*")
-        if b"RANK=%d" % rank in _environment(path)
-        and (name in _command(path) or "/trial" in _command(path))
+        if b"RANK=%d" % rank in _environment(path) and folder in _command(path)
     ]
 
 
-def none_left(name: str) -> bool:
+def none_left(engine: Engine, folder: Path) -> bool:
     """Whether no process of ranks 0 and 1 is left within ten seconds."""
     for _ in range(100):
-        if not any(processes(rank, name) for rank in (0, 1)):
+        if not any(processes(rank, folder_of(engine, folder)) for rank in (0, 1)):
             return True
         time.sleep(0.1)
     return False

@@ -168,7 +168,7 @@ def test_two_hosts_train_one_model(
         killed = train(engine, trial, inputs, folder, device="cpu:1x2", kill=1, epochs=1000)
         assert killed.status == "failed" and killed.error
         assert killed.error.message == "rank 1: the process was killed by SIGKILL"
-    assert none_left("killed")
+    assert none_left(engine, folder)
     for address in hosts:
         with closing(Daemon(address)) as daemon:
             assert not daemon.containers({"dlsuite.session": session})

@@ -48,5 +48,5 @@ def test_a_killed_rank_ends_the_trial_with_its_name(
         done = train(engine, trial, inputs, folder, device=device, kill=1, epochs=1000)
         assert done.status == "failed" and done.error
         assert done.error.message == "rank 1: the process was killed by SIGKILL"
-    assert none_left(folder.name)
+    assert none_left(engine, folder)
     assert not left("dlsuite.session")

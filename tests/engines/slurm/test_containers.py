@@ -100,4 +100,4 @@ def test_a_killed_rank_in_a_container_ends_the_trial(
     done = train(engine, trial, inputs, folder, device="cpu:1x2", kill=1, epochs=1000)
     assert done.status == "failed" and done.error
     assert done.error.message.startswith("rank 1: the process was killed")
-    assert none_left(folder.name)
+    assert none_left(engine, folder)

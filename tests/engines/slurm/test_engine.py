@@ -72,7 +72,7 @@ def test_a_killed_rank_ends_the_trial_with_its_name(
     assert done.status == "failed" and done.error
     assert done.error.message.startswith("rank 1: the process was killed")
     assert time.monotonic() - started < 100  # the deadline is 120 s
-    assert none_left(folder.name)
+    assert none_left(engine, folder)
 
 
 def test_a_cancelled_job_stops_the_run_and_not_the_plan(

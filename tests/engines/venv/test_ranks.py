@@ -44,10 +44,11 @@ def test_a_killed_rank_ends_the_trial_with_its_name(
 ) -> None:
     trial = quick("pytorch").trials[0]
     inputs, folder = made_up(trial.workload, tmp_path), tmp_path / "killed-rank"
-    done = train(VenvEngine(), trial, inputs, folder, device=device, kill=rank, epochs=1000)
+    engine = VenvEngine()
+    done = train(engine, trial, inputs, folder, device=device, kill=rank, epochs=1000)
     assert done.status == "failed" and done.error
     assert done.error.message == f"rank {rank}: the process was killed by SIGKILL"
-    assert none_left(folder.name)
+    assert none_left(engine, folder)
 
 
 @VERIFY
