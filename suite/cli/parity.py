@@ -37,6 +37,7 @@ from suite.engines import sessions
 from suite.engines.venv.engine import VenvEngine
 from suite.errors import ParityFailed, UsageError
 from suite.manifests.workloads import Workload
+from suite.parity.certificates import Certificate
 from suite.parity.tensors import ProofFailed
 from suite.paths import home
 from suite.protocol.plan import Plan, Trial, Work
@@ -128,16 +129,14 @@ def _rows(
     """Each trial with its certificate, and the reason where it is not proven."""
     for work, work_inputs in by_work.items():
         trials = [trial for trial in plan.trials if trial.work == work]
-        try:
-            certificates = runner.certify(trials, work_inputs, fresh=fresh)
-        except ProofFailed as error:
-            yield from ((trial, None, str(error)) for trial in trials)
-            continue
+        certificates = runner.certify(trials, work_inputs, fresh=fresh)
         for trial in trials:
-            certificate = certificates.get(trial.trial_id)
+            found = certificates.get(trial.trial_id)
             framework = runner.frameworks.of(trial)
-            if certificate:
-                yield trial, certificate, certificate.reason
+            if isinstance(found, Certificate):
+                yield trial, found, found.reason
+            elif found:
+                yield trial, None, str(found)
             elif isinstance(framework, Unavailable):
                 yield trial, None, framework.error.message
 

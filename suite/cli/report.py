@@ -59,6 +59,10 @@ def report(
     scaling_only: Annotated[
         bool, typer.Option("--scaling", help="Only the speed-up of several devices over one.")
     ] = False,
+    also: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="RUN", help="Add the accuracies of this run, too; repeatable."),
+    ] = None,
     results: Results = Path("results"),
 ) -> None:
     """Show the summary of a run: rates, or accuracies where it has several seeds.
@@ -69,6 +73,9 @@ def report(
     if (against or interactive) and not html:
         option = "--against" if against else "--interactive"
         raise UsageError(f"{option} needs --html", hint=f"dlsuite report {run} --html FILE")
+    others = [run_folder_of(each, results) for each in also or ()]
+    if others and (html or draw or scaling_only):
+        raise UsageError("--also is for the table of accuracies", hint=f"dlsuite report {run}")
     if html or draw:
         found = run_data.read(folder)
         other = run_data.read(run_folder_of(against, results)) if against else None
@@ -85,6 +92,9 @@ def report(
         _show_scaling(records, folder, format)
         return
     missing = planfile.missing(folder, records)
+    records += [record for each in others for record in store.read(each)]
+    if others and not convergence.several_seeds(records):
+        raise UsageError("--also is for runs with several seeds", hint="dlsuite convergence")
     forms: dict[ReportFormat, Callable[[], str]] = {
         ReportFormat.json: lambda: _json(records, folder, missing) + "\n",
         ReportFormat.markdown: lambda: _markdown(records, folder) + "\n",

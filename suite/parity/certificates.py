@@ -81,13 +81,13 @@ def certify(
     notify: Notify,
     steps: int,
     fresh: bool,
-) -> dict[str, Certificate]:
+) -> dict[str, Certificate | ProofFailed]:
     """A certificate for each trial (of one workload) by trial id, from the cache or made now.
 
     `prepared` must contain the reference's frameworks too; `work_dir` is the folder of the tensors.
-    Raise ProofFailed where the reference cannot be computed or its two lowerings disagree.
+    ProofFailed where the trial's reference cannot be computed or its two lowerings disagree.
     """
-    certificates = {}
+    certificates: dict[str, Certificate | ProofFailed] = {}
     open_trials = []
     for trial in trials:
         described = described_of(engine, trial, prepared[trial.framework], inputs, steps)
@@ -111,7 +111,11 @@ def certify(
                 notify=notify,
             )
             reference = reference_of(prover, together[0][0], fresh=fresh)
-            tensors = _tensors(prover, reference, [trial for trial, _, _ in together])
+            try:
+                tensors = _tensors(prover, reference, [trial for trial, _, _ in together])
+            except ProofFailed as error:
+                certificates |= {trial.trial_id: error for trial, _, _ in together}
+                continue
             for trial, described, path in together:
                 found = tensors[trial.trial_id]
                 certificate = _certify(found, trial, described, path.stem, reference)

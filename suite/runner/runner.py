@@ -151,12 +151,15 @@ class Runner:
 
     def certify(
         self, trials: list[Trial], workload_inputs: Inputs, *, fresh: bool
-    ) -> dict[str, Certificate]:
+    ) -> dict[str, Certificate | ProofFailed]:
         """The certificates, by trial id, of those trials (of one work) that can run here.
 
-        Raise ProofFailed where there is no trusted reference.
+        ProofFailed where a trial has no trusted reference.
         """
-        prepared = self.frameworks.with_reference(trial.framework for trial in trials)
+        try:
+            prepared = self.frameworks.with_reference(trial.framework for trial in trials)
+        except ProofFailed as error:
+            return {trial.trial_id: error for trial in trials}
         can_run = [t for t in trials if not isinstance(self.frameworks.of(t), Unavailable)]
         return certificates.certify(
             self.engine,
@@ -238,16 +241,15 @@ class Runner:
 
         The certificates are copied into the folder of the run.
         """
-        reason = "not compared"
-        found: dict[str, Certificate] = {}
-        try:
-            found = self.certify(trials, workload_inputs, fresh=False)
-        except ProofFailed as error:
-            reason = str(error)
+        found = self.certify(trials, workload_inputs, fresh=False)
         with folder.writing(certificate.FOLDER):
-            certificates.keep(folder.path, found.values())
-        unproven = Parity(proven=False, reason=reason)
-        return {
-            trial.trial_id: found[trial.trial_id].status() if trial.trial_id in found else unproven
-            for trial in trials
-        }
+            made = [each for each in found.values() if isinstance(each, Certificate)]
+            certificates.keep(folder.path, made)
+        return {trial.trial_id: _status(found.get(trial.trial_id)) for trial in trials}
+
+
+def _status(found: Certificate | ProofFailed | None) -> Parity:
+    """The parity status of a trial; `found` is None where the trial cannot run."""
+    if isinstance(found, Certificate):
+        return found.status()
+    return Parity(proven=False, reason=str(found or "not compared"))

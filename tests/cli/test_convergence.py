@@ -146,6 +146,20 @@ def test_an_unfinished_run_is_reported_with_the_missing_runs(
     assert "4 planned runs have no record yet" in shown and "too few seeds" in shown
 
 
+def test_accuracies_of_several_runs_are_in_one_table(
+    finished: Finish, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = finished(similar), finished(similar)
+    for path in [*first.glob("mxnet-*-r0.json"), *second.glob("pytorch-*-r0.json")]:
+        path.unlink()
+    report_command.report(first, format=ReportFormat.markdown, also=[second])
+    shown = capsys.readouterr().out
+    assert "| lenet | pytorch:eager | float32 | 3 |" in shown
+    assert "| lenet | mxnet:hybrid | float32 | 3 |" in shown
+    with pytest.raises(UsageError, match="--also is for the table of accuracies"):
+        report_command.report(first, html=Path("page.html"), also=[second])
+
+
 def test_markdown_of_one_seed_shows_the_rates(
     finished: Finish, capsys: pytest.CaptureFixture[str]
 ) -> None:
