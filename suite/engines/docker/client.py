@@ -28,6 +28,7 @@ from suite.errors import EngineError
 POLL_S = 0.02
 CONFLICT = 409
 COPY_TIMEOUT_S = 3600  # of copying an image: the engine answers when it has packed or unpacked it
+NEVER = threading.Event()
 REMOVAL_S = 20.0  # how long the removal of a container may take; then its volumes are free
 Labels = dict[str, str]
 Chunk = tuple[bytes | None, bytes | None]  # standard output, standard error
@@ -300,10 +301,26 @@ class Daemon:
             found = self._client.images.list(filters={"label": _filter(labels)})
         return [_image(image.attrs) for image in sorted(found, key=_created, reverse=True)]
 
-    def pull(self, reference: str) -> None:
-        """Download an image from its registry."""
-        with sdk_errors():
-            self._client.images.pull(reference)
+    def pull(self, reference: str, stopped: threading.Event = NEVER) -> None:
+        """Download an image from its registry; raise EngineError at once when `stopped` is set."""
+
+        def pulled() -> Iterator[EngineError]:
+            try:
+                with sdk_errors():
+                    self._client.images.pull(reference)
+            except EngineError as error:
+                yield error
+
+        queued = queued_items(pulled())  # in a thread: a registry that hangs cannot be interrupted
+        while not stopped.is_set():
+            try:
+                error = queued.get(timeout=0.2)
+            except queue.Empty:
+                continue
+            if error:
+                raise error
+            return
+        raise EngineError("stopped", hint="run the command again")
 
     def pullable(self, reference: str) -> bool:
         """Whether the registry has the image; nothing is downloaded."""

@@ -116,7 +116,7 @@ class Images:
                 return
             notify(f"pulling the base image {recipe.base}")
             try:
-                self.daemon.pull(recipe.base)
+                self.daemon.pull(recipe.base, self._stopped)
             except EngineError as error:
                 raise EngineError(
                     f"the base image {recipe.base} cannot be pulled: {error}",

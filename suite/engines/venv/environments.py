@@ -202,8 +202,13 @@ def _install(command: list[str], log: TextIO, notify: Notify, title: str) -> str
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Let one process build an environment; others wait for it."""
+    """Let one process build an environment; others wait for it, until `stop` is called."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_suffix(".lock").open("w", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        while not _stopping.is_set():
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                _stopping.wait(0.2)
         yield

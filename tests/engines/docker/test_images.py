@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -70,6 +72,22 @@ def test_a_base_image_that_cannot_be_pulled_is_an_error_with_a_hint(
     assert "scripts/base-image" in caught.value.hint
     obstacle = f"its base image {base} is missing and cannot be pulled"
     assert tiny_images.build_obstacle() == obstacle
+
+
+@pytest.mark.docker
+def test_a_pull_from_a_registry_that_hangs_can_be_stopped(
+    daemon: Daemon, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor() as pool:
+        base = f"127.0.0.1:{silent.getsockname()[1]}/none:1"
+        monkeypatch.setenv("DLSUITE_BASE_IMAGE", base)
+        images = Images(daemon, locks=tiny.locks, worker=tiny.worker)
+        pulling = pool.submit(images.ready, images.recipe(TINY, "cpu"), print)
+        connection, _ = silent.accept()
+        with connection:
+            images.stop()
+            with pytest.raises(EngineError, match="cannot be pulled: stopped"):
+                pulling.result(timeout=60)
 
 
 @pytest.mark.docker

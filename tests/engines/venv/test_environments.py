@@ -172,6 +172,21 @@ def test_a_stopped_build_ends_at_once_and_tries_no_other_lock(
     assert messages == ["Tiny: building its environment (tiny/cpu.txt)"]
 
 
+def test_who_waits_for_the_build_of_another_process_can_be_stopped(
+    tiny: FrameworkManifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environments, "_stopping", threading.Event())
+    version = environments._interpreter(tiny)[1]
+    folder, *_ = environments._folders(tiny, version, gpus=False).values()
+    with environments._locked(folder), ThreadPoolExecutor() as pool:
+        waiting = pool.submit(environments.ready, tiny, print)
+        with pytest.raises(TimeoutError):
+            waiting.result(timeout=0.5)
+        environments.stop()
+        with pytest.raises(EngineError, match="cannot be installed"):
+            waiting.result(timeout=60)
+
+
 @pytest.fixture
 def index(tmp_path: Path) -> Iterator[str]:
     """The address of a package index with the wheels of `tiny`."""
