@@ -35,7 +35,7 @@ from suite.cli.options import (
     engine_options,
     node_count,
 )
-from suite.cli.session import engine_on, progress, run_folder_of, show
+from suite.cli.session import engine_on, progress, resumable, run_folder_of, show
 from suite.datasets.inputs import Inputs
 from suite.engines import sessions
 from suite.engines.options import EngineOptions
@@ -175,7 +175,8 @@ def resume(
         runner = Runner(engine_used, live, work_dir)
         inputs = runner.prepare(plan, done=done)
         planned.must_match(runner.engine, runner.frameworks.locks, folder.path)
-        records = runner.run(plan, inputs, folder, done=done)
+        with resumable(folder.path):
+            records = runner.run(plan, inputs, folder, done=done)
     conclude(records, folder)
 
 
@@ -248,7 +249,8 @@ def start(
             planfile.write(folder.path, planned)
             if plan.suite == ladder.SUITE:
                 ladder.keep(folder.path)
-        records = runner.run(plan, inputs, folder, fresh_peak=fresh_peak)
+        with resumable(folder.path):
+            records = runner.run(plan, inputs, folder, fresh_peak=fresh_peak)
     conclude(records, folder)
 
 

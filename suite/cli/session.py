@@ -38,8 +38,19 @@ def progress() -> Iterator[Live]:
             yield live
     except KeyboardInterrupt:
         raise Interrupted(
+            "interrupted; what ran was stopped", hint="run the command again"
+        ) from None
+
+
+@contextmanager
+def resumable(folder: Path) -> Iterator[None]:
+    """Do runs of the plan in `folder`; Ctrl-C becomes the error Interrupted."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(
             "interrupted; the worker was stopped, finished records are kept",
-            hint="dlsuite report shows them, dlsuite resume finishes the run",
+            hint=f"dlsuite resume {folder}",
         ) from None
 
 

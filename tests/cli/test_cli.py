@@ -156,6 +156,7 @@ def test_a_signal_ends_a_waiting_command_with_exit_code_130(tmp_path: Path, sign
             _, shown = process.communicate(timeout=60)
     assert process.returncode == 130
     check_error(shown, "interrupted")
+    assert "hint: run the command again" in shown
     assert list((tmp_path / "results").iterdir()) == []
 
 
@@ -340,6 +341,7 @@ def test_ctrl_c_stops_the_worker_and_keeps_records_and_resume_finishes_the_run(
         _, errors_shown = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "error: interrupted" in errors_shown and "Traceback" not in errors_shown
+    assert "hint: dlsuite resume " in errors_shown
     records = [json.loads(path.read_text()) for path in latest.glob("*-r*.json")]
     assert [(record["repeat"], record["status"]) for record in records] == [(0, "ok")]
     assert workers and not any(Path(f"/proc/{pid}").exists() for pid in workers)
