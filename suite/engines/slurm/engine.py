@@ -26,7 +26,7 @@ from suite.engines.venv.engine import VenvEngine
 from suite.errors import EngineError
 from suite.manifests.frameworks import FrameworkManifest
 from suite.messages import Notify
-from suite.paths import WORKER, home, sha256
+from suite.paths import WORKER, home, replacing, sha256
 from suite.protocol import trial_file
 from suite.worker import host
 
@@ -132,18 +132,17 @@ class SlurmEngine(VenvEngine):
         """An archive's image in Apptainer's form, made on a node and kept beside the archive."""
         notify(f"{manifest.title}: converting {archive.name} for Apptainer")
         image = archive.with_suffix(containers.APPTAINER)
-        part = image.with_name(f"{image.name}.part")
         start = cluster.start(self.job, name=CONVERSION, nodes=1)
         log = _log(f"image-{archive.stem}")
-        with log.open("w", encoding="utf-8") as file:
+        with log.open("w", encoding="utf-8") as file, replacing(image) as part:
             command = [*start, *containers.conversion(archive, part)]
             done = subprocess.run(command, stdout=file, stderr=file, check=False)
-        if done.returncode:
-            lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            own = [line for line in lines if not line.startswith(OF_SRUN)]
-            reason = own[-1] if own else f"exit code {done.returncode}"
-            raise EngineError(f"{archive} cannot be converted: {reason}", hint=f"see {log}")
-        return part.rename(image)
+            if done.returncode:
+                lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+                own = [line for line in lines if not line.startswith(OF_SRUN)]
+                reason = own[-1] if own else f"exit code {done.returncode}"
+                raise EngineError(f"{archive} cannot be converted: {reason}", hint=f"see {log}")
+        return image
 
     def _wait(self) -> None:
         """Return when the job has its nodes."""

@@ -1,0 +1,66 @@
+"""The rules of the closing proof for models with dropout, whose masks are random."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from suite.parity.replay import StateReference
+from suite.parity.tensors import Tensors
+from suite.parity.tolerances import Judged, Rules, rules_of
+
+DRAWS = 8  # of dropout masks
+# A run may be so many times as far from the draws' mean as the farthest of them: a tensor, or a
+# single value, whose distance varies more. Of eight normal draws, one value in 40,000 is farther.
+DRAW_MARGIN = 3
+VALUE_MARGIN = 6
+# Without its masks, a step would be the one without dropout. The run is at least this share as far
+# from that as the nearest draw, in the median of its tensors.
+MASKED_SHARE = 0.5
+DRAW_LENGTH = 2  # and at most twice as long as the longest draw, or half as long as the shortest
+
+
+def with_draws(found: list[Tensors], reference: StateReference, rules: Rules) -> Judged:
+    """Judge a model with dropout, whose masks are random: no two steps are equal.
+
+    The run's step is compared with several steps of the reference with other masks. It must not be
+    much farther from their mean than the farthest of them, and be of similar length.
+    """
+    draws = reference.masked(rules.rounding)
+    stored = reference.storage_tolerances(draws[0])
+    errors: dict[str, float] = {}
+    raised: dict[str, float] = {}
+    for name, value in (each for of_rank in found for each in of_rank.items()):
+        each = np.stack([draw[name].ravel() for draw in draws])  # (draws, values)
+        center = each.mean(axis=0)
+        scale = float(np.linalg.norm(center)) or 1.0
+        error = float(np.linalg.norm(value.ravel() - center)) / scale
+        # A draw is n / (n - 1) times as far from the mean of the others as from the mean of all n.
+        farthest = float(np.linalg.norm(each - center, axis=1).max())
+        spread = farthest * len(draws) / (len(draws) - 1) / scale
+        error = error if _as_long(value, each) else float("inf")
+        errors[name] = max(error, errors.get(name, 0.0))  # of the worst rank
+        margin = DRAW_MARGIN if value.size > 1 else VALUE_MARGIN
+        raised[name] = max(rules.tolerance, margin * spread, stored.get(name, 0.0))
+    return Judged(errors=[errors], raised=[raised], tolerance=rules.tolerance)
+
+
+def unmasked(found: list[Tensors], reference: StateReference) -> str | None:
+    """Why a step was done without the masks of dropout; None where it was not."""
+    precision = rules_of(reference.trial).rounding
+    draws, plain = reference.masked(precision), reference.without_dropout(precision)
+    shares = [
+        float(np.linalg.norm(of_rank[name] - plain[name]))
+        / min(float(np.linalg.norm(draw[name] - plain[name])) for draw in draws)
+        for of_rank in found
+        for name in plain
+        if name.startswith("updates") and plain[name].size > 1
+    ]
+    if not shares or np.median(shares) >= MASKED_SHARE:
+        return None
+    return f"the updates are {np.median(shares):.2f} as far from those without dropout as a draw's"
+
+
+def _as_long(value: np.ndarray, draws: np.ndarray) -> bool:
+    """Whether a tensor has a length (L2 norm) similar to those of the draws."""
+    length, lengths = np.linalg.norm(value), np.linalg.norm(draws, axis=1)
+    return bool(lengths.min() / DRAW_LENGTH <= length <= lengths.max() * DRAW_LENGTH)

@@ -1,0 +1,125 @@
+"""Steps of a timed run, done again by the reference from the state that the run saved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from suite.datasets.inputs import Inputs
+from suite.parity.prover import Prover
+from suite.parity.reference import Reference, compare, times
+from suite.parity.tensors import OUTCOME, Tensors, initial, read
+from suite.parity.tolerances import Errors, Rules
+from suite.parity.workers import LOWERINGS
+from suite.protocol.plan import Trial
+from suite.protocol.trial_file import Start
+from suite.worker.proof import perturbed_weights
+
+# Relative error (root mean square) of storing a value in float32: at most half a unit in the last
+# place, uniformly distributed (2^-24 / sqrt(3)).
+STORAGE_ERROR = 2.0**-24 / 3**0.5
+STORAGE_MARGIN = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replay(Prover):
+    """Runs workers in mode replay; `inputs.weights` are those of the state in `start`."""
+
+    start: Start
+
+    def tensors(self, trial: Trial, precision: str, *, role: str) -> list[Tensors]:
+        """The outcome of the steps for each draw: of dropout masks, or of perturbed weights."""
+        results = self.run(trial, precision, role=role, mode="replay", start=self.start)
+        return [
+            read(results, f"draw{draw:02d}", OUTCOME, self._inputs_of(draw))
+            for draw in range(self.start.draws)
+        ]
+
+    def _inputs_of(self, draw: int) -> Inputs:
+        weights = perturbed_weights(self.start.state, draw)
+        return replace(self.inputs, weights=weights) if weights.exists() else self.inputs
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateReference(Reference):
+    """The reference from the state of one run. It serves that run only, so nothing is cached.
+
+    Its float64 values come from the first lowering alone: the certificate shows that both agree on
+    the model, and a second one would double the duration of the closing proof.
+    """
+
+    @property
+    def tensors(self) -> list[Tensors]:
+        return self._from_state[:1]
+
+    @cached_property
+    def _from_state(self) -> list[Tensors]:
+        """The float64 outcome from the state, and from its perturbed weights if there are any."""
+        return self.computed(LOWERINGS[0], "float64")
+
+    def masked(self, precision: str) -> list[Tensors]:
+        """The outcome of the steps with each draw of dropout masks, in the first lowering."""
+        path = Path(f"masked-{precision}")
+        if path not in self._known:
+            self._known[path] = self.computed(LOWERINGS[0], precision)
+        return self._known[path]
+
+    def without_dropout(self, precision: str) -> Tensors:
+        """The outcome of the steps without dropout, in the first lowering."""
+        prover = self._replay
+        model = prover.inputs.architecture.without("dropout")
+        inputs = replace(prover.inputs, architecture=model)
+        start = replace(prover.start, draws=1)
+        work_dir = prover.work_dir / "without-dropout"  # its workers have the same names
+        work_dir.mkdir()
+        other = replace(prover, inputs=inputs, start=start, work_dir=work_dir)
+        plain = replace(self, prover=other)
+        return plain.computed(LOWERINGS[0], precision)[0]
+
+    def perturb(self) -> None:
+        """Write perturbed weights beside the state: the worker replays them in the same process."""
+        self.perturbed(1).weights.replace(perturbed_weights(self._replay.start.state, 1))
+
+    def rounding_tolerances(self, draws: int, rules: Rules) -> Errors:
+        """As for a certificate, but with one draw the perturbed weights alone decide on float32.
+
+        Float32 in both lowerings would take two more workers, one of which compiles. This tolerance
+        has fewer parts than that of a certificate, so it is never wider.
+        """
+        if draws > 1 or rules.rounding != "float32":
+            return super().rounding_tolerances(draws, rules)
+        perturbed = self._from_state[1:] or self._cached(LOWERINGS[0], "float64", 1)
+        return times(rules.perturbed_margin, compare(perturbed, self.tensors))
+
+    def rounding_errors(self, rules: Rules) -> Errors:
+        """Of the first lowering alone, as the float64 values."""
+        return compare(self._cached(LOWERINGS[0], rules.rounding), self.tensors)
+
+    def storage_tolerances(self, expected: Tensors) -> dict[str, float]:
+        """The tolerance of each update, because weights are stored in float32 after each step.
+
+        `expected` is the outcome of the steps in the reference.
+        """
+        tolerances = {}
+        for name, before in initial(self.prover.inputs).items():
+            update = np.linalg.norm(expected[f"updates {name}"])
+            error = STORAGE_ERROR * np.linalg.norm(before) * self.prover.steps**0.5
+            tolerances[f"updates {name}"] = (
+                float(STORAGE_MARGIN * error / update) if update else float("inf")
+            )
+        return tolerances
+
+    def _cached(self, which: tuple[str, str], precision: str, draw: int = 0) -> list[Tensors]:
+        path = Path(f"{which[0]}-{precision}-{draw}")
+        if path not in self._known:
+            single = replace(self._replay, start=replace(self._replay.start, draws=1))
+            self._known[path] = replace(self, prover=single).computed(which, precision, draw)
+        return self._known[path]
+
+    @property
+    def _replay(self) -> Replay:
+        assert isinstance(self.prover, Replay)
+        return self.prover
