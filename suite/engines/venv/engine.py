@@ -59,6 +59,7 @@ class VenvEngine:
         self.host["gpus"] = visible(gpus, self.host["gpus"])
         self._running: set[subprocess.Popen[str]] = set()
         self._stopped = False
+        self._builds = environments.Builds()
 
     def __enter__(self) -> Self:
         return self
@@ -74,14 +75,15 @@ class VenvEngine:
         python = self._pythons.get(manifest.name)
         if python:
             return environments.of_user(manifest, python)
-        return environments.ready(manifest, notify, gpus=bool(self.host["gpus"]))
+        gpus = bool(self.host["gpus"])
+        return environments.ready(manifest, notify, gpus=gpus, builds=self._builds)
 
     def is_prepared(self, manifest: FrameworkManifest) -> bool:
         gpus = bool(self.host["gpus"])
         return manifest.name in self._pythons or environments.needs_nothing(manifest, gpus=gpus)
 
     def stop(self) -> None:
-        environments.stop()
+        self._builds.stop()
         self._stopped = True
         for process in list(self._running):
             _kill(process)

@@ -30,11 +30,29 @@ from suite.paths import LOCKS, digest, home, sha256
 
 CUDA_LOCK = "cuda.txt"
 
-_stopping = threading.Event()
-_installers: set[subprocess.Popen[str]] = set()
+
+class Builds:
+    """The builds of one engine, in its threads."""
+
+    def __init__(self) -> None:
+        self.stopping = threading.Event()
+        self.installers: set[subprocess.Popen[str]] = set()
+
+    def stop(self) -> None:
+        """End the builds in other threads, and refuse new ones."""
+        self.stopping.set()
+        for pip in list(self.installers):
+            with suppress(ProcessLookupError):
+                os.killpg(pip.pid, signal.SIGTERM)  # pip has a child process
 
 
-def ready(manifest: FrameworkManifest, notify: Notify, *, gpus: bool = False) -> Prepared:
+def ready(
+    manifest: FrameworkManifest,
+    notify: Notify,
+    *,
+    gpus: bool = False,
+    builds: Builds | None = None,
+) -> Prepared:
     """The framework's environment, built now if there is no complete one.
 
     For a CPU the locks are tried in the manifest's order. Raise FrameworkUnavailable if there is no
@@ -51,14 +69,15 @@ def ready(manifest: FrameworkManifest, notify: Notify, *, gpus: bool = False) ->
     for lock, folder in folders.items():
         if is_ready(folder):
             return _prepared(manifest, folder, lock)
+    builds = builds or Builds()
     errors = []
     for lock, folder in folders.items():
-        with _locked(folder):
-            if _stopping.is_set():
+        with _locked(folder, builds):
+            if builds.stopping.is_set():
                 break
-            error = (
-                None if is_ready(folder) else _build(manifest, interpreter, lock, folder, notify)
-            )
+            error = None
+            if not is_ready(folder):
+                error = _build(manifest, interpreter, lock, folder, notify, builds)
         if error is None:
             return _prepared(manifest, folder, lock)
         errors.append(f"{lock.name}: {error}")
@@ -89,14 +108,6 @@ def of_user(manifest: FrameworkManifest, python: Path) -> Prepared:
         lock="\n".join(packages),
         own_python=True,
     )
-
-
-def stop() -> None:
-    """End the builds in other threads, and refuse new ones."""
-    _stopping.set()
-    for pip in list(_installers):
-        with suppress(ProcessLookupError):
-            os.killpg(pip.pid, signal.SIGTERM)  # pip has a child process
 
 
 def environment(manifest: FrameworkManifest, lock: Path, tag: str) -> Path:
@@ -146,7 +157,12 @@ def _prepared(manifest: FrameworkManifest, folder: Path, lock: Path) -> Prepared
 
 
 def _build(
-    manifest: FrameworkManifest, interpreter: Path, lock: Path, folder: Path, notify: Notify
+    manifest: FrameworkManifest,
+    interpreter: Path,
+    lock: Path,
+    folder: Path,
+    notify: Notify,
+    builds: Builds,
 ) -> str | None:
     """Build the environment, and mark it as ready last; return the error, or None."""
     shutil.rmtree(folder, ignore_errors=True)  # an incomplete one
@@ -160,7 +176,8 @@ def _build(
         )
         if venv.returncode:
             return "venv failed"
-        error = _install(_pip(manifest, lock, folder), log, notify, manifest.title)
+        output = PipOutput(manifest.title, notify)
+        error = _install(_pip(manifest, lock, folder), log, output, builds)
     if error:
         shutil.rmtree(folder, ignore_errors=True)
         return error
@@ -180,35 +197,34 @@ def _pip(manifest: FrameworkManifest, lock: Path, folder: Path) -> list[str]:
     return command
 
 
-def _install(command: list[str], log: TextIO, notify: Notify, title: str) -> str | None:
+def _install(command: list[str], log: TextIO, output: PipOutput, builds: Builds) -> str | None:
     """Run pip; return its last error, or None if it succeeded."""
-    output = PipOutput(title, notify)
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        start_new_session=True,  # Ctrl-C is handled by stop()
+        start_new_session=True,  # Ctrl-C is handled by Builds.stop
     ) as pip:
         assert pip.stdout is not None
-        _installers.add(pip)
+        builds.installers.add(pip)
         for line in pip.stdout:
             log.write(line)
             output.line(line)
-    _installers.discard(pip)
+    builds.installers.discard(pip)
     return (output.error or "pip failed") if pip.returncode else None
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Let one process build an environment; others wait for it, until `stop` is called."""
+def _locked(folder: Path, builds: Builds) -> Iterator[None]:
+    """Let one process build an environment; others wait for it, until they are stopped."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_suffix(".lock").open("w", encoding="utf-8") as file:
-        while not _stopping.is_set():
+        while not builds.stopping.is_set():
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                _stopping.wait(0.2)
+                builds.stopping.wait(0.2)
         yield

@@ -4,7 +4,6 @@ import hashlib
 import os
 import shutil
 import socket
-import threading
 import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -156,33 +155,33 @@ def test_a_stopped_build_ends_at_once_and_tries_no_other_lock(
     tiny: FrameworkManifest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """pip waits for an index that accepts the connection and never answers."""
-    monkeypatch.setattr(environments, "_stopping", threading.Event())
+    builds = environments.Builds()
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.delenv("PIP_FIND_LINKS")
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     messages: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor() as pool:
         monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
-        building = pool.submit(environments.ready, tiny, messages.append)
+        building = pool.submit(environments.ready, tiny, messages.append, builds=builds)
         connection, _ = silent.accept()
         with connection:
-            environments.stop()
+            builds.stop()
             with pytest.raises(EngineError, match="cannot be installed"):
                 building.result(timeout=60)
     assert messages == ["Tiny: building its environment (tiny/cpu.txt)"]
 
 
 def test_who_waits_for_the_build_of_another_process_can_be_stopped(
-    tiny: FrameworkManifest, monkeypatch: pytest.MonkeyPatch
+    tiny: FrameworkManifest,
 ) -> None:
-    monkeypatch.setattr(environments, "_stopping", threading.Event())
+    builds = environments.Builds()
     version = environments._interpreter(tiny)[1]
     folder, *_ = environments._folders(tiny, version, gpus=False).values()
-    with environments._locked(folder), ThreadPoolExecutor() as pool:
-        waiting = pool.submit(environments.ready, tiny, print)
+    with environments._locked(folder, environments.Builds()), ThreadPoolExecutor() as pool:
+        waiting = pool.submit(environments.ready, tiny, print, builds=builds)
         with pytest.raises(TimeoutError):
             waiting.result(timeout=0.5)
-        environments.stop()
+        builds.stop()
         with pytest.raises(EngineError, match="cannot be installed"):
             waiting.result(timeout=60)
 
