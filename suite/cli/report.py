@@ -92,9 +92,9 @@ def report(
         _show_scaling(records, folder, format)
         return
     missing = planfile.missing(folder, records)
-    records += [record for each in others for record in store.read(each)]
-    if others and not convergence.several_seeds(records):
-        raise UsageError("--also is for runs with several seeds", hint="dlsuite convergence")
+    if others:
+        _show_accuracies([*records, *(each for run in others for each in store.read(run))], format)
+        return
     forms: dict[ReportFormat, Callable[[], str]] = {
         ReportFormat.json: lambda: _json(records, folder, missing) + "\n",
         ReportFormat.markdown: lambda: _markdown(records, folder) + "\n",
@@ -163,6 +163,25 @@ def _show_scaling(records: list[Record], folder: Path, format: ReportFormat) -> 
     else:
         console = table.console()
         console.print(scaling_table.render(rows, console.width))
+
+
+def _show_accuracies(records: list[Record], format: ReportFormat) -> None:
+    """Print the accuracies of several runs; UsageError where they cannot be in one table."""
+    if format not in (ReportFormat.table, ReportFormat.markdown):
+        raise UsageError("--also has the forms table and markdown", hint="--format markdown")
+    if not convergence.several_seeds(records):
+        raise UsageError("--also is for runs with several seeds", hint="dlsuite convergence")
+    if twice := convergence.repeated(records):
+        raise UsageError(
+            f"{twice.configuration}, {twice.workload.model}, {twice.workload.precision}: two runs"
+            f" have seed {twice.seed}",
+            hint="name each run once",
+        )
+    found = convergence.rows(records)
+    if format is ReportFormat.markdown:
+        print(convergence_table.markdown(found))
+    else:
+        table.console().print(convergence_table.render(found))
 
 
 def _json(records: list[Record], folder: Path, missing: list[str]) -> str:

@@ -418,13 +418,16 @@ DROPOUT_FAULTS = (
         wrong="return nn.Identity()",
     ),
 )
+# The line of `infer` before the timed queries.
+RESPONDER = "    responder = Responder(predictor.predict, inputs, trial.batch_size, blocks)\n"
 TIMED_INFERENCE_FAULTS = (
     Fault(
         name="inference: the answer of another query in every tenth timed call",
         framework="pytorch",
         file="inference.py",
-        right="    started_ns = time.perf_counter_ns()\n",
-        wrong="""\
+        right=RESPONDER,
+        wrong=RESPONDER
+        + """\
     answer, calls, kept = responder._predict, [0], [ready]
 
     def other(batch):
@@ -433,18 +436,17 @@ TIMED_INFERENCE_FAULTS = (
         return kept.pop(0) if calls[0] % 10 == 0 else kept.pop()
 
     responder._predict = other
-    started_ns = time.perf_counter_ns()
 """,
     ),
     Fault(
         name="inference: an output cached in the timed queries",
         framework="jax",
         file="inference.py",
-        right="    started_ns = time.perf_counter_ns()\n",
-        wrong="""\
+        right=RESPONDER,
+        wrong=RESPONDER
+        + """\
     known, answer = {}, responder._predict
     responder._predict = lambda batch: known.setdefault(batch.shape, answer(batch))
-    started_ns = time.perf_counter_ns()
 """,
     ),
 )

@@ -10,18 +10,27 @@ from suite.manifests.workloads import Scenario
 if TYPE_CHECKING:
     from suite.report.summary import TrialSummary
 
-Group = tuple[str, int, str, str, str]
+Group = tuple[str, int, str, str, str, str]
 WAYS = (None, *get_args(Scenario))  # training, and the scenarios of inference, in this order
 
 
 def group_of(summary: TrialSummary) -> Group:
-    """Rows of equal groups are alternatives. Other arithmetic is other work, so it has its own.
+    """Rows of equal groups are alternatives: those that do the same work.
 
-    The scenarios of inference have other figures, so they have their own too.
+    The scenarios of inference have other figures, so they have groups of their own.
     """
     record = summary.record
-    way = WAYS.index(record.workload.scenario)
-    return record.workload.model, way, record.device, record.arithmetic, record.framework
+    work = record.workload
+    same = (work.dataset, work.optimizer, work.batch_norm, work.latency_bound_s)
+    latency = summary.metric.lower_is_better  # of a query, which has as many samples as the batch
+    return (
+        work.model,
+        WAYS.index(work.scenario),
+        repr((*same, work.batch_size if latency else None)),
+        record.device,
+        record.arithmetic,
+        record.framework,
+    )
 
 
 def best(summaries: Sequence[TrialSummary]) -> list[TrialSummary]:

@@ -138,10 +138,10 @@ def _configuration(trial: TrialSummary) -> Cells:
 
 def _spread(trial: TrialSummary, best: TrialSummary) -> Cells:
     """The interval of what is compared, and its ratio to that of `best`."""
-    own, of_best = trial.measured, best.measured.median
+    own, of_best, every = trial.measured, best.measured.median, len(trial.statuses)
     return {
         INTERVAL: number(own.spread, "±{:.1%}"),
-        "runs": str(len(trial.statuses)),
+        "runs": str(every) if own.runs == every else f"{own.runs} of {every}",
         "vs best": number(own.median / of_best if own.median and of_best else None, "{:.2f}"),
     }
 

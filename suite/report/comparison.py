@@ -47,8 +47,9 @@ def compare(
     pairs, unmatched = [], []
     remaining = list(b)
     for trial in a:
-        same = (other for other in remaining if not _differing(trial, other, fields))
-        partner = next(same, None)
+        same = [other for other in remaining if not _differing(trial, other, fields)]
+        of_seed = (other for other in same if other.record.seed == trial.record.seed)
+        partner = next(of_seed, same[0] if same else None)
         if partner is None:
             unmatched.append(_why_unmatched(trial, b, fields))
             continue
@@ -76,7 +77,8 @@ def _difference(a: TrialSummary, b: TrialSummary) -> stats.Difference:
 
 def _ratio(a: TrialSummary, b: TrialSummary) -> stats.Difference:
     """The ratio by rounds where both were interleaved in the same run, else by all runs."""
-    together = a.record.run_id == b.record.run_id and a.record.interleaved > 1
+    same_group = (a.record.run_id, a.record.seed) == (b.record.run_id, b.record.seed)
+    together = same_group and a.record.interleaved > 1
     if together and (rounds := sorted(a.values.keys() & b.values.keys())):
         return stats.compare_rounds([_interleaved_ratio(a, b, each) for each in rounds])
     return stats.compare([*a.values.values()], [*b.values.values()])

@@ -21,6 +21,8 @@ Key = tuple[str, str, Workload]  # configuration, device, workload
 class Row:
     """The accuracies of a configuration in a workload, compared with `against` seed by seed.
 
+    `against` has only runs that are proven to be the same work.
+
     In bf16_mixed: with the same configuration in float32. In float32: with the median of the other
     configurations. `against` is None where there is nothing to compare with.
     """
@@ -64,17 +66,30 @@ def several_seeds(records: Iterable[Record]) -> bool:
     return len({record.seed for record in records}) > 1
 
 
+def repeated(records: Iterable[Record]) -> Record | None:
+    """A record of the same row and seed as an earlier one; None where there is none."""
+    known: set[tuple[Key, int]] = set()
+    for record in records:
+        if (key := (_key(record), record.seed)) in known:
+            return record
+        known.add(key)
+    return None
+
+
 def rows(records: Iterable[Record]) -> list[Row]:
     """A row for each configuration and workload: by model, then float32, then bf16_mixed."""
     groups: dict[Key, list[Record]] = {}
     for record in sorted(records, key=_order):
         groups.setdefault(_key(record), []).append(record)
-    accuracies = {key: _accuracies(group) for key, group in groups.items()}
+    proven = {
+        key: _accuracies(each for each in group if each.parity.proven)
+        for key, group in groups.items()
+    }
     return [
         Row(
             records=tuple(group),
-            accuracies=accuracies[key],
-            against=_against(key, accuracies),
+            accuracies=_accuracies(group),
+            against=_against(key, proven),
         )
         for key, group in groups.items()
     ]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from suite.errors import UsageError, nearest
@@ -165,10 +165,10 @@ def _nothing(connection: DuckDBPyConnection, chosen: Filter) -> UsageError:
 
 def _series(rows: Sequence[dict[str, Any]]) -> Series:
     median = metric_of(rows[0]["scenario"]).columns[0]
-    rated = [number for number, row in enumerate(rows) if row[median]]
+    rated = [number for number, row in enumerate(rows) if row[median] and row["proven"]]
     changes = change_points([rows[number][median] for number in rated])
     at = {rated[change.position]: change for change in changes}
-    changed = [(), *(_changed(*pair) for pair in pairwise(rows))]
+    changed = _changes(rows)
     return Series(
         tuple(
             Point(values=row, changed=changed[number], change_point=at.get(number))
@@ -177,13 +177,16 @@ def _series(rows: Sequence[dict[str, Any]]) -> Series:
     )
 
 
-def _changed(before: dict[str, Any], after: dict[str, Any]) -> tuple[str, ...]:
-    """What differs between two runs; a value that one of them does not know does not count."""
-    return tuple(
-        word
-        for column, word in MARKED.items()
-        if None not in (before[column], after[column]) and before[column] != after[column]
-    )
+def _changes(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
+    """What differs in each run from the last one before it in which the value is known."""
+    found = []
+    last: dict[str, Any] = {}
+    for row in rows:
+        known = {column: row[column] for column in MARKED if row[column] is not None}
+        differing = (column for column in known if known[column] != last.get(column, known[column]))
+        found.append(tuple(MARKED[column] for column in differing))
+        last |= known
+    return found
 
 
 def as_values(series: Sequence[Series]) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ class Row:
 
     kind: Kind  # base: the trial with one device; no base: there is none to compare with
     trial: TrialSummary
-    speed_up: stats.Difference | None  # None: no such work was done on one device
+    speed_up: stats.Difference | None  # None: no such work on one device, or one is not proven
 
     @property
     def efficiency(self) -> float | None:
@@ -44,6 +44,7 @@ def rows(summaries: Sequence[TrialSummary]) -> list[Row]:
 
     A trial with several devices is compared with one device of the same size: on a CPU, one with as
     many cores as each rank has. Where no such trial was measured, it has a row without a speed-up.
+    Where one of the two is not proven to be the same work, its row has no speed-up either.
     """
     measured = [each for each in summaries if each.values]
     bases = {_key(each.record): each for each in measured if each.record.devices.ranks == 1}
@@ -77,7 +78,8 @@ def _rows(trial: TrialSummary, bases: dict[Key, TrialSummary]) -> Iterator[Row]:
     found = {kind: base for kind, size in sizes.items() if (base := bases.get(_key(record, size)))}
     for kind, base in found.items():
         ratio = stats.compare([*base.values.values()], [*trial.values.values()])
-        yield Row(kind=kind, trial=trial, speed_up=ratio)
+        proven = base.parity.proven and trial.parity.proven
+        yield Row(kind=kind, trial=trial, speed_up=ratio if proven else None)
     if not found:
         yield Row(kind="no base", trial=trial, speed_up=None)
 

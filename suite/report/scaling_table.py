@@ -102,6 +102,6 @@ def _exchange_gb_per_s(trial: TrialSummary) -> float | None:
 
 def _exchange_ms(trial: TrialSummary) -> float | None:
     """The median over the runs; None on one device."""
-    known = [each.times.exchange_s for each in trial.runs.values()]
+    known = [each.times.exchange_s for each in trial.runs.values() if each.status == "ok"]
     times = [each for each in known if each is not None]
     return median(times) * 1e3 if times else None

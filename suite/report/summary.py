@@ -44,8 +44,12 @@ class TrialSummary:
 
     @property
     def record(self) -> Record:
-        """Any of its runs, for the values that all runs share."""
-        return next(iter(self.runs.values()))
+        """The first run that is ok, else the first one, for the values that all runs share.
+
+        Only a run whose worker started knows the worker's device.
+        """
+        runs = self.runs.values()
+        return next((run for run in runs if run.status == "ok"), next(iter(runs)))
 
     @property
     def memory_bytes(self) -> int | None:

@@ -40,9 +40,9 @@ def tried(series: Series) -> Series:
 def knee(series: Series) -> TrialSummary | None:
     """The trial of the smallest batch size with at least KNEE_SHARE of the series' highest rate.
 
-    None where none has a rate.
+    None where none is proven and has a rate.
     """
-    measured = [each for each in series if each.speed]
+    measured = [each for each in series if each.speed and each.parity.proven]
     highest = max((each.speed for each in measured), default=0.0)
     enough = (each for each in measured if each.speed >= KNEE_SHARE * highest)
     return min(enough, key=_batch_size, default=None)

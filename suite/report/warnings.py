@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from suite.manifests.workloads import PROOF_STEPS
 from suite.report.warning import ReportWarning
 from suite.results import stats
-from suite.results.metric import metric_of
+from suite.results.metric import values_of
 from suite.results.record import Record, parity_of
 
 FEW_RUNS = 3
@@ -78,14 +78,14 @@ def _queries(runs: Sequence[Record]) -> Iterator[ReportWarning]:
 
 def _series(runs: Sequence[Record]) -> Iterator[ReportWarning]:
     """Warnings about the number of runs and their variation."""
-    if len(runs) < FEW_RUNS:
-        yield ReportWarning("too few runs", f"{len(runs)}", f"--repeats {FEW_RUNS} or more")
+    values = values_of(runs)
+    if 0 < len(values) < FEW_RUNS:
+        yield ReportWarning("too few runs", f"{len(values)}", f"--repeats {FEW_RUNS} or more")
     unsteady = sum(run.steady is False for run in runs)
     if unsteady:
         hint = "a larger max_warmup_blocks in the suite, or a quieter machine"
         yield ReportWarning("not steady after warm-up", f"{unsteady} of {len(runs)} runs", hint)
-    values = map(metric_of(runs[0].workload.scenario).of, runs)
-    spread = stats.summarise([value for value in values if value]).spread
+    spread = stats.summarise([*values.values()]).spread
     if spread is not None and spread > HIGH_SPREAD:
         hint = "more --repeats; " + (
             "dlsuite compare compares interleaved rows block by block"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from suite.results import stats
-from suite.results.metric import LATENCY, QUERY_RATE, RATE, Metric
+from suite.results.metric import LATENCY, QUERY_RATE, RATE, Metric, values_of
 from suite.results.record import Record, parity_of
 
 
@@ -224,7 +224,7 @@ def of_trial(runs: Sequence[Record]) -> dict[str, Any]:
     shown = ok[0] if ok else runs[0]
     values: dict[str, Any] = {
         "framework_version": shown.framework_version,
-        "runs": sum(run.samples_per_s is not None for run in ok),
+        "runs": len(values_of(ok)),
         "failed": len(runs) - len(ok),
         "proven": parity_of(runs).proven,
     }

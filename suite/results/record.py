@@ -305,11 +305,11 @@ class Record(Strict):
 
     @property
     def energy(self) -> Energy | None:
-        """The energy of the GPUs of all ranks, else that of the CPUs of all machines."""
+        """The energy of the GPUs of all ranks; on a CPU, that of the CPUs of all machines."""
         if self.telemetry is None:
             return None
         of_ranks = [rank.telemetry for rank in self.ranks] or [self.telemetry]
-        if self.telemetry.gpu is not None:
+        if self.devices.kind != "cpu":
             return together([each.gpu.energy if each and each.gpu else None for each in of_ranks])
         of_machines = of_ranks[:: self.ranks_of_machine]
         return together([each.cpu_energy if each else None for each in of_machines])

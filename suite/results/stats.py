@@ -211,8 +211,12 @@ def _untested(ratio: float, test: Test) -> Difference:
 
 
 def can_differ(runs_a: int, runs_b: int) -> bool:
-    """Whether the test could show a difference of so few runs, if every a were slower than b."""
-    return 2 / comb(runs_a + runs_b, runs_a) <= 1 - CONFIDENCE
+    """Whether the test could show a difference of so few runs, if every a were slower than b.
+
+    With fewer than two runs a side has no bootstrap interval.
+    """
+    enough = min(runs_a, runs_b) >= 2
+    return enough and 2 / comb(runs_a + runs_b, runs_a) <= 1 - CONFIDENCE
 
 
 def _ratio_of_medians(a: Samples, b: Samples, axis: int) -> Samples:

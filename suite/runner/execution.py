@@ -64,17 +64,21 @@ class Execution:
     outcomes: Outcomes = field(default_factory=Outcomes)  # of the runs so far, by series
 
     def do(self, runs: Sequence[Run]) -> list[Record]:
-        """Execute the runs, interleaved where there are several, and write their records."""
+        """Execute the runs, interleaved where several can run, and write their records."""
+        attempts = {run: attempt for run in runs if (attempt := self._not_executed(run))}
+        executed = [run for run in runs if run not in attempts]
         interleaving = (
-            trial_file.make_interleaving(self.work_dir / "interleaving", len(runs))
-            if len(runs) > 1
+            trial_file.make_interleaving(self.work_dir / "interleaving", len(executed))
+            if len(executed) > 1
             else None
         )
         run_one = partial(self._attempt, interleaving=interleaving)
-        attempts = in_parallel(self.engine, run_one, runs, at_once=max(1, len(runs)))
+        at_once = max(1, len(executed))
+        done = in_parallel(self.engine, run_one, executed, at_once=at_once)
+        attempts |= zip(executed, done, strict=True)
         records = []
-        for run, attempt in zip(runs, attempts, strict=True):
-            record = self._record(run, attempt, interleaving)
+        for run in runs:
+            record = self._record(run, attempts[run], interleaving)
             shutil.rmtree(self._folder(run), ignore_errors=True)
             self.folder.append(record)
             self.outcomes.add([record])
@@ -162,13 +166,19 @@ class Execution:
     def _folder(self, run: Run) -> Path:
         return self.work_dir / run.name
 
-    def _attempt(self, run: Run, *, interleaving: Interleaving | None) -> Attempt:
-        """Run the worker, unless its framework is unavailable; keep its events and samples."""
-        ready = self._ready(run)
-        if isinstance(ready.framework, Unavailable):
-            return Attempt(status=ready.framework.status, error=ready.framework.error, events=[])
+    def _not_executed(self, run: Run) -> Attempt | None:
+        """The result of a run that needs no worker; None where its worker is to run."""
+        framework = self._ready(run).framework
+        if isinstance(framework, Unavailable):
+            return Attempt(status=framework.status, error=framework.error, events=[])
         if reason := self.outcomes.why_untried(run.trial):
             return Attempt(status="skipped", error=reason, events=[])
+        return None
+
+    def _attempt(self, run: Run, *, interleaving: Interleaving | None) -> Attempt:
+        """Run the worker; keep its events and samples."""
+        ready = self._ready(run)
+        assert isinstance(ready.framework, Prepared)
         task = Task(
             trial=run.trial,
             inputs=ready.inputs,

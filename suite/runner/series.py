@@ -45,8 +45,9 @@ class Outcomes:
             if record.status == "oom":
                 known = self._too_large.get(key, batch_size)
                 self._too_large[key] = min(known, batch_size)
-            if record.inference and record.samples_per_s and record.repeat == 0:
-                self._rates.setdefault(key, {})[batch_size] = record.samples_per_s
+            rate = record.samples_per_s if record.status == "ok" else None
+            if record.inference and rate and record.repeat == 0:
+                self._rates.setdefault(key, {})[batch_size] = rate
             closing = record.parity.closing
             if closing and closing.batch_size is None:
                 self._closings.setdefault(key, {})[batch_size] = closing

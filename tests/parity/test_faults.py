@@ -11,27 +11,31 @@ from suite.parity.faults import (
     BFLOAT16_FAULTS,
     DROPOUT_FAULTS,
     FAULTS,
+    INFERENCE_FAULTS,
+    RANK_FAULTS,
     RUN_FAULTS,
     TEXT_FAULTS,
+    TIMED_INFERENCE_FAULTS,
     Fault,
 )
 from suite.paths import WORKER
 
-ON_ONE_RANK = (*FAULTS, *TEXT_FAULTS, *BFLOAT16_FAULTS, *RUN_FAULTS, *DROPOUT_FAULTS)
+TRAINING = (*FAULTS, *TEXT_FAULTS, *BFLOAT16_FAULTS, *RUN_FAULTS, *DROPOUT_FAULTS)
+ALL = (*TRAINING, *RANK_FAULTS, *INFERENCE_FAULTS, *TIMED_INFERENCE_FAULTS)
 
 
-@pytest.mark.parametrize("fault", ON_ONE_RANK, ids=lambda fault: fault.name)
+@pytest.mark.parametrize("fault", ALL, ids=lambda fault: fault.name)
 def test_every_fault_fits_the_worker(fault: Fault) -> None:
     assert fault.framework in names("framework")
     assert fault.variant in (None, *catalog.framework(fault.framework).variants)
     assert fault.right in (WORKER / fault.file).read_text(encoding="utf-8")
 
 
-def test_there_are_twenty_nine_faults_of_different_kinds(tmp_path: Path) -> None:
+def test_there_are_forty_three_faults_of_different_kinds(tmp_path: Path) -> None:
     assert (len(FAULTS), len(TEXT_FAULTS), len(BFLOAT16_FAULTS), len(RUN_FAULTS)) == (12, 3, 6, 7)
-    assert len({fault.name for fault in ON_ONE_RANK}) == 29
+    assert len({fault.name for fault in ALL}) == len(ALL) == 43
     assert {fault.precision for fault in BFLOAT16_FAULTS} == {"bf16_mixed"}
-    for number, fault in enumerate(ON_ONE_RANK):
+    for number, fault in enumerate(ALL):
         worker = fault.plant(tmp_path / str(number))
         text = (worker / fault.file).read_text(encoding="utf-8")
         assert fault.wrong in text

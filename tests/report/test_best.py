@@ -8,6 +8,7 @@ from suite.report import as_json, best_table, rates_table
 from suite.report.best import best
 from suite.report.summary import TrialSummary, summarise
 from suite.results.record import Memory, Parity
+from tests.report.made_inference import inferred
 from tests.results.test_record import record
 
 UNPROVEN = Parity(proven=False, reason="not compared")
@@ -68,3 +69,11 @@ def test_the_best_rows_are_bold_in_their_tables_and_marked_in_json() -> None:
         "middle",
         "jax",
     }
+
+
+def test_queries_of_other_batch_sizes_and_bounds_are_other_work() -> None:
+    slow = [
+        inferred("server", latency_bound_s=bound, rate_per_s=rate, trial_id=str(bound))
+        for bound, rate in ((0.01, 50.0), (0.1, 90.0))
+    ]
+    assert len(best(summarise(slow))) == 2

@@ -210,3 +210,21 @@ def test_other_scenarios_batch_sizes_and_bounds_are_other_work() -> None:
     assert not found.pairs and "scenario (single_stream, multi_stream)" in found.unmatched[0]
     servers = [summarise([inferred("server", latency_bound_s=bound)]) for bound in (0.01, 0.02)]
     assert "latency_bound_s (0.01, 0.02)" in compare(*servers).unmatched[0]
+
+
+def test_interleaved_trials_are_paired_by_their_seed() -> None:
+    """The rounds of other seeds did not run together."""
+
+    def seeds(framework: str, *order: int) -> list[TrialSummary]:
+        values = {"framework": framework, "interleaved": 2}
+        rates = (*STEADY, *slowed(0.01 if framework == "jax" else 0.02))
+        return [
+            trial
+            for seed in order
+            for trial in trials(rates, seed=seed, trial_id=f"{framework}-{seed}", **values)
+        ]
+
+    found = compare(seeds("pytorch", 1, 2), seeds("jax", 2, 1), across=True)
+    assert [(pair.a.record.seed, pair.b.record.seed) for pair in found.pairs] == [(1, 1), (2, 2)]
+    (pair,) = compare(seeds("pytorch", 1), seeds("jax", 2), across=True).pairs
+    assert pair.difference is not None and pair.difference.test == "Mann-Whitney"

@@ -183,3 +183,18 @@ def test_json_has_the_accuracies_by_seed_and_the_interval() -> None:
     assert jax["accuracies"] == pytest.approx({1: 98.1, 2: 98.6, 3: 98.9})
     assert (jax["pairs"], jax["margin"], jax["equivalent"]) == (3, 0.25, "yes")
     assert jax["ci_low"] < jax["difference"] < jax["ci_high"]
+
+
+def test_nothing_is_compared_with_an_unproven_row() -> None:
+    off = [
+        each.model_copy(update={"parity": Parity(proven=False, reason="x")})
+        for each in records("jax", (88.0, 88.1, 88.2))
+    ]
+    jax, pytorch = convergence.rows([*records("pytorch", (98.0, 98.1, 98.2)), *off])
+    assert (pytorch.record.framework, pytorch.against) == ("pytorch", None)
+    assert jax.against == pytorch.accuracies
+
+
+def test_a_seed_of_two_runs_is_found() -> None:
+    assert convergence.repeated(ALL) is None
+    assert convergence.repeated([*ALL, ALL[3]]) == ALL[3]

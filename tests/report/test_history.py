@@ -12,6 +12,7 @@ from suite.report.explanations import EXPLANATIONS
 from suite.report.history import Filter, Series, as_values, history
 from suite.report.rows import csv_of
 from suite.results import index, store
+from suite.results.record import Parity
 from tests.report.made_inference import inferred
 from tests.results.test_index import write_run
 
@@ -149,3 +150,20 @@ def test_a_row_with_latencies_follows_p50(tmp_path: Path, home: Path) -> None:
     with console.capture() as captured:
         console.print(history_table.render([found], last=2))
     assert "infer, batch 1, float32, single_stream, cpu" in captured.get()
+
+
+def test_a_failed_run_hides_no_change_and_an_unproven_one_makes_no_change_point(
+    tmp_path: Path, home: Path
+) -> None:
+    place, unproven = tmp_path / "results", Parity(proven=False, reason="x")
+    for day in range(1, 5):
+        name = f"202601{day:02d}-120000-quick"
+        write_run(place, name, 200.0, environment=MACHINE, parity=unproven, framework_version="2")
+    failed = {"framework_version": None, "status": "failed"}
+    write_run(place, "20260105-120000-quick", 1.0, environment=MACHINE, **failed)
+    for day in range(6, 10):
+        name = f"202601{day:02d}-120000-quick"
+        write_run(place, name, 100.0 + day, environment=MACHINE, framework_version="3")
+    (found,) = series(place)
+    assert [point.changed for point in found.points if point.changed] == [("version",)]
+    assert not any(point.change_point for point in found.points)

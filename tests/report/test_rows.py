@@ -47,7 +47,7 @@ def test_energy_is_that_of_the_gpu_where_there_is_one() -> None:
     gpu = QUIET_MACHINE.gpu.model_copy(update={"energy": energy(70)})
     on_cpu = QUIET_MACHINE.model_copy(update={"cpu_energy": energy(30), "gpu": None})
     on_gpu = on_cpu.model_copy(update={"gpu": gpu})
-    found = parsed([record(telemetry=on_cpu), record(telemetry=on_gpu), record()])
+    found = parsed([record(telemetry=on_cpu), record(telemetry=on_gpu, device="cuda:1"), record()])
     assert [row["energy_j"] for row in found] == ["30.0", "70.0", ""]
 
 

@@ -5,7 +5,7 @@ from rich.console import Console
 
 from suite.report import scaling, scaling_table
 from suite.report.summary import TrialSummary, summarise
-from suite.results.record import Record, Times
+from suite.results.record import Parity, Record, Times
 from tests.results.test_record import record
 
 RATES = (0.98, 1.0, 1.01, 1.02)
@@ -82,3 +82,15 @@ def test_the_table_has_the_exchange_of_gradients_and_the_growth() -> None:
 def test_a_run_on_one_device_has_no_scaling() -> None:
     assert not scaling.has_several(summarise(runs("cpu:1", 64, 100.0)))
     assert scaling.has_several(summaries())
+
+
+@pytest.mark.parametrize("unproven", ["cpu:1", "cpu:2"])
+def test_an_unproven_trial_gives_no_speed_up(unproven: str) -> None:
+    parity = {unproven: {"parity": Parity(proven=False, reason="x")}}
+    records = [
+        record
+        for device, rate in (("cpu:1", 100.0), ("cpu:2", 150.0))
+        for record in runs(device, 64, rate, **parity.get(device, {}))
+    ]
+    base, strong = scaling.rows(summarise(records))
+    assert (base.kind, strong.kind, strong.speed_up) == ("base", "strong", None)

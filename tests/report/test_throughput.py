@@ -4,6 +4,7 @@ import pytest
 
 from suite.report import throughput
 from suite.report.summary import summarise
+from suite.results.record import Parity
 from tests.report.made_inference import offline, untried
 
 
@@ -44,3 +45,11 @@ def test_batch_sizes_that_did_not_fit_or_were_skipped_have_no_row() -> None:
     (series,) = throughput.series(summarise([*offline({1: 10.0}), *more]))
     assert len(series) == 3
     assert [each.record.workload.batch_size for each in throughput.tried(series)] == [1]
+
+
+def test_an_unproven_batch_size_is_not_the_knee_and_has_no_part_in_it() -> None:
+    unproven = Parity(proven=False, reason="x")
+    records = [*offline({1: 100.0, 2: 200.0}), *offline({4: 900.0}, parity=unproven)]
+    (series,) = throughput.series(summarise(records))
+    found = throughput.knee(series)
+    assert found is not None and found.record.workload.batch_size == 2

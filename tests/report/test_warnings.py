@@ -66,8 +66,8 @@ def test_each_warning_is_raised_alone(changes: dict[str, object], warning: str) 
 @pytest.mark.parametrize(("interleaved", "advice"), [(1, "--interleave"), (4, "dlsuite compare")])
 def test_the_hint_about_varying_runs_depends_on_interleaving(interleaved: int, advice: str) -> None:
     runs = [
-        record(samples_per_s=rate, interleaved=interleaved, environment=QUIET)
-        for rate in (100.0, 120.0)
+        record(repeat=repeat, samples_per_s=rate, interleaved=interleaved, environment=QUIET)
+        for repeat, rate in enumerate((100.0, 120.0))
     ]
     (hint,) = (each.hint for each in warnings_of(runs) if each.kind == "runs vary")
     assert advice in hint

@@ -30,38 +30,62 @@ def over_time(series: Sequence[Series], *, name: str, caption: str) -> Figure:
 
     At least one series must have a median, and all have the same metric.
     """
+    labels = _labels(series)
     points = [
-        _point(each, point) for each in series for point in each.points if point.measured.median
+        _point(label, point)
+        for label, each in zip(labels, series, strict=True)
+        for point in each.points
+        if point.measured.median
     ]
     return Figure(
         name=name_of("history", name),
         caption=caption,
-        description="; ".join(_sentence(each) for each in series if each.medians),
+        description="; ".join(
+            _sentence(label, each)
+            for label, each in zip(labels, series, strict=True)
+            if each.medians
+        ),
         spec=_spec(points, _axis(series[0].row.metric)),
     )
 
 
-def _sentence(series: Series) -> str:
+def _labels(series: Sequence[Series]) -> list[str]:
+    """The configuration of each series, with what several of them differ in."""
+    texts = {"cores": "{} cores", "interleaved": "{} interleaved", "seed": "seed {}"}
+    differing = [name for name in texts if len({each.row.values[name] for each in series}) > 1]
+    labels = [
+        ", ".join(
+            (each.configuration, *(texts[name].format(each.row.values[name]) for name in differing))
+        )
+        for each in series
+    ]
+    return [
+        label if labels.count(label) == 1 else f"{label}, {each.row.trial_id}"
+        for label, each in zip(labels, series, strict=True)
+    ]
+
+
+def _sentence(label: str, series: Series) -> str:
     changes = [point for point in series.points if point.change_point]
     first, last = (with_unit(series.medians[end], series.row.metric) for end in (0, -1))
-    text = f"{series.configuration}: {first} to {last}"
+    text = f"{label}: {first} to {last}"
     dates = ", ".join(f"{point.date:%Y-%m-%d}" for point in changes)
     return f"{text}, change points on {dates}" if changes else text
 
 
-def _point(series: Series, point: Point) -> dict[str, Any]:
+def _point(label: str, point: Point) -> dict[str, Any]:
     found, scale = point.measured, _scale(point.metric)
     median = (found.median or 0.0) * scale
     shown = with_unit(found.median, point.metric)
     return {
         "date": point.date.isoformat(),
-        "configuration": series.configuration,
+        "configuration": label,
         "framework": point.framework,
         "median": median,
         "low": median if found.ci_low is None else found.ci_low * scale,
         "high": median if found.ci_high is None else found.ci_high * scale,
         "changed": point.change_point is not None,
-        "text": f"{series.configuration}, {point.run_id}: {shown}",
+        "text": f"{label}, {point.run_id}: {shown}",
     }
 
 
