@@ -86,17 +86,28 @@ def expand(
     )
 
 
+def _check_interleaving(suite: SuiteManifest, sets: Sequence[Devices]) -> None:
+    """Raise UsageError where trials cannot alternate."""
+    if any(each.ranks > 1 for each in sets):
+        raise UsageError(
+            "trials on several devices cannot be interleaved",
+            hint="omit --interleave, or --devices",
+        )
+    if any(each.input == "loader" for each in suite.workloads):
+        raise UsageError(
+            "trials with input loader cannot be interleaved: their loaders also work while they wait",
+            hint="omit --interleave, or name other workloads with --model",
+        )
+
+
 def _cpu_parts(suite: SuiteManifest, devices: Sequence[str], *, separate_nodes: bool) -> int:
     """The number of equal parts of a machine's cores: one for each of its ranks in the largest set.
 
     So a rank has as many cores in every trial of a plan.
     """
     sets = [Devices.parse(each) for each in devices]
-    if suite.interleave and any(each.ranks > 1 for each in sets):
-        raise UsageError(
-            "trials on several devices cannot be interleaved",
-            hint="omit --interleave, or --devices",
-        )
+    if suite.interleave:
+        _check_interleaving(suite, sets)
     on_cpu = [each for each in sets if each.kind == "cpu"]
     return max((each.per_node if separate_nodes else each.ranks for each in on_cpu), default=1)
 

@@ -67,10 +67,11 @@ class Split:
         if raw.dtype != np.uint8:
             mean, std = self._scale[0]
             return ((raw.astype(np.float64) - mean) / std).astype(self._dtype)
-        inputs = np.empty(raw.shape, self._dtype)
+        axis = raw.ndim - 1 if self._channels_last else 1
+        inputs = np.moveaxis(np.empty(np.moveaxis(raw, 1, axis).shape, self._dtype), axis, 1)
         for channel, values in enumerate(self._values):
             inputs[:, channel] = values[raw[:, channel]]
-        return np.ascontiguousarray(inputs.transpose(0, 2, 3, 1)) if self._channels_last else inputs
+        return np.moveaxis(inputs, 1, axis)
 
 
 def _sequences(trial: Trial, path: Path) -> tuple[Array, Array]:

@@ -82,7 +82,8 @@ def infer(
     outcome = responder.run(request, results / "loadgen")
     duration_s = (responder.last_ns - responder.first_ns) / 1e9
     values = _report(trial, request, outcome, duration_s)
-    emit("inference", monotonic_ns=responder.last_ns, **values)
+    turns_ns = blocks.turns_ns(responder.last_ns) if blocks else None
+    emit("inference", monotonic_ns=responder.last_ns, turns_ns=turns_ns, **values)
     samples, logits = outcome.answers(trial.dtype)
     folder = results / CLOSING
     folder.mkdir()
@@ -153,8 +154,9 @@ def _warm_up(trial: Trial, predictor: Predictor, inputs: Array, emit: Emit) -> f
         medians.append(statistics.median(durations))
         total_s += block_s
         steady = is_steady(medians)
-    emit("warmed", calls=calls, duration_s=total_s, call_s=medians[-1], steady=steady)
-    return medians[-1]
+    call_s = statistics.median(medians[-3:])  # one block may be disturbed
+    emit("warmed", calls=calls, duration_s=total_s, call_s=call_s, steady=steady)
+    return call_s
 
 
 def _overhead(trial: Trial, ready: Array, inputs: Array, results: Path, emit: Emit) -> None:

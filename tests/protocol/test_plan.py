@@ -149,6 +149,12 @@ def test_a_batch_that_the_ranks_cannot_divide_is_refused(quick: Callable[..., Pl
     assert refused.value.hint == "--batch-size 63"
 
 
+def test_loaders_are_not_interleaved() -> None:
+    suite = catalog.suite("imagenet").model_copy(update={"interleave": True})
+    with pytest.raises(UsageError, match="input loader cannot be interleaved"):
+        expand(suite, catalog.frameworks(), catalog.tracks(), only=["jax"])
+
+
 def test_ranks_are_not_interleaved(quick: Callable[..., Plan]) -> None:
     with pytest.raises(UsageError, match="cannot be interleaved"):
         quick("jax", devices=("cpu:2",), interleave=True)

@@ -94,11 +94,10 @@ void run_inference(const Trial& trial, double started_s, Events& events,
     const auto predictor = backend->predictor(trial, weights, statistics);
     report_built(trial, *backend, build_started_s, events);
     if (trial.mode == "infer") {
-        infer(trial, *predictor, events, turns);
+        infer(trial, *predictor, events, turns, [&] { report_memory(*backend, events); });
     } else {
         answer_all(trial, *predictor, events);
     }
-    report_memory(*backend, events);
 }
 
 void run_training(const Trial& trial, double started_s, Events& events, const Interleaving& turns) {

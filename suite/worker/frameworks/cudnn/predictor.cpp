@@ -96,7 +96,9 @@ CudnnPredictor::Value CudnnPredictor::convolution(const Json& layer, const Json*
     check(cudnnFindConvolutionForwardAlgorithm(device_.cudnn, source_desc.get(), filter_desc.get(),
                                                desc.get(), result_desc.get(), 1, &count, &found),
           "cudnnFindConvolutionForwardAlgorithm");
-    check(cudnnSetConvolutionMathType(desc.get(), found.mathType), "cudnnSetConvolutionMathType");
+    // The search also tries TF32, which the descriptor may forbid.
+    const auto math = tf32_.value_or(true) ? found.mathType : CUDNN_FMA_MATH;
+    check(cudnnSetConvolutionMathType(desc.get(), math), "cudnnSetConvolutionMathType");
     const auto workspace = std::make_shared<Buffer>(found.memory);
     calls_.push_back([=, cudnn = device_.cudnn] {
         check(cudnnConvolutionForward(cudnn, &ONE, source_desc.get(), value.memory->values(),

@@ -168,15 +168,22 @@ class Session:
         raise NotImplementedError("MXNet is not a reference framework")
 
     def exchange(self, values: Array) -> Callable[[], None]:
-        store = self._trainer._kvstore
-        ours = mx.nd.array(values, ctx=self._context)
-        key = len(self._trainer._params)  # the next one after those of the parameters
-        store.init(key, ours)
+        store, parameters = self._trainer._kvstore, self._trainer._params
+        ends = np.cumsum([math.prod(each.shape) for each in parameters])
+        # As in training, each parameter has a key; these are the next ones after its own.
+        ours = {
+            len(parameters) + number: mx.nd.array(part, ctx=self._context)
+            for number, part in enumerate(np.split(values, ends[:-1]))
+        }
+        for key, part in ours.items():
+            store.init(key, part)
         distributed.wait(store)
 
         def add() -> None:
-            store.push(key, ours)
-            store.pull(key, ours)
+            for key, part in ours.items():
+                store.push(key, part, priority=-key)
+            for key, part in ours.items():
+                store.pull(key, part, priority=-key)
             mx.nd.waitall()
 
         return add

@@ -19,15 +19,26 @@ def prepare(trial: Trial) -> None:
     torch.backends.cudnn.benchmark = trial.settings.get("cudnn_benchmark", False)
 
 
+def on_device(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """The tensor on the device. On a GPU, earlier steps still run during the copy.
+
+    That needs pinned memory, which PyTorch reuses only after the copy.
+    """
+    if device.type == "cuda" and tensor.device.type == "cpu" and not tensor.is_pinned():
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)
+
+
 def describe(trial: Trial) -> dict[str, Any]:
     """The settings in force, read back from PyTorch."""
     kind = None if trial.device == "cpu" else torch.cuda.get_device_name(trial.device)
     cuda, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    by_cudnn = any(layer["kind"] in ("conv2d", "lstm") for layer in trial.leaves())
     return {
         "name": trial.device,
         "threads": torch.get_num_threads(),
         "kind": kind,
-        "tf32": trial.device != "cpu" and (cuda.allow_tf32 or cudnn.allow_tf32),
+        "tf32": trial.device != "cpu" and (cuda.allow_tf32 or (cudnn.allow_tf32 and by_cudnn)),
         "preallocates": False,
         "policy": {
             "float32_matmul_precision": torch.get_float32_matmul_precision(),

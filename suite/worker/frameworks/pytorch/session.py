@@ -15,6 +15,7 @@ from torch import nn
 from ...protocol import STEPS_PER_CALL, Array, State, Trial, Weights
 from . import bfloat16, cuda_graph, distributed
 from . import device as pytorch_device
+from .device import on_device
 from .layers import BatchNorm, parameter_of, series
 
 LAYOUT = "NCHW"
@@ -89,7 +90,7 @@ class Session:
             self._run = bfloat16.simulated(self._model, modules)
 
     def put(self, inputs: Any, labels: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        return self._input(inputs), torch.as_tensor(labels).to(self._device).long()
+        return self._input(inputs), on_device(torch.as_tensor(labels), self._device).long()
 
     def train_step(self, batch: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
         if self._graph:
@@ -222,7 +223,7 @@ class Session:
             yield from (slot for slot in slots.values() if isinstance(slot, torch.Tensor))
 
     def _input(self, inputs: Any) -> torch.Tensor:
-        images = torch.as_tensor(inputs).to(self._device)
+        images = on_device(torch.as_tensor(inputs), self._device)
         if images.dim() == 5 and self._memory == torch.channels_last:  # a stack of batches
             return images.movedim(2, -1).contiguous().movedim(-1, 2)
         return images.contiguous(memory_format=self._memory)

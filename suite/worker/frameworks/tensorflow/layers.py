@@ -253,10 +253,11 @@ def _self_attention(sequence: Any, layer: dict[str, Any], own: Variables) -> Any
     parts = _product(sequence, own["in_weight"]) + own["in_bias"]
     parts = tf.reshape(parts, [-1, length, 3, heads, features // heads])
     queries, keys, values = tf.unstack(tf.transpose(parts, [2, 0, 3, 1, 4]))
-    scores = tf.matmul(queries, keys, transpose_b=True) / math.sqrt(features // heads)
+    # The scores are much larger than the queries, and a sum needs no pass in the backward.
+    queries *= 1 / math.sqrt(features // heads)
+    scores = tf.matmul(queries, keys, transpose_b=True)
     if layer["causal"]:
-        allowed = np.tri(length, dtype=bool)
-        scores = tf.where(allowed, scores, scores.dtype.min)
+        scores += np.where(np.tri(length, dtype=bool), 0, scores.dtype.min)
     wide = tf.float32 if scores.dtype == tf.bfloat16 else scores.dtype
     shares = tf.cast(tf.nn.softmax(tf.cast(scores, wide)), values.dtype)
     mixed = tf.transpose(tf.matmul(shares, values), [0, 2, 1, 3])
