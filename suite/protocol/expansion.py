@@ -95,7 +95,7 @@ def _check_interleaving(suite: SuiteManifest, sets: Sequence[Devices]) -> None:
         )
     if any(each.input == "loader" for each in suite.workloads):
         raise UsageError(
-            "trials with input loader cannot be interleaved: their loaders also work while they wait",
+            "trials with input loader cannot be interleaved: loaders also work while waiting",
             hint="omit --interleave, or name other workloads with --model",
         )
 

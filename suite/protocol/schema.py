@@ -338,10 +338,6 @@ class Inferred(_Event):
         description="LoadGen's upper estimates of percentiles 90 and 99, where it makes them."
     )
     rate_per_s: PositiveNumber | None = Field(description="Scenario server: of the queries.")
-    turns_ns: list[tuple[Positive, Positive]] | None = Field(
-        default=None,
-        description="Of interleaved queries: the first and the last nanosecond of each turn.",
-    )
 
 
 class AnswersSaved(_Event):

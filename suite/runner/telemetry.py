@@ -32,14 +32,8 @@ THROTTLED = {
 
 
 def windows(reported: Sequence[Event]) -> list[Window]:
-    """The first and the last nanosecond of each timed block, or of the timed queries.
-
-    Interleaved queries are timed in several turns.
-    """
-    inferred = events.of(list(reported), "inference")
-    if turns_ns := inferred and inferred[0].get("turns_ns"):
-        return [(first, last) for first, last in turns_ns]
-    blocks = events.of(list(reported), "block") or inferred
+    """The first and the last nanosecond of each timed block, or of the timed queries."""
+    blocks = events.of(list(reported), "block") or events.of(list(reported), "inference")
     return [
         (each["monotonic_ns"] - round(each["duration_s"] * 1e9), each["monotonic_ns"])
         for each in blocks

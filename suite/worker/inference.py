@@ -82,8 +82,7 @@ def infer(
     outcome = responder.run(request, results / "loadgen")
     duration_s = (responder.last_ns - responder.first_ns) / 1e9
     values = _report(trial, request, outcome, duration_s)
-    turns_ns = blocks.turns_ns(responder.last_ns) if blocks else None
-    emit("inference", monotonic_ns=responder.last_ns, turns_ns=turns_ns, **values)
+    emit("inference", monotonic_ns=responder.last_ns, **values)
     samples, logits = outcome.answers(trial.dtype)
     folder = results / CLOSING
     folder.mkdir()

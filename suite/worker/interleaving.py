@@ -98,18 +98,12 @@ class Blocks:
         self._turns, self._block_s = turns, block_s
         self._lead_in_s, self._lead_in = lead_in_s, lead_in
         self._random = random.Random()
-        self._ended_ns: list[tuple[int, int]] = []
         self._start()
-
-    def turns_ns(self, last_ns: int) -> list[tuple[int, int]]:
-        """When the queries of each turn began and ended; the last turn ends at `last_ns`."""
-        return [*self._ended_ns, (self._start_ns, last_ns)]
 
     def __call__(self) -> None:
         """Where the block is over, pass the turn on, and wait for the next one."""
         if time.perf_counter() < self._end_s:
             return
-        self._ended_ns.append((self._start_ns, time.monotonic_ns()))
         self._turns.pass_on()
         started_s = time.perf_counter()
         while time.perf_counter() < started_s + self._lead_in_s:
@@ -117,5 +111,4 @@ class Blocks:
         self._start()
 
     def _start(self) -> None:
-        self._start_ns = time.monotonic_ns()
         self._end_s = time.perf_counter() + self._block_s * self._random.uniform(*JITTER)

@@ -208,10 +208,7 @@ void infer(const Trial& trial, Predictor& predictor, Events& events, const Inter
     const auto outcome =
         run_queries(trial, library, predictor, request, log,
                     trial.interleaved() ? &blocks : nullptr);
-    auto values = report(trial, request, outcome);
-    const bool streams = trial.scenario == "single_stream" || trial.scenario == "multi_stream";
-    if (trial.interleaved() && streams) values["turns_ns"] = blocks.turns_ns();
-    events.emit("inference", values);
+    events.emit("inference", report(trial, request, outcome));
     events.emit("answers", {{"samples", log.save(trial.results() / "closing")}});
 }
 

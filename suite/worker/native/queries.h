@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <random>
-#include <utility>
 #include <vector>
 
 #include "events.h"
@@ -42,7 +41,6 @@ class Blocks {
     template <typename Call>
     void after_query(Call call) {
         if (monotonic_s() < end_s_) return;
-        ended_ns_.push_back({start_ns_, monotonic_ns()});
         turns_.end_turn();
         turns_.begin_turn();
         const double started_s = monotonic_s();
@@ -50,24 +48,14 @@ class Blocks {
         start();
     }
 
-    // When the queries of each turn began and ended; the last turn ends now.
-    Json turns_ns() const {
-        auto turns_ns = ended_ns_;
-        turns_ns.push_back({start_ns_, monotonic_ns()});
-        return turns_ns;
-    }
-
   private:
     void start() {
-        start_ns_ = monotonic_ns();
         std::uniform_real_distribution<double> share(1 - JITTER, 1 + JITTER);
         end_s_ = monotonic_s() + block_s_ * share(random_);
     }
 
     const Interleaving& turns_;
     double block_s_, lead_in_s_, end_s_ = 0;
-    std::int64_t start_ns_ = 0;
-    std::vector<std::pair<std::int64_t, std::int64_t>> ended_ns_;
     std::mt19937_64 random_;
 };
 
