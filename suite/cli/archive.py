@@ -39,7 +39,7 @@ def import_run(
     Example: dlsuite import run.tar.gz
     """
     folder = archive.read(file, results)
-    print(f"{folder}: imported; dlsuite verify {folder} checks what it says")
+    print(f"{folder}: imported; next: dlsuite verify {folder}")
 
 
 def verify(

@@ -38,7 +38,7 @@ def compare(
             help="RUN, FRAMEWORK:VARIANT/TRACK of the latest run, or RUN@FRAMEWORK:VARIANT."
         ),
     ],
-    b: Annotated[str, typer.Argument(help="Likewise; the verdict is about this side.")],
+    b: Annotated[str, typer.Argument(help="In the same form as A; the verdict is about B.")],
     fail_if_slower: Annotated[
         str | None,
         typer.Option(metavar="SHARE", help="Exit with 11 where b is slower by more (3%)."),

@@ -86,7 +86,7 @@ PrecisionChoice = Annotated[
 ]
 SyncBatchNorm = Annotated[
     bool,
-    typer.Option("--sync-batch-norm", help="On several ranks: statistics of the whole batch."),
+    typer.Option("--sync-batch-norm", help="On several devices: batch norms use the whole batch."),
 ]
 Results = Annotated[Path, typer.Option("--results", help="The folder of all runs.")]
 RunName = Annotated[
@@ -99,7 +99,7 @@ EngineName = Annotated[
     ),
 ]
 GpuChoice = Annotated[
-    str, typer.Option("--gpus", help="GPUs of each worker: 0, a number, all, or ids (0,2).")
+    str, typer.Option("--gpus", help="Number of GPUs (0: the CPU); all; or ids: 0,2 or device=0.")
 ]
 MemoryLimit = Annotated[
     str | None,

@@ -150,10 +150,10 @@ def selftest(
     engine: EngineName = Engine.auto,
     if_busy: Busy = IfBusy.wait,
 ) -> None:
-    """Plant faults in copies of the worker, one by one, and check that a proof finds each.
+    """Insert faults into copies of the worker, one by one, and check that a proof finds each.
 
     Thirty-three show in a certificate, six of them in bf16_mixed, four in inference, eight on two
-    ranks; nine show only in a timed run. With the docker engine each fault gets an image, which
+    ranks; ten show only in a timed run. With the docker engine each fault gets an image, which
     is removed afterwards.
     """
     plan = plan_of("variants", RunOptions(frameworks=tuple(framework or ())), device="cpu")

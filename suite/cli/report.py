@@ -115,7 +115,7 @@ def site(
     results: Annotated[Path, typer.Argument(help="The folder of all runs.")] = Path("results"),
     out: Annotated[Path, typer.Argument(help="The folder of the site.")] = Path("site"),
 ) -> None:
-    """Write a folder of pages about all runs, which any web server shows.
+    """Write static HTML pages about all runs, for any web server.
 
     Example: dlsuite site results site
     """

@@ -38,7 +38,7 @@ def progress() -> Iterator[Live]:
             yield live
     except KeyboardInterrupt:
         raise Interrupted(
-            "interrupted; what ran was stopped", hint="run the command again"
+            "interrupted; running workers were stopped", hint="run the command again"
         ) from None
 
 

@@ -26,7 +26,7 @@ from suite.paths import home
 IfBusy = Literal["wait", "refuse"]
 State = Literal["active", "stale", "unknown"]
 POLL_S = 0.5
-BUSY_HINT = "wait for it, or omit --if-busy refuse to queue behind it"
+BUSY_HINT = "wait until it ends; without `--if-busy refuse`, dlsuite waits by itself"
 
 
 def new_id() -> str:

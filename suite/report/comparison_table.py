@@ -88,7 +88,7 @@ def notes_of(found: Comparisons) -> Iterator[str]:
     yield NOTE
     if len(tested) > 1:
         chance = (1 - CONFIDENCE) * len(tested)
-        yield f"of {len(tested)} equal pairs, {chance:.2g} would differ by chance"
+        yield f"of {len(tested)} comparisons, {chance:.2g} differ by chance where nothing changed"
 
 
 def as_json(found: Comparisons) -> str:

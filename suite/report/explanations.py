@@ -39,8 +39,8 @@ EXPLANATIONS = {
         "One way to use the framework, such as eager or compiled.", "docs/configurations.md"
     ),
     "track": Explanation(
-        "The rules for the runtime settings: equal is the default variant of each framework, tuned "
-        "the fastest known one.",
+        "The rules for the runtime settings: equal is the default variant of each framework under "
+        "equal settings, tuned the fastest known variant, default the framework's own settings.",
         "docs/configurations.md",
     ),
     "configuration": Explanation(
@@ -111,7 +111,7 @@ EXPLANATIONS = {
     ),
     "overhead": Explanation(
         "The latency of the same queries with a model that does nothing, as a share of p50; in "
-        "scenario offline, as a share of a call. It is the part of LoadGen and the worker.",
+        "scenario offline, as a share of a call. LoadGen and the worker's own code take it.",
         "docs/reports.md",
     ),
     J_INFERENCE: Explanation(
@@ -201,8 +201,8 @@ EXPLANATIONS = {
         "of a: below 1, b is faster."
     ),
     "p": Explanation(
-        "The probability of a difference at least as large where there is none: Mann-Whitney test "
-        "of the runs, Wilcoxon signed-rank test of interleaved rounds."
+        "The probability of a difference this large by chance, if there is no real one: "
+        "Mann-Whitney test of the runs, Wilcoxon signed-rank test of interleaved rounds."
     ),
     "b is": Explanation("Faster or slower where p is at most 0.05 and the interval excludes 1."),
     "date": Explanation("When the run started, by its name.", "docs/history.md"),
@@ -214,8 +214,8 @@ EXPLANATIONS = {
         "docs/history.md",
     ),
     "change point": Explanation(
-        "From this run on the level is another one, by Pettitt's test: the median after it over "
-        "that before it, and p.",
+        "At this run the level changes, by Pettitt's test: the median from it on divided by the "
+        "median before it, and p.",
         "docs/history.md",
     ),
 }

@@ -23,8 +23,9 @@ LEGEND = (
     "strong: one batch divided among the devices. weak: a batch for each device. speed-up: the "
     "ratio to the rate on one device of the same size, with its 95 % interval. efficiency: "
     "speed-up divided by the number of devices. all-reduce: of the gradients alone, by the same "
-    "collectives; a step that overlaps nothing is slower by as much. all-reduce rate: bytes of the "
-    "gradients of one rank over that duration."
+    "collectives. A step takes at least this much longer where a framework does not overlap "
+    "communication with computation. all-reduce rate: bytes of the gradients of one rank over that "
+    "duration."
 )
 
 

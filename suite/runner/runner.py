@@ -72,7 +72,7 @@ class Runner:
             if trial.devices.kind != "cpu" and 0 < gpus < needed:
                 raise UsageError(
                     f"{trial.device} needs {needed} GPUs on a node, the workers see {gpus}",
-                    hint=f"--gpus {needed}",
+                    hint=f"--gpus {needed}, or name the device sets: --devices cuda:{gpus}",
                 )
 
     def run(
