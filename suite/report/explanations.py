@@ -185,11 +185,57 @@ EXPLANATIONS = {
     ),
     TRAINING_RATE: Explanation("The highest rate in training.", "docs/inference.md"),
     LINES: Explanation(
-        "Lines of code of the hand-written script of this rung: the model and a call.",
+        "Lines of code of the hand-written script of this rung: the model and a call. The latency "
+        "is that of the suite's worker, which may use a faster form of the same interface.",
         "docs/inference.md",
     ),
     TRAINING_LINES: Explanation(
         "Further lines of the script for training: optimizer, loss and step.", "docs/inference.md"
+    ),
+    "parameters": Explanation("The trained values of the model.", "docs/frameworks.md"),
+    "operation": Explanation(
+        "The operation of the peak: matmul in a precision, in GFLOP/s, or copy, in GB/s.",
+        "docs/method.md",
+    ),
+    "peak": Explanation("The highest rate of all frameworks.", "docs/method.md"),
+    "optimizer": Explanation("The optimizer of the training steps.", "docs/optimizers.md"),
+    "steps": Explanation("The steps that the certificate judges.", "docs/proofs.md"),
+    **{
+        name: Explanation(
+            f"The largest relative L2 error of {quantity}, compared with the float64 reference.",
+            "docs/proofs.md",
+        )
+        for name, quantity in {
+            "logits": "the logits in training",
+            "infer.": "the logits in inference",
+            "loss": "the loss",
+            "grad.": "a gradient",
+            "weig.": "a weight tensor",
+            "upd.": "an update of a weight tensor",
+            "stat.": "a running statistic of a batch norm",
+        }.items()
+    },
+    "share": Explanation("The largest error as a share of its tolerance.", "docs/proofs.md"),
+    "proven": Explanation("Whether all errors are within their tolerance.", "docs/proofs.md"),
+    "precision": Explanation("float32 or bf16_mixed.", "docs/configurations.md"),
+    "seeds": Explanation("The number of compared runs, each with its own seed.", "docs/parity.md"),
+    "sd": Explanation(
+        "The standard deviation of the accuracy over the seeds, in percentage points.",
+        "docs/parity.md",
+    ),
+    "against": Explanation(
+        "What the accuracies are compared with: the same framework in float32, or the median of "
+        "the others.",
+        "docs/parity.md",
+    ),
+    "difference": Explanation(
+        "The mean difference of accuracies with the same seed, in percentage points.",
+        "docs/parity.md",
+    ),
+    "90 % interval": Explanation("The interval of the difference.", "docs/parity.md"),
+    "equivalent": Explanation(
+        "yes where the interval is within ±0.25 points, no where it is outside, else not shown.",
+        "docs/parity.md",
     ),
     "all-reduce rate": Explanation(
         "The bytes of the gradients of one device over the duration of adding them.",

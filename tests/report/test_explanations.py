@@ -1,6 +1,6 @@
 """Every heading of the tables has an explanation, and a page that exists."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import get_args
 
 import pytest
@@ -9,14 +9,25 @@ from suite.cli.explain import explain
 from suite.errors import UsageError
 from suite.manifests.workloads import Scenario
 from suite.paths import REPOSITORY
-from suite.report import best_table, comparison_table
+from suite.protocol.plan import Plan
+from suite.report import (
+    best_table,
+    comparison_table,
+    convergence,
+    convergence_table,
+    parity_table,
+    scaling,
+    scaling_table,
+)
 from suite.report.cells import cells_of
 from suite.report.comparison import compare
 from suite.report.explanations import EXPLANATIONS, explanation
 from suite.report.numbers import MILLISECONDS
 from suite.report.summary import summarise
 from tests.report.made_inference import inferred
+from tests.report.test_convergence import ALL
 from tests.report.test_reports import some_records
+from tests.report.test_scaling import summaries as on_devices
 from tests.results.test_roofline import PEAK
 
 
@@ -24,7 +35,7 @@ def headings(rows: Iterable[dict[str, str]]) -> set[str]:
     return {name for row in rows for name in row}
 
 
-def test_every_heading_of_the_reports_is_explained() -> None:
+def test_every_heading_of_the_reports_is_explained(quick: Callable[..., Plan]) -> None:
     summaries = summarise(some_records())
     made = {name: summarise([inferred(name)]) for name in get_args(Scenario)}
     pairs = compare(summaries, summaries).pairs
@@ -35,6 +46,10 @@ def test_every_heading_of_the_reports_is_explained() -> None:
             *map(best_table._cells, summaries),
             *(best_table._inference_cells(each, MILLISECONDS) for each in made["offline"]),
             *map(comparison_table.cells_of, pairs),
+            *map(convergence_table.cells_of, convergence.rows(ALL)),
+            parity_table._cells(quick("jax").trials[0], None),
+            *scaling_table.cells_of(scaling.rows(on_devices())),
+            *scaling_table._growth(scaling.rows(on_devices())),
         ]
     )
     assert shown <= EXPLANATIONS.keys()
