@@ -266,7 +266,7 @@ def _self_attention(sequence: Any, layer: dict[str, Any], own: Variables) -> Any
 
 
 def _lstm(sequence: Any, layer: dict[str, Any], own: Variables) -> Any:
-    """An unrolled LSTM; TensorFlow has no LSTM except that of Keras."""
+    """An unrolled LSTM: on a CPU, TensorFlow's kernel BlockLSTMV2 takes about twice as long."""
     inputs = _product(sequence, own["input_weight"]) + own["bias"]
     hidden = cell = tf.zeros([tf.shape(sequence)[0], layer["hidden"]], sequence.dtype)
     for step in tf.unstack(inputs, axis=1):
