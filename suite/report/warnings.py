@@ -106,6 +106,10 @@ def _setup(runs: Sequence[Record]) -> Iterator[ReportWarning]:
     if first.environment.get("own_python"):
         hint = "without --python the packages are those of the lock"
         yield ReportWarning("packages of the user's own Python", "no lock", hint)
+    products = (first.reported_device.get("policy") or {}).get("products")
+    if first.workload.precision == "bf16_mixed" and products == "float32":
+        hint = "its speed is that of float32 with rounding; docs/configurations.md#precision"
+        yield ReportWarning("products in float32", "operands rounded to bfloat16", hint)
     governor = first.environment.get("governor")
     if governor not in STEADY_GOVERNORS:
         hint = "cpupower frequency-set --governor performance"

@@ -50,6 +50,13 @@ def test_three_proven_runs_on_a_quiet_machine_raise_no_warning() -> None:
             "threads differ from cores: 1 on 2",
         ),
         (
+            {
+                "environment": {**QUIET, "worker": {"device": {"policy": {"products": "float32"}}}},
+                "precision": "bf16_mixed",
+            },
+            "products in float32: operands rounded to bfloat16",
+        ),
+        (
             {"environment": {**QUIET, "own_python": True}},
             "packages of the user's own Python: no lock",
         ),

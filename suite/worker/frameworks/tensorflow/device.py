@@ -43,6 +43,8 @@ def describe(trial: Trial) -> dict[str, Any]:
             "jit": str(tf.config.optimizer.get_jit()),
             # No public function reports it; the default depends on the CPU.
             "onednn": _pywrap_util_port.IsMklEnabled(),
+            # What multiplies the operands that bf16_mixed rounds (session.lowered).
+            "products": "float32" if trial.device == "cpu" or not trial.mixed else "bfloat16",
         },
     }
 
