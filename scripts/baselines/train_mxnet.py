@@ -13,7 +13,7 @@ def train(model: gluon.HybridBlock) -> None:
     trainer = gluon.Trainer(model.collect_params(), "sgd", {"learning_rate": LEARNING_RATE})
 
     def step(batch):
-        x, y = mx.nd.array(images[batch]), mx.nd.array(labels[batch])
+        x, y = mx.nd.from_numpy(images[batch]), mx.nd.from_numpy(labels[batch])
         with autograd.record():
             loss = loss_function(model(x), y)
         loss.backward()

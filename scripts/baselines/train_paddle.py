@@ -19,6 +19,6 @@ def train(model: nn.Layer) -> None:
         loss = loss_function(run(paddle.to_tensor(images[batch])), paddle.to_tensor(labels[batch]))
         loss.backward()
         optimizer.step()
-        optimizer.clear_grad()
+        optimizer.clear_grad(set_to_zero=False)
 
     serve(step, lambda: None, order)

@@ -58,8 +58,8 @@ def norm(x, weights):
 
 
 def attention(x, into, out):
-    parts = (x @ into[0] + into[1]).reshape(len(x), PATCHES + 1, 3, VIT_HEADS, -1)
-    y = jax.nn.dot_product_attention(*jnp.moveaxis(parts, 2, 0))
+    parts = jnp.split(x @ into[0] + into[1], 3, axis=2)
+    y = jax.nn.dot_product_attention(*(each.reshape(*x.shape[:2], VIT_HEADS, -1) for each in parts))
     return y.reshape(x.shape) @ out[0] + out[1]
 
 

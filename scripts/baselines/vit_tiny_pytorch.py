@@ -14,7 +14,8 @@ class Attention(nn.Module):
         self.output = nn.Linear(VIT_FEATURES, VIT_FEATURES)
 
     def forward(self, x):
-        q, k, v = self.input(x).unflatten(2, (3, VIT_HEADS, -1)).permute(2, 0, 3, 1, 4).unbind()
+        parts = self.input(x).split(VIT_FEATURES, dim=2)
+        q, k, v = (part.unflatten(2, (VIT_HEADS, -1)).transpose(1, 2) for part in parts)
         y = functional.scaled_dot_product_attention(q, k, v)
         return self.output(y.transpose(1, 2).flatten(2))
 
