@@ -39,8 +39,7 @@ def write(results: Path, out: Path) -> list[Path]:
     runs = list(_readable(results, index.fingerprints(results)))
     workloads = {key: [*group] for key, group in groupby(found, key=_workload)}
     pages = {
-        Path("runs") / f"{run.records[0].run_id}.html": page.html(run, up=f"../{INDEX}")
-        for run in runs
+        Path("runs") / f"{run.folder.name}.html": page.html(run, up=f"../{INDEX}") for run in runs
     }
     pages |= {_path(series[0]): _of_workload(series) for series in workloads.values()}
     pages[Path(INDEX)] = frame.render(
@@ -129,9 +128,9 @@ def _runs(runs: Sequence[RunData]) -> Table:
     """The list of runs, newest first."""
     rows = []
     for run in sorted(runs, key=lambda each: each.records[0].run_id, reverse=True):
-        record = run.records[0]
+        record, name = run.records[0], run.folder.name  # the user may have renamed it
         cells = {
-            "run": record.run_id,
+            "run": name,
             "suite": record.suite,
             "trials": str(len(run.trials)),
             "proven": str(sum(each.parity.proven for each in run.trials)),
@@ -139,7 +138,7 @@ def _runs(runs: Sequence[RunData]) -> Table:
             "not ok": str(sum(each.status != "ok" for each in run.records)),
             "dlsuite": str(record.environment.get("dlsuite", "")),
         }
-        rows.append(Row(cells=cells, address=f"runs/{record.run_id}.html"))
+        rows.append(Row(cells=cells, address=f"runs/{name}.html"))
     return Table(caption="Each run has a page.", rows=rows)
 
 

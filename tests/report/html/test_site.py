@@ -15,7 +15,7 @@ from tests.report.made_run import CONFIGURATIONS, made_run
 def test_the_site_lists_every_run_and_every_workload_and_all_links_lead_to_a_page(
     tmp_path: Path, home: Path
 ) -> None:
-    folder = made_run(tmp_path / "results")
+    folder = made_run(tmp_path / "results").rename(tmp_path / "results" / "before")
     written = site.write(tmp_path / "results", tmp_path / "site")
     assert len(written) == len(set(written)) == 3
     pages = {path: path.read_text() for path in written}
