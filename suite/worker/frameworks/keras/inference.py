@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from ...layouts import to_channels_last
 from ...protocol import Array, Trial, Weights
-from .session import LAYOUT, assign, backend, build, device, memory, version
+from .session import LAYOUT, SETTINGS, assign, backend, build, device, memory, version
 
-__all__ = ["LAYOUT", "Predictor", "device", "memory", "version"]
+__all__ = ["LAYOUT", "SETTINGS", "Predictor", "device", "memory", "version"]
 
 
 class Predictor:

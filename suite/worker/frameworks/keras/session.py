@@ -34,6 +34,7 @@ SLOTS = {
     "adamw": {"first_moment": "_momentums", "second_moment": "_velocities"},
     "rmsprop": {"second_moment": "_velocities"},
 }
+SETTINGS = ("cudnn_benchmark",)  # of PyTorch; the other backends search by themselves
 # Keras's default on every backend. PyTorch then computes in channels-last memory, which is faster
 # for some models: on two cores of a CPU it was for LeNet, but not for a deeper network.
 LAYOUT = "NHWC"
