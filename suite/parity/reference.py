@@ -6,7 +6,7 @@ PyTorch and JAX compute it on the CPU. It is cached, and serves every framework 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
 from pathlib import Path
@@ -39,6 +39,7 @@ PERTURBATION_ULPS = 20
 ANSWERS_BATCH_SIZE = 32
 # As much as the rounding of a weight to bfloat16: each draw shows another case of that rounding.
 PERTURBATION_BFLOAT16 = 2.0**-9
+Lowered = tuple[tuple[str, str], str, int]  # framework and variant, precision, draw
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,8 +73,9 @@ class Reference:
         kink on which an activation falls, or which of two values is the maximum of a pool.
         """
         found = times(rules.margin, self.rounding_errors(rules))
-        for draw in range(1, draws + 1):
-            errors = compare(self._cached(LOWERINGS[0], rules.perturbed, draw), self.tensors)
+        wanted = [(LOWERINGS[0], rules.perturbed, draw) for draw in range(1, draws + 1)]
+        for tensors in self._all(wanted):
+            errors = compare(tensors, self.tensors)
             found = _combined(max, found, times(rules.perturbed_margin, errors))
         return found
 
@@ -83,8 +85,8 @@ class Reference:
         Each lowering computes it on the CPU; the smaller error of the two counts, so that a fault
         in one cannot widen a tolerance.
         """
-        plain = (compare(self._cached(which, rules.rounding), self.tensors) for which in LOWERINGS)
-        return _combined(min, *plain)
+        both = self._all([(which, rules.rounding, 0) for which in LOWERINGS])
+        return _combined(min, *(compare(each, self.tensors) for each in both))
 
     def perturbed(self, draw: int, precision: str = "float64") -> Inputs:
         """The inputs with randomly perturbed weights, different ones in each draw."""
@@ -98,12 +100,7 @@ class Reference:
 
     @cached_property
     def _agreed(self) -> tuple[list[Tensors], float]:
-        prover = self.prover
-        both = in_parallel(prover.engine, self._try, LOWERINGS, at_once=prover.at_once(self.trial))
-        for each in both:
-            if isinstance(each, ProofFailed):
-                raise each
-        first, second = (each for each in both if not isinstance(each, ProofFailed))
+        first, second = self._all([(which, "float64", 0) for which in LOWERINGS])
         found = [largest(step) for step in compare(second, first)]
         steps = next((n for n, (_, error) in enumerate(found) if error > TOLERANCE), len(found))
         if steps == 0:
@@ -114,10 +111,21 @@ class Reference:
             )
         return first[:steps], max(error for _, error in found[:steps])
 
-    def _try(self, which: tuple[str, str]) -> list[Tensors] | ProofFailed:
-        """One lowering in float64. A failure is returned: raised, it would stop the engine."""
+    def _all(self, wanted: Sequence[Lowered]) -> list[list[Tensors]]:
+        """The tensors of several lowerings, of small workloads in parallel; ProofFailed."""
+        prover = self.prover
+        at_once = prover.at_once(self.trial) if len(wanted) > 1 else 1
+        tried = in_parallel(prover.engine, self._try, wanted, at_once=at_once)
+        found = [each for each in tried if not isinstance(each, ProofFailed)]
+        failed = (each for each in tried if isinstance(each, ProofFailed))
+        if error := next(failed, None):
+            raise error
+        return found
+
+    def _try(self, wanted: Lowered) -> list[Tensors] | ProofFailed:
+        """One lowering. A failure is returned: raised, it would stop the engine."""
         try:
-            return self._cached(which, "float64")
+            return self._cached(*wanted)
         except ProofFailed as error:
             return error
 

@@ -26,6 +26,7 @@ def reference(
             return [perturbed or draws[0]] if one else [*draws]
 
         monkeypatch.setattr(StateReference, "computed", computed)
+        monkeypatch.setattr(Replay, "at_once", lambda *_: 1)
         monkeypatch.setattr(
             StateReference, "storage_tolerances", lambda *known: {"updates a": stored}
         )
