@@ -311,16 +311,10 @@ class Daemon:
             except EngineError as error:
                 yield error
 
-        queued = queued_items(pulled())  # in a thread: a registry that hangs cannot be interrupted
-        while not stopped.is_set():
-            try:
-                error = queued.get(timeout=0.2)
-            except queue.Empty:
-                continue
-            if error:
-                raise error
-            return
-        raise EngineError("stopped", hint="run the command again")
+        for error in items_until(stopped, pulled()):  # a registry that hangs is not interruptible
+            raise error
+        if stopped.is_set():
+            raise EngineError("stopped", hint="run the command again")
 
     def pullable(self, reference: str) -> bool:
         """Whether the registry has the image; nothing is downloaded."""
@@ -360,19 +354,12 @@ class Daemon:
                 decode=True,
                 timeout=None,
             )
-        queued = queued_items(steps)
-        while not stopped.is_set():
-            try:
-                step = queued.get(timeout=0.2)
-            except queue.Empty:
-                continue
-            if step is None:
-                return None
+        for step in items_until(stopped, steps):
             for line in str(step.get("stream", "")).splitlines():
                 on_line(line)
             if "error" in step:
                 return str(step["error"]).strip()
-        return "stopped"
+        return "stopped" if stopped.is_set() else None
 
     def tag(self, image_id: str, reference: str) -> None:
         """Give an image a tag, which is taken from any other image."""
@@ -449,6 +436,19 @@ def queued_items(stream: Iterable[T]) -> queue.Queue[T | None]:
 
     threading.Thread(target=copy, daemon=True).start()
     return items
+
+
+def items_until(stopped: threading.Event, stream: Iterable[T]) -> Iterator[T]:
+    """The items of a stream that is read in a thread; they end when `stopped` is set."""
+    queued = queued_items(stream)
+    while not stopped.is_set():
+        try:
+            item = queued.get(timeout=0.2)
+        except queue.Empty:
+            continue
+        if item is None:
+            return
+        yield item
 
 
 def _filter(labels: Mapping[str, str]) -> list[str]:

@@ -171,7 +171,7 @@ def test_a_stopped_build_ends_at_once_and_tries_no_other_lock(
     assert messages == ["Tiny: building its environment (tiny/cpu.txt)"]
 
 
-def test_who_waits_for_the_build_of_another_process_can_be_stopped(
+def test_the_wait_for_the_build_of_another_process_can_be_stopped(
     tiny: FrameworkManifest,
 ) -> None:
     builds = environments.Builds()
