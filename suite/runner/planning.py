@@ -166,6 +166,8 @@ def _changed(suite: SuiteManifest, options: RunOptions) -> SuiteManifest:
         changes["max_time"] = None
     if options.tracks:
         changes["tracks"] = tuple(dict.fromkeys(options.tracks))
+        without_track = (name.partition("/")[0] for name in suite.frameworks)
+        changes["frameworks"] = tuple(dict.fromkeys(without_track))
     if options.proof_steps:
         changes["proof_steps"] = options.proof_steps
     if options.seeds:

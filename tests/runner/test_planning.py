@@ -189,6 +189,14 @@ def test_a_second_track_with_the_same_variant_and_settings_is_left_out() -> None
     assert ("mxnet:hybrid/tuned", "float32") in configurations(on_gpu)  # TF32 differs there
 
 
+def test_chosen_tracks_replace_those_that_a_suite_gives_to_single_frameworks() -> None:
+    equal = plan_of("quick", RunOptions(tracks=("equal",)), device="cpu")
+    names = [name for name, _ in configurations(equal)]
+    assert names == ["pytorch:eager", "tensorflow:graph", "jax:jit", "mxnet:hybrid"]
+    tuned = plan_of("quick", RunOptions(tracks=("tuned",)), device="cpu")
+    assert {trial.track for trial in tuned.trials} == {"tuned"} and len(tuned.trials) == 4
+
+
 def devices(suite: str, device: str, **changes: Any) -> list[str]:
     options = RunOptions(frameworks=("pytorch",), **changes)
     return list(
