@@ -191,6 +191,11 @@ def _resolved(
     return framework, variant or frameworks[framework].default_variant(track, device), track
 
 
+def without_track(name: str) -> str:
+    """`framework[:variant]` of `framework[:variant][/track]`."""
+    return name.partition("/")[0]
+
+
 def split(name: str) -> tuple[str, str, str]:
     """The parts of `framework[:variant][/track]`, empty where they are omitted."""
     named, _, track = name.partition("/")

@@ -16,7 +16,7 @@ from suite.manifests.suites import SuiteManifest
 from suite.manifests.workloads import BatchNorm, Precision, Scenario, SuiteWorkload, Workload
 from suite.models import MODELS
 from suite.protocol.events import first_problem
-from suite.protocol.expansion import expand
+from suite.protocol.expansion import expand, without_track
 from suite.protocol.plan import Plan, Trial
 from suite.runner.processor import has_bfloat16
 
@@ -166,8 +166,7 @@ def _changed(suite: SuiteManifest, options: RunOptions) -> SuiteManifest:
         changes["max_time"] = None
     if options.tracks:
         changes["tracks"] = tuple(dict.fromkeys(options.tracks))
-        without_track = (name.partition("/")[0] for name in suite.frameworks)
-        changes["frameworks"] = tuple(dict.fromkeys(without_track))
+        changes["frameworks"] = tuple(dict.fromkeys(map(without_track, suite.frameworks)))
     if options.proof_steps:
         changes["proof_steps"] = options.proof_steps
     if options.seeds:
