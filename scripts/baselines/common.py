@@ -12,16 +12,18 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
 VARIANT = sys.argv[2]
 BATCH = int(sys.argv[3])
 LEARNING_RATE = float(sys.argv[4])
-MIXED = sys.argv[5] == "bf16_mixed"  # the scripts for PyTorch and JAX, without resnet50_jax.py
+MIXED = sys.argv[5] == "bf16_mixed"  # the scripts for PyTorch and JAX
 MODEL = sys.argv[6] if sys.argv[6:] else None
 INFERENCE = MODEL is not None
 QUERIES = 256  # images for inference, used in rotation
+DEVICE_BATCHES = 8  # on a GPU, used in rotation, as the suite does with input `device`
 # The stages of ResNet-50: channels, blocks, stride of the first block.
 STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))
 # The sizes of gpt_mini, and the constants of its AdamW.
@@ -63,10 +65,18 @@ def text() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def serve(
-    step: Callable[[np.ndarray], object], wait: Callable[[], object], order: np.ndarray
+    step: Callable[[Any], object],
+    wait: Callable[[], object],
+    order: np.ndarray,
+    put: Callable[[np.ndarray], Any] | None = None,
 ) -> None:
-    """`serve_slices` with a step for each batch; at the end of a slice, wait for all of them."""
-    batches = order[: len(order) // BATCH * BATCH].reshape(-1, BATCH)
+    """`serve_slices` with a step for each batch; at the end of a slice, wait for all of them.
+
+    A step gets the positions of its samples, or what `put` made of them beforehand on a GPU.
+    """
+    batches: Any = order[: len(order) // BATCH * BATCH].reshape(-1, BATCH)
+    if put:
+        batches = [put(batch) for batch in batches[:DEVICE_BATCHES]]
     done = 0
 
     def run_slice(steps: int) -> None:

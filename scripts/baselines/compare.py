@@ -10,6 +10,8 @@ Usage: .venv/bin/python scripts/baselines/compare.py [PAIRS [SLICES [SCRIPT
 SCRIPT is lenet, gpt_mini, vit_tiny, resnet50, or resnet50_zoo, the published code of that model for
 the framework. `lenet/bf16_mixed` compares in that precision, which PyTorch's and JAX's scripts
 have. `lenet/infer` compares the median latency of one image: the script's over the suite's.
+`lenet/cuda` and `lenet/bf16_mixed/cuda` compare on a GPU, with batches that lie there; PyTorch's
+scripts and lenet and resnet50 of JAX run there.
 """
 
 from __future__ import annotations
@@ -25,10 +27,12 @@ SLICE_S = 1.0
 
 
 def main(pairs: int, slices: int, script: str, only: list[str]) -> None:
-    script, _, named = script.partition("/")
-    infer = named == "infer"
-    precision = "float32" if infer else named or "float32"
-    for start in starts(script.removesuffix("_zoo"), only, precision, infer=infer):
+    script, *named = script.split("/")
+    infer = "infer" in named
+    precision = "bf16_mixed" if "bf16_mixed" in named else "float32"
+    device = "cuda" if "cuda" in named else "cpu"
+    model = script.removesuffix("_zoo")
+    for start in starts(model, only, precision, infer=infer, device=device):
         found = [statistics.median(ratios(start, script, slices)) for _ in range(pairs)]
         compared = f"p50 of {script} / suite" if infer else f"{precision}, suite / {script}"
         report(f"{start.trial.configuration}, {compared}", found)
@@ -47,6 +51,8 @@ def ratios(start: Start, script: str, slices: int) -> list[float]:
     for contender in (ours, theirs):
         contender.steps(1)
     step_s = theirs.step_s()
+    if start.trial.device != "cpu":
+        print(f"  {path.name}: {workload.batch_size / step_s:,.0f} samples/s", flush=True)
     block = max(1, round(BLOCK_S / step_s))
     found = alternate(
         in_blocks(ours, block),

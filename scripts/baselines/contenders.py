@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from suite.datasets import obtain
+from suite.engines.gpus import Gpus
+from suite.engines.options import EngineOptions
 from suite.engines.venv.engine import INHERITED, VenvEngine
 from suite.manifests import catalog
 from suite.manifests.workloads import Measure
@@ -27,6 +29,7 @@ CALIBRATION_S = 1.0
 QUERY_SAMPLES = 256  # as in common.py
 WARMUP_PAIRS = 3  # of slices, before those that count
 FRAMEWORKS = ("pytorch", "tensorflow", "jax", "mxnet")
+GPU_BATCHES = {"resnet50": 256}  # of other models that of the zoo
 HERE = Path(__file__).parent
 
 
@@ -91,22 +94,37 @@ class Start:
 
 
 def starts(
-    model: str, only: list[str], precision: str = "float32", *, infer: bool = False
+    model: str,
+    only: list[str],
+    precision: str = "float32",
+    *,
+    infer: bool = False,
+    device: str = "cpu",
 ) -> Iterator[Start]:
-    """The zoo's workload of `model` in each framework; `infer`: its inference of one image."""
+    """The zoo's workload of `model` in each framework; `infer`: its inference of one image.
+
+    DLSUITE_PYTHON may name the frameworks' Pythons, as for `dlsuite run`.
+    """
     suite, known = catalog.suite("zoo"), catalog.frameworks()
     (workload,) = (each for each in suite.workloads if each.model == model)
-    engine = VenvEngine()
+    pythons = tuple(os.environ.get("DLSUITE_PYTHON", "").split())
+    gpus = None if device == "cpu" else Gpus(count=1)
+    engine = VenvEngine(gpus=gpus, pythons=EngineOptions(pythons=pythons).interpreters())
+    changes: dict[str, object] = {"precision": precision}
+    if gpus:
+        changes["input"] = "device"
+        workload = workload.model_copy(
+            update={"batch_size": GPU_BATCHES.get(model, workload.batch_size)}
+        )
     with tempfile.TemporaryDirectory() as work_dir:
         its_inputs = obtain.obtain(workload, seed=1, folder=Path(work_dir) / "inputs", notify=print)
-        changes: dict[str, object] = {"precision": precision}
         if infer:
             samples = min(QUERY_SAMPLES, its_inputs.dataset.samples["test"])
             changes = {"batch_size": 1, "optimizer": None, "epochs": 0, "mode": "infer"}
             changes |= {"scenario": "single_stream", "query_samples": samples}
         changed = workload.model_copy(update=changes)
         chosen = suite.model_copy(update={"workloads": (changed,)})
-        plan = expand(chosen, known, catalog.tracks(), only=only or FRAMEWORKS)
+        plan = expand(chosen, known, catalog.tracks(), only=only or FRAMEWORKS, devices=[device])
         for trial in plan.trials:
             folder = Path(work_dir) / trial.trial_id
             prepared = engine.prepare(known[trial.framework], print)

@@ -6,6 +6,9 @@ from common import LEARNING_RATE, MIXED, data, serve
 from jax import lax
 from jax import numpy as jnp
 
+ON_GPU = jax.default_backend() == "gpu"
+if ON_GPU:
+    jax.config.update("jax_default_matmul_precision", "highest")  # no TF32
 rng = np.random.default_rng(0)
 
 
@@ -49,11 +52,16 @@ def train(params, x, y):
     return jax.tree.map(lambda p, g: p - LEARNING_RATE * g, params, gradients), loss
 
 
+def take(batch):
+    return images[batch], labels[batch]
+
+
 def step(batch):
     global params
-    params, _ = train(params, images[batch], labels[batch])
+    params, _ = train(params, *(batch if ON_GPU else take(batch)))
 
 
 if __name__ == "__main__":
     images, labels, order = data(channels_last=True)
-    serve(step, lambda: jax.block_until_ready(params), order)
+    put = (lambda batch: jax.device_put(take(batch))) if ON_GPU else None
+    serve(step, lambda: jax.block_until_ready(params), order, put)

@@ -4,10 +4,14 @@ from itertools import count
 
 import jax
 import numpy as np
-from common import INFERENCE, LEARNING_RATE, STAGES, data, serve
+from common import INFERENCE, LEARNING_RATE, MIXED, STAGES, data, serve
 from jax import lax
 from jax import numpy as jnp
 
+ON_GPU = jax.default_backend() == "gpu"
+if ON_GPU:
+    jax.config.update("jax_default_matmul_precision", "highest")  # no TF32
+TYPE = jnp.bfloat16 if MIXED else jnp.float32
 rng = np.random.default_rng(0)
 params, moments = {}, {}
 
@@ -52,19 +56,20 @@ def conv_norm(params, found, name, x, stride=1):
     own = params[name]
     pad = own["weight"].shape[0] // 2
     x = lax.conv_general_dilated(
-        x,
-        own["weight"],
+        x.astype(TYPE),
+        own["weight"].astype(TYPE),
         (stride, stride),
         [(pad, pad), (pad, pad)],
         dimension_numbers=("NHWC", "HWIO", "NHWC"),
     )
     if INFERENCE:  # the batch norm is folded into the weight
         return x + own["bias"]
-    mean = x.mean((0, 1, 2))
-    variance = (x * x).mean((0, 1, 2)) - mean * mean
+    wide = x.astype(jnp.float32)
+    mean = wide.mean((0, 1, 2))
+    variance = (wide * wide).mean((0, 1, 2)) - mean * mean
     found[name] = mean, variance
     factor = own["scale"] * lax.rsqrt(variance + 1e-5)
-    return x * factor + (own["bias"] - mean * factor)
+    return (wide * factor + (own["bias"] - mean * factor)).astype(TYPE)
 
 
 def model(params, x, found=None):
@@ -78,7 +83,8 @@ def model(params, x, found=None):
         main = conv_norm(params, found, f"{block} c", main)
         shortcut = conv_norm(params, found, f"{block} shortcut", x, stride) if projected else x
         x = jax.nn.relu(main + shortcut)
-    return x.mean((1, 2)) @ params["classes"]["weight"] + params["classes"]["bias"]
+    classes = jax.tree.map(lambda each: each.astype(TYPE), params["classes"])
+    return (x.mean((1, 2)) @ classes["weight"] + classes["bias"]).astype(jnp.float32)
 
 
 def loss_function(params, x, y):
@@ -95,11 +101,16 @@ def train(params, moments, x, y):
     return jax.tree.map(lambda p, g: p - LEARNING_RATE * g, params, gradients), moments, loss
 
 
+def take(batch):
+    return images[batch], labels[batch]
+
+
 def step(batch):
     global params, moments
-    params, moments, _ = train(params, moments, images[batch], labels[batch])
+    params, moments, _ = train(params, moments, *(batch if ON_GPU else take(batch)))
 
 
 if __name__ == "__main__":
     images, labels, order = data(channels_last=True)
-    serve(step, lambda: jax.block_until_ready(params), order)
+    put = (lambda batch: jax.device_put(take(batch))) if ON_GPU else None
+    serve(step, lambda: jax.block_until_ready(params), order, put)
