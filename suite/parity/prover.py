@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from suite.datasets.inputs import Inputs
@@ -10,12 +11,20 @@ from suite.engines.attempt import run_task
 from suite.engines.base import Engine, Prepared
 from suite.messages import Notify
 from suite.parity import workers
-from suite.parity.tensors import QUANTITIES, ProofFailed, Tensors, read_answers, read_ranks
+from suite.parity.tensors import (
+    QUANTITIES,
+    ProofFailed,
+    Tensors,
+    read,
+    read_answers,
+    read_ranks,
+)
 from suite.paths import home
 from suite.protocol.plan import Trial
 from suite.protocol.schema import Mode
 from suite.protocol.trial_file import Start, Task
 from suite.worker import ranks
+from suite.worker.proof import perturbed_weights
 
 DEADLINE_S = 3600.0  # of one worker: the largest models are slow in float64
 
@@ -53,6 +62,31 @@ class Prover:
             for step in range(self.steps)
         ]
         return [list(of_rank) for of_rank in zip(*steps, strict=True)]
+
+    def of_weights(
+        self, trial: Trial, precision: str, weights: Sequence[Path], *, role: str
+    ) -> list[list[Tensors]]:
+        """The tensors of each training step from each of these weights, computed by one worker.
+
+        The files of the weights are moved.
+        """
+        folder = self.work_dir / f"{role}-weights"
+        folder.mkdir()
+        moved = [path.rename(perturbed_weights(folder, draw)) for draw, path in enumerate(weights)]
+        start = Start(state=folder, first_step=0, steps=self.steps, draws=len(weights))
+        results = self.run(trial, precision, role=role, mode="parity", start=start)
+        return [
+            [
+                read(
+                    results,
+                    f"draw{draw:02d}_step{step:02d}",
+                    QUANTITIES,
+                    replace(self.inputs, weights=path),
+                )
+                for step in range(self.steps)
+            ]
+            for draw, path in enumerate(moved)
+        ]
 
     def run(
         self, trial: Trial, precision: str, *, role: str, mode: Mode, start: Start | None = None

@@ -37,8 +37,8 @@ TOLERANCE = 1e-9  # between the two float64 lowerings
 PERTURBATION_ULPS = 20
 # The reference of inference does not depend on how the queries arrive.
 ANSWERS_BATCH_SIZE = 32
-# As much as the rounding of a weight to bfloat16: each draw shows another case of that rounding.
-PERTURBATION_BFLOAT16 = 2.0**-9
+# As much as the rounding of a weight: each draw shows another case of that rounding.
+PERTURBATIONS = {"bf16_simulated": 2.0**-9, "tf32_simulated": 2.0**-11}
 Lowered = tuple[tuple[str, str], str, int]  # framework and variant, precision, draw
 
 
@@ -73,8 +73,7 @@ class Reference:
         kink on which an activation falls, or which of two values is the maximum of a pool.
         """
         found = times(rules.margin, self.rounding_errors(rules))
-        wanted = [(LOWERINGS[0], rules.perturbed, draw) for draw in range(1, draws + 1)]
-        for tensors in self._all(wanted):
+        for tensors in self._perturbed(rules.perturbed, draws):
             errors = compare(tensors, self.tensors)
             found = _combined(max, found, times(rules.perturbed_margin, errors))
         return found
@@ -111,6 +110,37 @@ class Reference:
             )
         return first[:steps], max(error for _, error in found[:steps])
 
+    def _perturbed(self, precision: str, draws: int) -> list[list[Tensors]]:
+        """The tensors from each draw of perturbed weights, in the first lowering.
+
+        Of small workloads one worker computes all that are not in the cache: its start takes most
+        of the time.
+        """
+        first, wanted = LOWERINGS[0], range(1, draws + 1)
+        if self._in_one_worker:
+            missing = [draw for draw in wanted if self._stored(first, precision, draw) is None]
+            if len(missing) > 1:
+                self._compute_together(precision, missing)
+        return self._all([(first, precision, draw) for draw in wanted])
+
+    @property
+    def _in_one_worker(self) -> bool:
+        return self.prover.at_once(self.trial) > 1 and self.trial.workload.scenario is None
+
+    def _compute_together(self, precision: str, draws: Sequence[int]) -> None:
+        """Compute the tensors from these draws of perturbed weights, and store them."""
+        prover, (framework, _) = self.prover, LOWERINGS[0]
+        role = f"perturbed{draws[0]}to{draws[-1]}"
+        numbers = f"{draws[0]} to {draws[-1]}"
+        prover.notify(
+            f"computing the reference in {framework}, {precision}, perturbed weights {numbers}"
+        )
+        weights = [self.perturbed(draw, precision).weights for draw in draws]
+        trial = self._lowered(LOWERINGS[0])
+        found = prover.of_weights(trial, precision, weights, role=role)
+        for draw, tensors in zip(draws, found, strict=True):
+            self._store(LOWERINGS[0], precision, draw, tensors)
+
     def _all(self, wanted: Sequence[Lowered]) -> list[list[Tensors]]:
         """The tensors of several lowerings, of small workloads in parallel; ProofFailed."""
         prover = self.prover
@@ -134,25 +164,48 @@ class Reference:
 
         It starts from the inputs' own weights (draw 0), or from perturbed ones (draws from 1).
         """
-        framework = which[0]
-        name = precision
+        found = self._stored(which, precision, draw)
+        if found is None:
+            which_weights = f", perturbed weights {draw}" if draw else ""
+            self.prover.notify(f"computing the reference in {which[0]}, {precision}{which_weights}")
+            found = self.computed(which, precision, draw)
+            self._store(which, precision, draw, found)
+        return found
+
+    def _stored(self, which: tuple[str, str], precision: str, draw: int) -> list[Tensors] | None:
+        """The tensors of one lowering in the cache; None where there are none."""
+        path = self._path(which, precision, draw)
+        if path not in self._known and not self.fresh:
+            found = _read(path, self.prover.steps)
+            if found is not None:
+                self._known[path] = found
+        return self._known.get(path)
+
+    def _store(
+        self, which: tuple[str, str], precision: str, draw: int, tensors: list[Tensors]
+    ) -> None:
+        path = self._path(which, precision, draw)
+        _write(path, tensors)
+        self._known[path] = tensors
+
+    def _path(self, which: tuple[str, str], precision: str, draw: int) -> Path:
+        """The file in the cache."""
+        name = f"{self.key[:16]}-{which[0]}-{precision}"
         if draw:
             name += f"-perturbed{self._perturbation(precision):.1e}-{draw}"
-        path = home() / "references" / f"{self.key[:16]}-{framework}-{name}.npz"
-        if path in self._known:
-            return self._known[path]
-        found = None if self.fresh else _read(path, self.prover.steps)
-        if found is None:
-            self.prover.notify(f"computing the reference in {framework}, {name}")
-            found = self.computed(which, precision, draw)
-            _write(path, found)
-        self._known[path] = found
-        return found
+        return home() / "references" / f"{name}.npz"
 
     def computed(self, which: tuple[str, str], precision: str, draw: int = 0) -> list[Tensors]:
         """The tensors of one lowering, computed now on the CPU."""
+        trial, prover = self._lowered(which), self.prover
+        if draw:
+            prover = replace(prover, inputs=self.perturbed(draw, precision))
+        return prover.tensors(trial, precision, role=f"perturbed{draw}" if draw else "reference")
+
+    def _lowered(self, which: tuple[str, str]) -> Trial:
+        """The trial in one lowering, on the CPU."""
         framework, variant = which
-        trial = replace(
+        return replace(
             self.trial,
             workload=_of_reference(self.trial.workload),
             framework=framework,
@@ -163,15 +216,11 @@ class Reference:
             track=EQUAL,
             runtime=catalog.runtime_settings(framework, EQUAL, "cpu"),
         )
-        prover = self.prover
-        if draw:
-            prover = replace(prover, inputs=self.perturbed(draw, precision))
-        return prover.tensors(trial, precision, role=f"perturbed{draw}" if draw else "reference")
 
     def _perturbation(self, precision: str) -> float:
         """The largest perturbation of a weight, as a share of it."""
-        if precision == "bf16_simulated":
-            return PERTURBATION_BFLOAT16
+        if precision in PERTURBATIONS:
+            return PERTURBATIONS[precision]
         infers = self.trial.workload.scenario is not None  # batch norm then has no long sum
         values = 0 if infers else self.prover.inputs.architecture.batch_norm_positions
         ulps = max(PERTURBATION_ULPS, math.sqrt(self.trial.workload.batch_size * values))

@@ -94,6 +94,10 @@ class StateReference(Reference):
         perturbed = self._from_state[1:] or self._cached(LOWERINGS[0], "float64", 1)
         return times(rules.perturbed_margin, compare(perturbed, self.tensors))
 
+    @property
+    def _in_one_worker(self) -> bool:
+        return False
+
     def rounding_errors(self, rules: Rules) -> Errors:
         """Of the first lowering alone, as the float64 values."""
         return compare(self._cached(LOWERINGS[0], rules.rounding), self.tensors)

@@ -103,7 +103,9 @@ class Paths(_Part):
     results: str
     images: str | None = Field(default=None, description="Only with input loader.")
     interleaving: str | None = Field(default=None, description="Only in interleaved runs.")
-    state: str | None = Field(default=None, description="Only in mode replay.")
+    state: str | None = Field(
+        default=None, description="Only in mode replay, and in a reference in mode parity."
+    )
 
 
 class TrialFile(_Part):
@@ -138,7 +140,7 @@ class TrialFile(_Part):
     latency_bound_s: PositiveNumber | None = Field(
         description="Scenario server: of 99 % of the queries; otherwise null."
     )
-    precision: Literal["float32", "float64", "bf16_mixed", "bf16_simulated"]
+    precision: Literal["float32", "float64", "bf16_mixed", "bf16_simulated", "tf32_simulated"]
     optimizer: Optimizer | None = Field(
         description="The formulas are in docs/optimizers.md. Inference has none."
     )
@@ -176,7 +178,8 @@ class TrialFile(_Part):
     closing: bool = Field(description="Mode train: end with the closing proof.")
     first_step: Count = Field(description="Mode replay: number of the first step, from 0.")
     draws: Positive = Field(
-        description="Mode replay: how often to do the steps, with other dropout masks each time."
+        description="Mode replay: how often to do the steps, with other dropout masks each time. "
+        "A reference in mode parity: how often, from other perturbed weights each time."
     )
     precisions: list[Precision] = Field(description="Mode peak: precisions of matrix products.")
     measure: Measure

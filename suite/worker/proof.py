@@ -24,33 +24,53 @@ from .sketch import sketch
 # does only one.
 CLOSING_CALLS = 2
 CLOSING = "closing"  # the folder in results/
+SLOTS = ("velocity", "first_moment", "second_moment")  # of all optimizers
 
 
 def parity(trial: Trial, session: Session, layout: str, emit: Emit) -> None:
     """Do `steps` training steps, and write the files that are compared for each of them.
+
+    With `paths.state`, do them `draws` times, from the weights in `perturbed<NN>.npy` of that
+    folder (NN: the number of the draw). The names of the files then begin with `draw<NN>_`.
 
     Before the step: `step<NN>_inference.npy` (N, classes), of several ranks by rank 0 for the whole
     batch, `_logits.npy` (N, classes; training
     mode) and `_gradients.npy`. From the step itself: `_loss.npy`. After it: `_weights.npy` and
     `_statistics.npy`. Gradients, weights and statistics are sketches, one after the other.
     """
+    if "state" not in trial.paths:
+        _prove_steps(trial, session, layout, emit)
+        return
+    statistics = read_flat(Path(trial.paths["statistics"]), trial.statistics)
+    for draw in range(trial.draws):
+        path = perturbed_weights(Path(trial.paths["state"]), draw)
+        weights = read_flat(path, trial.parameters)
+        zeros = {name: np.zeros_like(values) for name, values in weights.items()}
+        slots = dict.fromkeys(SLOTS, zeros)
+        session.restore(State(weights=weights, statistics=statistics, optimizer=slots, steps=0))
+        _prove_steps(trial, session, layout, emit, f"draw{draw:02d}_")
+
+
+def _prove_steps(trial: Trial, session: Session, layout: str, emit: Emit, prefix: str = "") -> None:
+    """The steps of mode parity from the session's weights."""
     batches = Batches(trial, layout)
     whole = Batches(replace(trial, world_size=1), layout) if trial.world_size > 1 else batches
     results = Path(trial.paths["results"])
     for step in range(trial.steps):
+        name = f"{prefix}step{step:02d}"
         inputs, labels = batches.at(step)
         if trial.rank == 0:
             slices = np.split(whole.at(step)[0], trial.world_size)
             inference = np.concatenate([session.logits(each) for each in slices])
-            _save(results, f"step{step:02d}", {"inference": inference})
+            _save(results, name, {"inference": inference})
         logits, gradients = session.gradients(inputs, labels)
         loss = session.read(session.train_step(session.put(inputs, labels)))
         tensors = {
             "logits": logits,
             "gradients": _sketches(trial.parameters, gradients),
         }
-        _save(results, f"step{step:02d}", tensors)
-        _save(results, f"step{step:02d}", _outcome(trial, session, loss))
+        _save(results, name, tensors)
+        _save(results, name, _outcome(trial, session, loss))
         emit("parity", step=step, loss=loss)
 
 

@@ -18,6 +18,8 @@ SCHEMA_VERSION = 8
 # In one call of a variant that does several. As many batches are resident with input `device`, so
 # that every call takes the same ones.
 STEPS_PER_CALL = 8
+# The bits of a significand, of which the first is implicit, by the precision of a reference.
+SIMULATED_BITS = {"bf16_simulated": 8, "tf32_simulated": 11}
 
 Array = NDArray[Any]
 Weights = dict[str, Array]
@@ -104,7 +106,8 @@ class Trial:
     @property
     def dtype(self) -> str:
         """The type of weights, losses and optimizer: float32, or float64 in a reference."""
-        return "float64" if self.precision in ("float64", "bf16_simulated") else "float32"
+        of_reference = self.precision == "float64" or self.simulated_bits
+        return "float64" if of_reference else "float32"
 
     @property
     def mixed(self) -> bool:
@@ -112,9 +115,9 @@ class Trial:
         return self.precision == "bf16_mixed"
 
     @property
-    def simulated(self) -> bool:
-        """Whether the rounding of `bf16_mixed` is simulated in float64; only in a reference."""
-        return self.precision == "bf16_simulated"
+    def simulated_bits(self) -> int | None:
+        """The bits to which a reference rounds in float64, as products do; None: it does not."""
+        return SIMULATED_BITS.get(self.precision)
 
     @property
     def layers(self) -> list[dict[str, Any]]:

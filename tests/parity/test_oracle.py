@@ -19,7 +19,7 @@ from suite.engines.venv.engine import VenvEngine
 from suite.manifests import catalog
 from suite.manifests.tracks import EQUAL
 from suite.models.architecture import Architecture
-from suite.models.layers import Conv2d, Dense
+from suite.models.layers import Conv2d, Dense, Flatten
 from suite.models.sequences import Lstm, Rows
 from suite.parity.prover import Prover
 from suite.parity.reference import TOLERANCE, compare, largest
@@ -28,6 +28,7 @@ from suite.parity.workers import LOWERINGS
 from suite.paths import WORKER
 from suite.protocol.plan import Plan, Trial
 from suite.runner.frameworks import Frameworks
+from suite.worker.protocol import SIMULATED_BITS
 from tests.conftest import made_up
 
 Values = NDArray[np.float64]
@@ -123,11 +124,18 @@ def inputs(quick: Callable[..., Plan], tmp_path: Path) -> Inputs:
     return replace(of_lenet, architecture=MODEL, weights=path)
 
 
-def first_batch_by_hand(inputs: Inputs, batch_size: int) -> Tensors:
-    """Logits, loss and gradients of the first batch."""
+def first_images(inputs: Inputs, batch_size: int) -> Values:
+    """The normalized images (N, 28, 28) of the first batch."""
     order = np.load(inputs.order)[0, :batch_size]
     pixels = np.load(inputs.data / "train_inputs.npy")[order, 0] / 255
     mean, std = inputs.dataset.normalize.mean[0], inputs.dataset.normalize.std[0]
+    images: Values = (pixels - mean) / std
+    return images
+
+
+def first_batch_by_hand(inputs: Inputs, batch_size: int) -> Tensors:
+    """Logits, loss and gradients of the first batch."""
+    order = np.load(inputs.order)[0, :batch_size]
     labels = np.load(inputs.data / "train_labels.npy")[order]
     stops = np.cumsum([parameter.size for parameter in MODEL.parameters()])
     parts = np.split(np.load(inputs.weights).astype(np.float64), stops[:-1])
@@ -135,11 +143,13 @@ def first_batch_by_hand(inputs: Inputs, batch_size: int) -> Tensors:
         parameter.name: part.reshape(parameter.shape)
         for parameter, part in zip(MODEL.parameters(), parts, strict=True)
     }
-    return by_hand(weights, (pixels - mean) / std, labels)
+    return by_hand(weights, first_images(inputs, batch_size), labels)
 
 
-def by_lowerings(inputs: Inputs, trial: Trial, worker: Path, folder: Path) -> list[Tensors]:
-    """The first step of each lowering, in float64."""
+def by_lowerings(
+    inputs: Inputs, trial: Trial, worker: Path, folder: Path, precision: str = "float64"
+) -> list[Tensors]:
+    """The first step of each lowering."""
     engine = VenvEngine(worker)
     prepared = Frameworks(engine, print).with_reference()
     found = []
@@ -156,7 +166,7 @@ def by_lowerings(inputs: Inputs, trial: Trial, worker: Path, folder: Path) -> li
         )
         runtime = catalog.runtime_settings(framework, EQUAL, "cpu")
         lowered = replace(trial, framework=framework, variant=variant, runtime=runtime)
-        found += prover.tensors(lowered, "float64", role="oracle")
+        found += prover.tensors(lowered, precision, role="oracle")
     return found
 
 
@@ -193,3 +203,27 @@ def test_a_fault_in_both_lowerings_shows_only_by_hand(
     assert largest_error(first, second) < TOLERANCE
     expected = first_batch_by_hand(inputs, trial.workload.batch_size)
     assert largest_error(first, expected) > 0.01 and largest_error(second, expected) > 0.01
+
+
+def to_bits(values: Values, bits: int) -> Values:
+    """The values rounded to the nearest number with a significand of so many bits."""
+    significand, exponent = np.frexp(values)
+    rounded: Values = np.ldexp(np.round(significand * 2.0**bits), exponent - bits)
+    return rounded
+
+
+@pytest.mark.parametrize(("precision", "bits"), SIMULATED_BITS.items())
+def test_both_lowerings_round_input_parameters_and_result(
+    inputs: Inputs, quick: Callable[..., Plan], tmp_path: Path, precision: str, bits: int
+) -> None:
+    layers = (Flatten(name="flat"), Dense(name="classes", in_features=28 * 28, out_features=10))
+    model = Architecture(name="oracle", input_shape=(1, 28, 28), classes=10, layers=layers)
+    weights = np.random.default_rng(5).normal(0, 0.1, (10, 28 * 28 + 1)).astype(np.float32)
+    np.save(inputs.weights, np.concatenate([weights[:, :-1].ravel(), weights[:, -1]]))
+    trial = quick("pytorch").trials[0]
+    images = first_images(inputs, trial.workload.batch_size).reshape(-1, 28 * 28)
+    kernel, bias = np.split(to_bits(weights.astype(np.float64), bits), [28 * 28], axis=1)
+    expected = to_bits(to_bits(images, bits) @ kernel.T + bias.T, bits)
+    changed = replace(inputs, architecture=model)
+    for found in by_lowerings(changed, trial, WORKER, tmp_path, precision):
+        assert largest_error({"logits": found["logits"]}, {"logits": expected}) < TOLERANCE

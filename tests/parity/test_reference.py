@@ -1,4 +1,5 @@
 import math
+import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,13 +10,18 @@ import numpy as np
 import pytest
 
 from suite.engines.venv.engine import VenvEngine
+from suite.manifests.workloads import Adam
 from suite.models import MODELS
+from suite.models.architecture import Architecture
+from suite.models.layers import BatchNorm, Dense, Flatten
 from suite.parity import reference
 from suite.parity.prover import Prover
 from suite.parity.reference import Reference, relative_error
 from suite.parity.tensors import Tensors
 from suite.parity.tolerances import RULES
+from suite.parity.workers import LOWERINGS
 from suite.protocol.plan import Plan
+from suite.runner.frameworks import Frameworks
 from tests.conftest import made_up
 
 
@@ -84,3 +90,48 @@ def test_a_damaged_file_in_the_cache_is_computed_again(tmp_path: Path) -> None:
     for damaged in (whole[: len(whole) // 2], b"", b"text"):
         path.write_bytes(damaged)
         assert reference._read(path, steps=2) is None
+
+
+def test_one_worker_computes_the_same_from_each_draw_as_a_worker_of_its_own(
+    quick: Callable[..., Plan], tmp_path: Path
+) -> None:
+    """Statistics of batch norm, the slots of Adam and its count of steps start again."""
+    trial = quick("pytorch").trials[0]
+    workload = trial.workload.model_copy(update={"optimizer": Adam(name="adam", learning_rate=0.1)})
+    trial = replace(trial, workload=workload)
+    model = Architecture(
+        name="norm",
+        input_shape=(1, 28, 28),
+        classes=10,
+        layers=(
+            BatchNorm(name="norm", channels=1),
+            Flatten(name="flat"),
+            Dense(name="classes", in_features=28 * 28, out_features=10),
+        ),
+    )
+    weights = np.random.default_rng(5).normal(0, 0.1, model.parameter_count)
+    np.save(tmp_path / "weights.npy", weights.astype(np.float32))
+    np.save(tmp_path / "statistics.npy", np.array([0, 1], np.float32))
+    inputs = replace(
+        made_up(workload, tmp_path / "made"),
+        architecture=model,
+        weights=tmp_path / "weights.npy",
+        statistics=tmp_path / "statistics.npy",
+    )
+    engine = VenvEngine()
+    prover = Prover(
+        engine=engine,
+        prepared=Frameworks(engine, print).with_reference(),
+        inputs=inputs,
+        steps=3,
+        work_dir=tmp_path / "work",
+        notify=print,
+    )
+    prover.work_dir.mkdir()
+    found = Reference(prover=prover, trial=trial, key=uuid.uuid4().hex)
+    together = found._perturbed("float64", 2)
+    alone = found.computed(LOWERINGS[0], "float64", 2)
+    for step, expected in zip(together[1], alone, strict=True):
+        assert step.keys() == expected.keys()
+        assert all(np.array_equal(step[name], expected[name]) for name in expected)
+    assert not np.array_equal(together[0][2]["logits"], together[1][2]["logits"])

@@ -54,6 +54,7 @@ def test_products_in_tf32_have_a_tolerance_of_their_own() -> None:
     found = judge([{"logits": 2e-2}], FixedReference([{"logits": 2e-3}]), TF32)
     assert found.raised == [{}]
     assert "exceeds the tolerance 1e-02" in str(found.verdict)
+    assert (TF32.rounding, TF32.perturbed, TF32.two_sided) == ("tf32_simulated",) * 2 + (False,)
 
 
 def test_a_tolerance_is_raised_only_where_float32_itself_loses_more() -> None:

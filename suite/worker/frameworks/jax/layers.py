@@ -14,7 +14,7 @@ from jax import numpy as jnp
 
 from ...layouts import paddings
 from ...protocol import Trial
-from . import bfloat16, matmul
+from . import matmul, rounding
 from .distributed import AXIS
 
 
@@ -214,8 +214,8 @@ def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any
         return ClassToken(layer, trial.dtype)
     if kind == "position_embedding":
         return PositionEmbedding(layer, trial.dtype)
-    if kind == "tanh" and trial.simulated:
-        return bfloat16.tanh
+    if kind == "tanh" and trial.simulated_bits:
+        return partial(rounding.tanh, trial.simulated_bits)
     if kind in SIMPLE:
         return SIMPLE[kind]
     raise NotImplementedError(f"JAX module has no layer {kind!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -14,8 +15,8 @@ from jax import numpy as jnp
 
 from ...layouts import to_canonical, to_channels_last
 from ...protocol import STEPS_PER_CALL, Array, State, Trial, Weights
-from . import bfloat16
 from . import device as jax_device
+from . import rounding
 from .distributed import Ranks, join, mean
 from .layers import Model, paths, series
 
@@ -177,8 +178,9 @@ class Session:
 
     def _apply(self, graph: Any, params: Tree, rest: Tree, inputs: Any) -> tuple[Any, Tree]:
         """The logits, and the state after them without the parameters."""
-        if self._trial.simulated:
-            params = bfloat16.with_rounded_products(params, self._kinds)
+        bits = self._trial.simulated_bits
+        if bits:
+            params = rounding.with_rounded_products(params, self._kinds, bits)
         states = []
         for template, tree in ((self._template, params), (self._rest_template, rest)):
             state = jax.tree.map(lambda leaf: leaf, template)
@@ -186,10 +188,11 @@ class Session:
             states.append(state)
         model = nnx.merge(graph, *states)
         trial = self._trial
-        if trial.simulated:
+        if bits:
             exact = jnp.issubdtype(inputs.dtype, jnp.integer)  # tokens
-            values = inputs if exact else bfloat16.rounded(inputs)
-            logits = series(model, trial.layers, values, bfloat16.rounded)
+            rounded = partial(rounding.rounded, bits)
+            values = inputs if exact else rounded(inputs)
+            logits = series(model, trial.layers, values, rounded)
         else:
             logits = series(model, trial.layers, inputs)
         logits = logits.astype(trial.dtype)

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from ...protocol import STEPS_PER_CALL, Array, State, Trial, Weights
-from . import bfloat16, cuda_graph, distributed
+from . import cuda_graph, distributed, rounding
 from . import device as pytorch_device
 from .device import on_device
 from .layers import BatchNorm, parameter_of, series
@@ -86,8 +86,8 @@ class Session:
         self._autocast: AbstractContextManager[Any] = (
             torch.autocast(self._device.type, torch.bfloat16) if trial.mixed else nullcontext()
         )
-        if trial.simulated:
-            self._run = bfloat16.simulated(self._model, modules)
+        if trial.simulated_bits:
+            self._run = rounding.simulated(self._model, modules, trial.simulated_bits)
 
     def put(self, inputs: Any, labels: Any) -> tuple[torch.Tensor, torch.Tensor]:
         return self._input(inputs), on_device(torch.as_tensor(labels), self._device).long()

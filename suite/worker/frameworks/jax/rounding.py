@@ -1,0 +1,56 @@
+"""The rounding of products in bfloat16 or TF32, simulated in float64 for tolerances of proofs.
+
+Rounded, as by Flax with `dtype=bfloat16`: the input, the result of each layer, and the parameters
+of layers with products; in the backward pass, the gradients of all these. An LSTM is rounded only
+outside: its cell computes in float64.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+from jax import lax
+from jax import numpy as jnp
+
+EXPONENT_BITS = 8  # of float32, bfloat16 and TF32
+UNROUNDED = ("batch_norm", "layer_norm", "class_token", "position_embedding")
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def rounded(bits: int, values: Any) -> Any:
+    """The values rounded to the nearest number of so many bits; their gradient is rounded too."""
+    return lax.reduce_precision(values, EXPONENT_BITS, bits - 1)  # the first bit is implicit
+
+
+rounded.defvjp(
+    lambda bits, values: (rounded(bits, values), None),
+    lambda bits, _, gradient: (rounded(bits, gradient),),
+)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def tanh(bits: int, values: Any) -> Any:
+    """A tanh whose gradient is computed from the rounded result, as by all frameworks."""
+    return rounded(bits, jnp.tanh(values))
+
+
+def _tanh(bits: int, values: Any) -> tuple[Any, Any]:
+    result = tanh(bits, values)
+    return result, result
+
+
+tanh.defvjp(
+    _tanh, lambda bits, result, gradient: (rounded(bits, gradient * (1 - result * result)),)
+)
+
+
+def with_rounded_products(
+    params: dict[str, Any], kinds: dict[str, str], bits: int
+) -> dict[str, Any]:
+    """The parameters, those of layers with products rounded; `kinds` of the layers by name."""
+    return {
+        name: part if kinds[name] in UNROUNDED else jax.tree.map(partial(rounded, bits), part)
+        for name, part in params.items()
+    }

@@ -1,0 +1,82 @@
+"""The rounding of products in bfloat16 or TF32, simulated in float64 for tolerances of proofs.
+
+Rounded, as by torch.autocast: the input, the result of each layer, and the parameters
+of layers with products; in the backward pass, the gradients of all these. An LSTM is rounded only
+outside: its cell computes in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from .layers import ClassToken, PositionEmbedding
+
+FLOAT64_BITS = 53
+
+
+def rounded(values: torch.Tensor, bits: int) -> torch.Tensor:
+    """Float64 values rounded to the nearest number of so many bits (Veltkamp's splitting)."""
+    large = values * (2.0 ** (FLOAT64_BITS - bits) + 1)
+    return large - (large - values)
+
+
+class Round(torch.autograd.Function):
+    """Rounds a tensor and its gradient."""
+
+    @staticmethod
+    def forward(context: Any, values: torch.Tensor, bits: int) -> torch.Tensor:
+        context.bits = bits
+        return rounded(values, bits)
+
+    @staticmethod
+    def backward(context: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return rounded(gradient, context.bits), None
+
+
+class Tanh(torch.autograd.Function):
+    """A tanh whose gradient is computed from the rounded result, as by all frameworks."""
+
+    @staticmethod
+    def forward(context: Any, values: torch.Tensor, bits: int) -> torch.Tensor:
+        result = rounded(values.tanh(), bits)
+        context.save_for_backward(result)
+        return result
+
+    @staticmethod
+    def backward(context: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        (result,) = context.saved_tensors
+        return gradient * (1 - result * result), None
+
+
+def simulated(
+    model: nn.Module, modules: dict[str, nn.Module], bits: int
+) -> Callable[[torch.Tensor], torch.Tensor]:
+    """The model as a function that rounds to `bits`; `modules` are its layers by name."""
+    unrounded = (nn.BatchNorm2d, nn.LayerNorm, ClassToken, PositionEmbedding)
+    with_products = [module for module in modules.values() if not isinstance(module, unrounded)]
+    parameters = {id(each) for module in with_products for each in module.parameters()}
+    names = {name for name, each in model.named_parameters() if id(each) in parameters}
+
+    def rounding(values: Any) -> Any:
+        """The rounded tensor, or tuple of tensors, that a module returned."""
+        if isinstance(values, tuple):
+            return tuple(map(rounding, values))
+        return Round.apply(values, bits)
+
+    for module in model.modules():
+        if isinstance(module, nn.Tanh):
+            module.forward = lambda values: Tanh.apply(values, bits)
+        if module is not model and not isinstance(module, nn.ModuleList):
+            module.register_forward_hook(lambda _, inputs, result: rounding(result))
+
+    def run(values: torch.Tensor) -> torch.Tensor:
+        given = {n: rounding(p) if n in names else p for n, p in model.named_parameters()}
+        inputs = rounding(values) if values.is_floating_point() else values  # tokens stay exact
+        result: torch.Tensor = torch.func.functional_call(model, given, inputs)
+        return result
+
+    return run
