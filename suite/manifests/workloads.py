@@ -164,8 +164,19 @@ class SuiteWorkload(Workload):
     """A workload as a suite states it: also at larger batch sizes, with its proof and its time."""
 
     max_batch_size: PositiveInt | None = None  # also at each doubled batch size up to this one
+    larger_batch_sizes: tuple[PositiveInt, ...] = ()  # instead: also at these, in this order
     proof_steps: PositiveInt | None = None  # instead of the suite's
     trial_budget_s: PositiveFloat | None = None  # instead of the suite's
+
+    @model_validator(mode="after")
+    def _one_series(self) -> Self:
+        """The batch sizes increase, and are given in one way."""
+        if self.larger_batch_sizes and self.max_batch_size:
+            raise ValueError("larger_batch_sizes and max_batch_size exclude each other")
+        sizes = (self.batch_size, *self.larger_batch_sizes)
+        if list(sizes) != sorted(set(sizes)):
+            raise ValueError("larger_batch_sizes do not increase from batch_size")
+        return self
 
     def at(self, **changes: object) -> Workload:
         """The workload without these additions, with other values of its fields."""
@@ -174,8 +185,8 @@ class SuiteWorkload(Workload):
 
     @property
     def batch_sizes(self) -> tuple[int, ...]:
-        """The batch size and, up to `max_batch_size`, each doubled one."""
-        sizes = [self.batch_size]
+        """The batch size, and the larger ones: as listed, or doubled up to `max_batch_size`."""
+        sizes = [self.batch_size, *self.larger_batch_sizes]
         while sizes[-1] * 2 <= (self.max_batch_size or 0):
             sizes.append(sizes[-1] * 2)
         return tuple(sizes)

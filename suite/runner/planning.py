@@ -203,7 +203,7 @@ def _workloads(suite: SuiteManifest, options: RunOptions) -> tuple[SuiteWorkload
         if value is not None
     }
     if options.batch_size:
-        changes["max_batch_size"] = None
+        changes |= {"max_batch_size": None, "larger_batch_sizes": ()}
     if options.repeats:
         changes["trial_budget_s"] = None
     changed = [

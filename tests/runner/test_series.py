@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 
+import pytest
+
 from suite.manifests import catalog
-from suite.manifests.workloads import Repeats
+from suite.manifests.workloads import Repeats, SuiteWorkload
 from suite.protocol.expansion import expand
 from suite.protocol.plan import Plan, Trial
 from suite.results.record import Inference, Parity, Record
@@ -35,6 +37,20 @@ def test_batch_sizes_are_doubled_up_to_the_largest() -> None:
     assert batches(plan_of_series("jax").trials) == [64, 128, 256, 512]
     assert batches(plan_of_series("jax", largest=511).trials) == [64, 128, 256]
     assert batches(plan_of_series("jax", largest=64).trials) == [64]
+
+
+def test_larger_batch_sizes_may_be_listed_instead() -> None:
+    workload = catalog.suite("quick").workloads[0].model_dump()
+    listed = SuiteWorkload(**workload | {"larger_batch_sizes": [256, 1000]})
+    assert listed.batch_sizes == (64, 256, 1000)
+    plan = plan_of("variants", RunOptions(models=("resnet50",)), device="cuda")
+    assert {*batches(plan.trials)} == {8, 256}
+    assert {*batches(plan.proofs.trials)} == {8}
+    for wrong in ({"larger_batch_sizes": [256, 128]}, {"larger_batch_sizes": [64]}):
+        with pytest.raises(ValueError, match="do not increase"):
+            SuiteWorkload(**workload | wrong)
+    with pytest.raises(ValueError, match="exclude each other"):
+        SuiteWorkload(**workload | {"larger_batch_sizes": [128], "max_batch_size": 512})
 
 
 def test_in_each_round_smaller_batches_come_first() -> None:
