@@ -25,8 +25,9 @@ QUANTITIES = {
 }
 NOTE = (
     "Largest relative L2 errors over the steps, compared with the float64 reference. share: the"
-    " largest as a share of its tolerance, which is 1e-4 (bf16_mixed: 4e-2), or a multiple of the"
-    " rounding error where that is more. proven: all errors are within their tolerance."
+    " largest as a share of its tolerance, which is 1e-4 (TF32: 1e-2, bf16_mixed: 4e-2), or a"
+    " multiple of the rounding error where that is more. proven: all errors are within their"
+    " tolerance."
 )
 
 Row = tuple[Trial, Certificate | None, str | None]  # last: the reason where it is not proven
