@@ -10,8 +10,9 @@ Usage: .venv/bin/python scripts/baselines/compare.py [PAIRS [SLICES [SCRIPT
 SCRIPT is lenet, gpt_mini, vit_tiny, resnet50, or resnet50_zoo, the published code of that model for
 the framework. `lenet/bf16_mixed` compares in that precision, which PyTorch's and JAX's scripts
 have. `lenet/infer` compares the median latency of one image: the script's over the suite's.
-`lenet/cuda` and `lenet/bf16_mixed/cuda` compare on a GPU, with batches that lie there; PyTorch's
-scripts and lenet and resnet50 of JAX run there.
+`lenet/cuda` and `lenet/bf16_mixed/cuda` compare on a GPU, with batches that lie there. The scripts
+for that are lenet, resnet50 and vit_tiny of PyTorch, and lenet and resnet50 of JAX; others would
+compute on the CPU.
 """
 
 from __future__ import annotations
@@ -24,10 +25,13 @@ from pathlib import Path
 from contenders import BLOCK_S, HERE, Contender, Start, alternate, report, starts
 
 SLICE_S = 1.0
+WORDS = ("bf16_mixed", "infer", "cuda")  # after the script
 
 
 def main(pairs: int, slices: int, script: str, only: list[str]) -> None:
     script, *named = script.split("/")
+    if unknown := [word for word in named if word not in WORDS]:
+        raise SystemExit(f"unknown: {unknown[0]}; known: {', '.join(WORDS)}")
     infer = "infer" in named
     precision = "bf16_mixed" if "bf16_mixed" in named else "float32"
     device = "cuda" if "cuda" in named else "cpu"

@@ -135,7 +135,10 @@ def starts(
             yield Start(
                 trial=trial,
                 python=prepared.python,
-                environment=trial_file.read(folder)["environment"],
+                environment={
+                    **trial_file.read(folder)["environment"],
+                    "CUDA_VISIBLE_DEVICES": ",".join(gpu["uuid"] for gpu in engine.host["gpus"]),
+                },
                 folder=folder,
                 data=its_inputs.data,
                 staged=engine.staged(),

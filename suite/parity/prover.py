@@ -70,7 +70,7 @@ class Prover:
 
         The files of the weights are moved.
         """
-        folder = self.work_dir / f"{role}-weights"
+        folder = self.work_dir / f"{role}-{precision}-weights"
         folder.mkdir()
         moved = [path.rename(perturbed_weights(folder, draw)) for draw, path in enumerate(weights)]
         start = Start(state=folder, first_step=0, steps=self.steps, draws=len(weights))

@@ -9,7 +9,6 @@ from typing import Any
 
 from suite.datasets.inputs import Inputs
 from suite.errors import UsageError
-from suite.manifests.tracks import RuntimeSettings
 from suite.manifests.workloads import Measure
 from suite.models.layers import Parameter
 from suite.protocol.plan import Trial
@@ -17,6 +16,9 @@ from suite.protocol.schema import Mode, Precision, TrialFile
 from suite.worker.protocol import SCHEMA_VERSION
 
 NAME = "trial.json"
+# Two workers of a proof run at once, each with a thread for every core. While OpenMP's threads wait
+# for each other, they must then not keep the cores from those of the other worker.
+PROOFS = ("parity", "replay")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,9 +31,12 @@ class Interleaving:
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """The state at the end of a timed run, from which mode replay does `steps` steps."""
+    """The state at the end of a timed run, from which mode replay does `steps` steps.
 
-    state: Path  # the folder that the closing proof wrote
+    In mode parity, perturbed weights.
+    """
+
+    state: Path  # the folder that the closing proof wrote, or that of the perturbed weights
     first_step: int
     steps: int
     draws: int = 1  # how often, each time with other dropout masks or perturbed weights
@@ -117,7 +122,7 @@ def write(folder: Path, task: Task, *, cpus: list[int], node: Node = Node()) -> 
         "optimizer": optimizer.model_dump() if optimizer else None,
         "device": "cpu" if devices.kind == "cpu" else "cuda:0",
         "cpus": cpus,
-        **_runtime(trial.runtime, len(cpus) // devices.per_node),
+        **_runtime(task, len(cpus) // devices.per_node),
         "seed": trial.seed,
         "world_size": devices.ranks,
         "nodes": devices.nodes,
@@ -158,13 +163,16 @@ def _named(parameters: tuple[Parameter, ...]) -> list[dict[str, Any]]:
     return [{"name": each.name, "shape": each.shape} for each in parameters]
 
 
-def _runtime(runtime: RuntimeSettings, cores: int) -> dict[str, Any]:
+def _runtime(task: Task, cores: int) -> dict[str, Any]:
     """The settings of a rank that has so many cores."""
+    runtime = task.trial.runtime
     # NVML numbers GPUs in PCI order: with this variable the framework does so too.
     environment = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", **runtime.environment}
     if runtime.threads == "cores":
         # By default MXNet uses half of the CPUs, as if each core had two hardware threads.
         environment["OMP_NUM_THREADS"] = str(cores)
+    if task.mode in PROOFS:
+        environment["OMP_WAIT_POLICY"] = "passive"
     return {
         "threads": cores if runtime.threads == "cores" else None,
         "tf32": runtime.tf32,

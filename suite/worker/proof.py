@@ -125,7 +125,7 @@ def replay(trial: Trial, session: Session, layout: str, emit: Emit) -> None:
 
 
 def perturbed_weights(state: Path, draw: int) -> Path:
-    """The file whose weights, if it exists, replace those of the state in a draw of mode replay."""
+    """The file with the weights of a draw; in mode replay the state's own where it is missing."""
     return state / f"perturbed{draw:02d}.npy"
 
 

@@ -62,7 +62,7 @@ class Trial:
     steps: int
     closing: bool  # mode train: end with the closing proof
     first_step: int  # mode replay: the step of the order that follows the state in paths.state
-    draws: int  # mode replay: repetitions of the steps, each with other dropout masks
+    draws: int  # modes replay and parity: repetitions of the steps
     precisions: list[str]  # mode peak: the precisions of the matrix products
     measure: dict[str, float]
     normalize: dict[str, list[float]]

@@ -135,3 +135,4 @@ def test_one_worker_computes_the_same_from_each_draw_as_a_worker_of_its_own(
         assert step.keys() == expected.keys()
         assert all(np.array_equal(step[name], expected[name]) for name in expected)
     assert not np.array_equal(together[0][2]["logits"], together[1][2]["logits"])
+    assert len(found._perturbed("tf32_simulated", 2)) == 2  # in the same folder

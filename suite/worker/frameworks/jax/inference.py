@@ -13,7 +13,8 @@ from jax import numpy as jnp
 from ...layouts import input_form, to_channels_last
 from ...protocol import Array, Trial, Weights
 from . import device as jax_device
-from .layers import Model, paths, series
+from . import rounding
+from .layers import Model, logits_of, paths
 from .session import LAYOUT, device, memory, version
 
 __all__ = ["LAYOUT", "Predictor", "device", "memory", "version"]
@@ -28,13 +29,16 @@ class Predictor:
         jax_device.prepare(trial)
         model = Model(trial)
         model.eval()
-        _load(model, trial, {**to_channels_last(trial, weights), **statistics})
+        values = to_channels_last(trial, weights)
+        if trial.simulated_bits:
+            values = rounding.named_with_products(trial, values)
+        _load(model, trial, {**values, **statistics})
 
         def logits(inputs: Any) -> Any:
             # The weights are not arguments but constants, so that XLA folds what depends on them
             # alone: the factor and the shift of each batch norm.
             own = nnx.clone(model)  # Flax lets a trace change only its own state, as an LSTM does
-            return series(own, trial.layers, inputs)
+            return logits_of(own, trial, inputs)
 
         inputs = jax.ShapeDtypeStruct(*input_form(trial, LAYOUT))
         self._logits = jax.jit(logits).lower(inputs).compile()

@@ -28,6 +28,16 @@ class Model(nnx.Module):
                 setattr(self, layer["name"], _lower(layer, trial, self.rngs))
 
 
+def logits_of(model: Model, trial: Trial, inputs: Any) -> Any:
+    """The logits (N, classes). A reference that simulates a rounding rounds each result."""
+    bits = trial.simulated_bits
+    if not bits:
+        return series(model, trial.layers, inputs)
+    rounded = partial(rounding.rounded, bits)
+    exact = jnp.issubdtype(inputs.dtype, jnp.integer)  # tokens
+    return series(model, trial.layers, inputs if exact else rounded(inputs), rounded)
+
+
 def series(
     model: Model,
     layers: list[dict[str, Any]],

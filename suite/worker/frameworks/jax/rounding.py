@@ -1,4 +1,4 @@
-"""The rounding of products in bfloat16 or TF32, simulated in float64 for tolerances of proofs.
+"""The rounding of bfloat16 or TF32, simulated in float64 for the tolerances of proofs.
 
 Rounded, as by Flax with `dtype=bfloat16`: the input, the result of each layer, and the parameters
 of layers with products; in the backward pass, the gradients of all these. An LSTM is rounded only
@@ -11,8 +11,11 @@ from functools import partial
 from typing import Any
 
 import jax
+import numpy as np
 from jax import lax
 from jax import numpy as jnp
+
+from ...protocol import Trial, Weights
 
 EXPONENT_BITS = 8  # of float32, bfloat16 and TF32
 UNROUNDED = ("batch_norm", "layer_norm", "class_token", "position_embedding")
@@ -44,6 +47,18 @@ def _tanh(bits: int, values: Any) -> tuple[Any, Any]:
 tanh.defvjp(
     _tanh, lambda bits, result, gradient: (rounded(bits, gradient * (1 - result * result)),)
 )
+
+
+def named_with_products(trial: Trial, values: Weights) -> Weights:
+    """The parameters of a trial by name, those of layers with products rounded."""
+    assert trial.simulated_bits
+    kinds = {layer["name"]: layer["kind"] for layer in trial.leaves()}
+    return {
+        name: each
+        if kinds[name.rpartition(".")[0]] in UNROUNDED
+        else np.asarray(rounded(trial.simulated_bits, jnp.asarray(each, trial.dtype)))
+        for name, each in values.items()
+    }
 
 
 def with_rounded_products(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -18,7 +17,7 @@ from ...protocol import STEPS_PER_CALL, Array, State, Trial, Weights
 from . import device as jax_device
 from . import rounding
 from .distributed import Ranks, join, mean
-from .layers import Model, paths, series
+from .layers import Model, logits_of, paths
 
 LAYOUT = "NHWC"
 
@@ -178,8 +177,7 @@ class Session:
 
     def _apply(self, graph: Any, params: Tree, rest: Tree, inputs: Any) -> tuple[Any, Tree]:
         """The logits, and the state after them without the parameters."""
-        bits = self._trial.simulated_bits
-        if bits:
+        if bits := self._trial.simulated_bits:
             params = rounding.with_rounded_products(params, self._kinds, bits)
         states = []
         for template, tree in ((self._template, params), (self._rest_template, rest)):
@@ -188,14 +186,7 @@ class Session:
             states.append(state)
         model = nnx.merge(graph, *states)
         trial = self._trial
-        if bits:
-            exact = jnp.issubdtype(inputs.dtype, jnp.integer)  # tokens
-            rounded = partial(rounding.rounded, bits)
-            values = inputs if exact else rounded(inputs)
-            logits = series(model, trial.layers, values, rounded)
-        else:
-            logits = series(model, trial.layers, inputs)
-        logits = logits.astype(trial.dtype)
+        logits = logits_of(model, trial, inputs).astype(trial.dtype)
         return logits, nnx.to_pure_dict(nnx.split(model, nnx.Param, ...)[2])
 
     def _loss(self, params: Tree, rest: Tree, inputs: Any, labels: Any) -> Any:

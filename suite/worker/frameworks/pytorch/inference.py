@@ -13,6 +13,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from ...protocol import Array, Trial, Weights
 from . import device as pytorch_device
+from . import rounding
 from .layers import BatchNorm, parameter_of, series
 from .session import COMPILED, LAYOUT, SETTINGS, device, memory, version
 
@@ -27,9 +28,13 @@ class Predictor:
         of_images = len(trial.architecture["input_shape"]) == 3
         channels_last = trial.variant != "eager" and of_images
         self._memory = torch.channels_last if channels_last else torch.contiguous_format
-        model = _loaded(trial, weights, statistics).eval()
-        _fold(model)
+        modules: dict[str, nn.Module] = {}
+        model = _loaded(trial, weights, statistics, modules).eval()
+        if not trial.simulated_bits:
+            _fold(model)
         self._run: Any = model.requires_grad_(False).to(self._device, memory_format=self._memory)
+        if trial.simulated_bits:
+            self._run = rounding.simulated(model, modules, trial.simulated_bits)
         if trial.variant in COMPILED:
             # The weights become constants of the program, in the layout that its kernels want.
             torch._inductor.config.freezing = True
@@ -42,9 +47,13 @@ class Predictor:
         return logits
 
 
-def _loaded(trial: Trial, weights: Weights, statistics: Weights) -> nn.Sequential:
-    """The model with its weights and the running statistics of its batch norms."""
-    modules: dict[str, nn.Module] = {}
+def _loaded(
+    trial: Trial, weights: Weights, statistics: Weights, modules: dict[str, nn.Module]
+) -> nn.Sequential:
+    """The model with its weights and the running statistics of its batch norms.
+
+    Its layers are added to `modules` by name.
+    """
     model = series(trial.layers, trial.batch_size, modules)
     with torch.no_grad():
         for name, values in weights.items():
