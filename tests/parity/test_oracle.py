@@ -127,10 +127,14 @@ def inputs(quick: Callable[..., Plan], tmp_path: Path) -> Inputs:
 def first_images(inputs: Inputs, batch_size: int) -> Values:
     """The normalized images (N, 28, 28) of the first batch."""
     order = np.load(inputs.order)[0, :batch_size]
-    pixels = np.load(inputs.data / "train_inputs.npy")[order, 0] / 255
+    return normalized(inputs, np.load(inputs.data / "train_inputs.npy")[order])
+
+
+def normalized(inputs: Inputs, images: NDArray[np.uint8]) -> Values:
+    """Images (N, 1, 28, 28) as the workers get them, (N, 28, 28)."""
     mean, std = inputs.dataset.normalize.mean[0], inputs.dataset.normalize.std[0]
-    images: Values = (pixels - mean) / std
-    return images
+    values: Values = (images[:, 0] / 255 - mean) / std
+    return values
 
 
 def first_batch_by_hand(inputs: Inputs, batch_size: int) -> Tensors:
@@ -225,5 +229,16 @@ def test_both_lowerings_round_input_parameters_and_result(
     kernel, bias = np.split(to_bits(weights.astype(np.float64), bits), [28 * 28], axis=1)
     expected = to_bits(to_bits(images, bits) @ kernel.T + bias.T, bits)
     changed = replace(inputs, architecture=model)
-    for found in by_lowerings(changed, trial, WORKER, tmp_path, precision):
+    for found in by_lowerings(changed, trial, WORKER, tmp_path / "training", precision):
         assert largest_error({"logits": found["logits"]}, {"logits": expected}) < TOLERANCE
+
+    size = len(np.load(inputs.data / "test_labels.npy"))
+    infers = {"mode": "infer", "scenario": "offline", "optimizer": None, "epochs": 0}
+    workload = trial.workload.model_copy(
+        update=infers | {"query_samples": size, "batch_size": size // 2}
+    )
+    images = normalized(inputs, np.load(inputs.data / "test_inputs.npy")).reshape(size, -1)
+    expected = to_bits(to_bits(images, bits) @ kernel.T + bias.T, bits)
+    answering = replace(trial, workload=workload)
+    for found in by_lowerings(changed, answering, WORKER, tmp_path / "inference", precision):
+        assert largest_error(found, {"logits": expected}) < TOLERANCE

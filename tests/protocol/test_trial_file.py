@@ -43,6 +43,19 @@ def test_a_trial_file_holds_the_runtime_settings(
     assert default["environment"] == {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 
 
+def test_only_in_proofs_waiting_threads_leave_the_cores(
+    quick: Callable[..., Plan], tmp_path: Path
+) -> None:
+    (trial,) = quick("pytorch").trials
+    inputs, modes = made_up(trial.workload, tmp_path), ("train", "infer", "parity", "replay")
+    found = {}
+    for mode in modes:
+        task = Task(trial=trial, inputs=inputs, mode=mode)  # type: ignore[arg-type]
+        trial_file.write(tmp_path / mode, task, cpus=[0])
+        found[mode] = trial_file.read(tmp_path / mode)["environment"].get("OMP_WAIT_POLICY")
+    assert found == {"train": None, "infer": None, "parity": "passive", "replay": "passive"}
+
+
 def test_ranks_share_the_cores_equally(quick: Callable[..., Plan]) -> None:
     one, two = quick("jax", devices=("cpu:1", "cpu:2")).trials
     cores = [0, 2, 4, 6, 8]
