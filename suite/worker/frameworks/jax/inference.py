@@ -31,7 +31,7 @@ class Predictor:
         model.eval()
         values = to_channels_last(trial, weights)
         if trial.simulated_bits:
-            values = rounding.named_with_products(trial, values)
+            values = rounding.with_rounded_products(trial, values)
         _load(model, trial, {**values, **statistics})
 
         def logits(inputs: Any) -> Any:

@@ -11,11 +11,10 @@ from functools import partial
 from typing import Any
 
 import jax
-import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from ...protocol import Trial, Weights
+from ...protocol import Trial
 
 EXPONENT_BITS = 8  # of float32, bfloat16 and TF32
 UNROUNDED = ("batch_norm", "layer_norm", "class_token", "position_embedding")
@@ -49,23 +48,11 @@ tanh.defvjp(
 )
 
 
-def named_with_products(trial: Trial, values: Weights) -> Weights:
-    """The parameters of a trial by name, those of layers with products rounded."""
-    assert trial.simulated_bits
+def with_rounded_products(trial: Trial, params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters, by layer or by canonical name; those of layers with products rounded."""
     kinds = {layer["name"]: layer["kind"] for layer in trial.leaves()}
+    of_trial = partial(rounded, trial.simulated_bits)
     return {
-        name: each
-        if kinds[name.rpartition(".")[0]] in UNROUNDED
-        else np.asarray(rounded(trial.simulated_bits, jnp.asarray(each, trial.dtype)))
-        for name, each in values.items()
-    }
-
-
-def with_rounded_products(
-    params: dict[str, Any], kinds: dict[str, str], bits: int
-) -> dict[str, Any]:
-    """The parameters, those of layers with products rounded; `kinds` of the layers by name."""
-    return {
-        name: part if kinds[name] in UNROUNDED else jax.tree.map(partial(rounded, bits), part)
+        name: part if kinds[name.partition(".")[0]] in UNROUNDED else jax.tree.map(of_trial, part)
         for name, part in params.items()
     }

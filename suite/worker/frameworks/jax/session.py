@@ -48,7 +48,6 @@ class Session:
             join(trial)
         self._ranks = Ranks() if trial.world_size > 1 else None
         self._trial = trial
-        self._kinds = {layer["name"]: layer["kind"] for layer in trial.leaves()}
         self._paths = paths(trial)
         # The object graph is traversed once, here; nnx.jit would traverse it in every step.
         model = Model(trial)
@@ -177,15 +176,15 @@ class Session:
 
     def _apply(self, graph: Any, params: Tree, rest: Tree, inputs: Any) -> tuple[Any, Tree]:
         """The logits, and the state after them without the parameters."""
-        if bits := self._trial.simulated_bits:
-            params = rounding.with_rounded_products(params, self._kinds, bits)
+        trial = self._trial
+        if trial.simulated_bits:
+            params = rounding.with_rounded_products(trial, params)
         states = []
         for template, tree in ((self._template, params), (self._rest_template, rest)):
             state = jax.tree.map(lambda leaf: leaf, template)
             nnx.replace_by_pure_dict(state, tree)
             states.append(state)
         model = nnx.merge(graph, *states)
-        trial = self._trial
         logits = logits_of(model, trial, inputs).astype(trial.dtype)
         return logits, nnx.to_pure_dict(nnx.split(model, nnx.Param, ...)[2])
 
