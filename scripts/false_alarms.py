@@ -115,7 +115,7 @@ def collect(
         return
     suite = catalog.suite(SUITES[mode])
     trial = expand(suite, catalog.frameworks(), catalog.tracks(), only=[framework]).trials[0]
-    with sessions.exclusive("wait", print), sessions.session(sessions.new_id()) as work_dir:
+    with sessions.measuring("wait", print), sessions.session(sessions.new_id()) as work_dir:
         its_inputs = obtain.obtain(trial.workload, seed=1, folder=work_dir / "inputs", notify=print)
         interleaving = trial_file.make_interleaving(work_dir / "interleaving", len(SIDES))
         workers = dict.fromkeys(SIDES, WORKER)

@@ -168,7 +168,12 @@ def resume(
     with (
         progress() as live,
         engine_on(
-            planned.engine_options, plan.frameworks, live, session_id=session_id, if_busy=if_busy
+            planned.engine_options,
+            plan.frameworks,
+            live,
+            session_id=session_id,
+            if_busy=if_busy,
+            shared=plan.for_accuracies,
         ) as (engine_used, work_dir),
     ):
         done = store.read_all(folder.path)  # another process may have finished runs meanwhile
@@ -231,10 +236,14 @@ def start(
     with (
         store.run_folder(results, plan.suite) as folder,
         progress() as live,
-        engine_on(resources, plan.frameworks, live, session_id=session_id, if_busy=if_busy) as (
-            engine_used,
-            work_dir,
-        ),
+        engine_on(
+            resources,
+            plan.frameworks,
+            live,
+            session_id=session_id,
+            if_busy=if_busy,
+            shared=plan.for_accuracies,
+        ) as (engine_used, work_dir),
     ):
         runner = Runner(engine_used, live, work_dir)
         plan, inputs = _prepared(runner, plan, limit.started(), live)

@@ -62,12 +62,18 @@ def engine_on(
     *,
     session_id: str,
     if_busy: IfBusy,
+    shared: bool = False,
 ) -> Iterator[tuple[Engine, Path]]:
-    """An engine for these frameworks, alone on this machine, and a folder for temporary files."""
+    """An engine for these frameworks, alone on this machine, and a folder for temporary files.
+
+    `shared`: beside others that are shared too.
+    """
     used = dict.fromkeys((*frameworks, *workers.FRAMEWORKS))
     on_nodes = options.engine == "slurm"  # which measure, and Slurm gives each of them to one job
     with (
-        nullcontext() if on_nodes else sessions.exclusive(if_busy.value, live.notify),
+        nullcontext()
+        if on_nodes
+        else sessions.measuring(if_busy.value, live.notify, shared=shared),
         sessions.session(session_id, keep=options.keep) as work_dir,
         choice.engine(options, used, session_id, live.notify, if_busy=if_busy.value) as engine,
     ):

@@ -77,26 +77,28 @@ def remove_stale() -> int:
 
 
 @contextmanager
-def exclusive(if_busy: IfBusy, notify: Notify) -> Iterator[None]:
+def measuring(if_busy: IfBusy, notify: Notify, *, shared: bool = False) -> Iterator[None]:
     """Be the only dlsuite that measures on this machine during the block.
 
     Two measurements at once would slow each other. If another dlsuite measures, wait until it
-    ends, or raise BusyError.
+    ends, or raise BusyError. Those that are `shared` run beside each other: their rates do not
+    matter.
     """
-    descriptor = _open_shared(Path(tempfile.gettempdir()) / "dlsuite-measuring.lock")
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    descriptor = _open_for_all(Path(tempfile.gettempdir()) / "dlsuite-measuring.lock")
     try:
-        if not _try_lock(descriptor):
+        if not _try_lock(descriptor, kind):
             if if_busy == "refuse":
                 raise BusyError("another dlsuite is measuring on this machine", hint=BUSY_HINT)
             notify("another dlsuite is measuring on this machine; waiting for it to end")
-            while not _try_lock(descriptor):
+            while not _try_lock(descriptor, kind):
                 time.sleep(POLL_S)
         yield
     finally:
         os.close(descriptor)
 
 
-def _open_shared(path: Path) -> int:
+def _open_for_all(path: Path) -> int:
     """Open a file that every user may lock; create it if it is missing.
 
     In a sticky /tmp, O_CREAT fails on a file of another user.
@@ -109,9 +111,9 @@ def _open_shared(path: Path) -> int:
         return descriptor
 
 
-def _try_lock(descriptor: int) -> bool:
+def _try_lock(descriptor: int, kind: int = fcntl.LOCK_EX) -> bool:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

@@ -157,6 +157,11 @@ class Plan:
         )
 
     @property
+    def for_accuracies(self) -> bool:
+        """Whether its result is accuracies over several seeds, and no rates."""
+        return not self.peak and len({trial.seed for trial in self.trials}) > 1
+
+    @property
     def proofs(self) -> Plan:
         """The trials whose certificates cover those of the plan, each once, without runs.
 

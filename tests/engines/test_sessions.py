@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ from suite.errors import BusyError
 HOLD = """
 import sys, time
 from suite.engines import sessions
-with sessions.exclusive("refuse", print), sessions.session(sys.argv[1]) as folder:
+with sessions.measuring("refuse", print), sessions.session(sys.argv[1]) as folder:
     (folder / "file").touch()
     print("held", flush=True)
     time.sleep(600)
@@ -83,12 +83,25 @@ def test_a_second_measurement_refuses_or_waits() -> None:
     with another("c") as process:
         with (
             pytest.raises(BusyError, match="another dlsuite is measuring"),
-            sessions.exclusive("refuse", messages.append),
+            sessions.measuring("refuse", messages.append),
         ):
             pass
         assert messages == []
         threading.Timer(0.5, process.kill).start()
         started_s = time.monotonic()
-        with sessions.exclusive("wait", messages.append):
+        with sessions.measuring("wait", messages.append):
             assert time.monotonic() - started_s > 0.3
     assert messages == ["another dlsuite is measuring on this machine; waiting for it to end"]
+
+
+def test_shared_measurements_run_beside_each_other_but_not_beside_one_alone() -> None:
+    def hold(*, shared: bool) -> AbstractContextManager[None]:
+        return sessions.measuring("refuse", print, shared=shared)
+
+    with hold(shared=True):
+        with hold(shared=True):
+            pass
+        with pytest.raises(BusyError), hold(shared=False):
+            pass
+    with hold(shared=False), pytest.raises(BusyError), hold(shared=True):
+        pass

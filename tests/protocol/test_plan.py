@@ -104,6 +104,9 @@ def test_each_trial_has_each_seed_and_a_name_of_its_own(seeded: Callable[..., Pl
     assert sorted(found) == [(name, seed) for name in ("jax", "pytorch") for seed in (5, 6, 7)]
     assert len({run.name for run in plan.runs}) == 6
     assert plan.works == tuple((plan.workloads[0], seed) for seed in (5, 6, 7))
+    assert not plan.for_accuracies  # its peak is measured, so its rates matter
+    assert dataclasses.replace(plan, peak=False).for_accuracies
+    assert not dataclasses.replace(plan, peak=False, trials=plan.trials[:1]).for_accuracies
 
 
 def test_each_seed_has_rounds_of_its_own(seeded: Callable[..., Plan]) -> None:
