@@ -7,6 +7,7 @@ scripts for inference (inference_<framework>.py) take the model from `<MODEL>_<f
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -19,7 +20,7 @@ import numpy as np
 VARIANT = sys.argv[2]
 BATCH = int(sys.argv[3])
 LEARNING_RATE = float(sys.argv[4])
-MIXED = sys.argv[5] == "bf16_mixed"  # the scripts for PyTorch and JAX
+MIXED = sys.argv[5] == "bf16_mixed"  # PyTorch, JAX, and LeNet in TensorFlow, Keras
 MODEL = sys.argv[6] if sys.argv[6:] else None
 INFERENCE = MODEL is not None
 QUERIES = 256  # images for inference, used in rotation
@@ -65,24 +66,35 @@ def text() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def serve(
-    step: Callable[[Any], object],
+    step: Callable[[Any, Any], object],
     wait: Callable[[], object],
+    inputs: Any,
+    labels: Any,
     order: np.ndarray,
-    put: Callable[[np.ndarray], Any] | None = None,
+    *,
+    put: Callable[[Any, Any], tuple[Any, Any]] | None = None,
 ) -> None:
     """`serve_slices` with a step for each batch; at the end of a slice, wait for all of them.
 
-    A step gets the positions of its samples, or what `put` made of them beforehand on a GPU.
+    `put` copies the inputs and labels of a batch to the GPU, before the first slice. Raise
+    SystemExit where the trial has a GPU and the script, without `put`, would not use it.
     """
-    batches: Any = order[: len(order) // BATCH * BATCH].reshape(-1, BATCH)
-    if put:
-        batches = [put(batch) for batch in batches[:DEVICE_BATCHES]]
+    if os.environ.get("CUDA_VISIBLE_DEVICES") and not put:
+        raise SystemExit("this script computes on the CPU only")
+    batches = order[: len(order) // BATCH * BATCH].reshape(-1, BATCH)
+    there = [put(inputs[each], labels[each]) for each in batches[:DEVICE_BATCHES]] if put else []
     done = 0
+
+    def batch(number: int) -> tuple[Any, Any]:
+        if there:
+            return there[number % len(there)]
+        samples = batches[number % len(batches)]
+        return inputs[samples], labels[samples]
 
     def run_slice(steps: int) -> None:
         nonlocal done
         for number in range(done, done + steps):
-            step(batches[number % len(batches)])
+            step(*batch(number))
         wait()
         done += steps
 

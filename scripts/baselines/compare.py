@@ -8,11 +8,11 @@ counts for each pair.
 Usage: .venv/bin/python scripts/baselines/compare.py [PAIRS [SLICES [SCRIPT
     [FRAMEWORK[:VARIANT] ...]]]]
 SCRIPT is lenet, gpt_mini, vit_tiny, resnet50, or resnet50_zoo, the published code of that model for
-the framework. `lenet/bf16_mixed` compares in that precision, which PyTorch's and JAX's scripts
-have. `lenet/infer` compares the median latency of one image: the script's over the suite's.
+the framework. `lenet/bf16_mixed` compares in that precision, which the scripts of PyTorch and JAX
+have, and LeNet of TensorFlow and Keras. `lenet/infer` compares the median latency of one image: the
+script's over the suite's.
 `lenet/cuda` and `lenet/bf16_mixed/cuda` compare on a GPU, with batches that lie there. The scripts
-for that are lenet, resnet50 and vit_tiny of PyTorch, and lenet and resnet50 of JAX; others would
-compute on the CPU.
+for that are lenet, resnet50 and vit_tiny of PyTorch, and lenet and resnet50 of JAX.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from pathlib import Path
 from suite.datasets import obtain
 from suite.engines.gpus import Gpus
 from suite.engines.options import EngineOptions
-from suite.engines.venv.engine import INHERITED, VenvEngine
+from suite.engines.venv.engine import VenvEngine
 from suite.manifests import catalog
 from suite.manifests.workloads import Measure
 from suite.protocol import trial_file
@@ -36,15 +36,11 @@ HERE = Path(__file__).parent
 class Contender:
     """A process that does steps on request and reports their duration."""
 
-    def __init__(
-        self, command: list[str | Path], environment: dict[str, str], path: Path | None = None
-    ) -> None:
-        environ = {key: os.environ[key] for key in INHERITED if key in os.environ} | environment
-        environ["PYTHONPATH"] = str(path or os.environ.get("PYTHONPATH", ""))
+    def __init__(self, command: list[str | Path], environment: dict[str, str]) -> None:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115, it lives as long as the process
         self._process = subprocess.Popen(
             command,
-            env=environ,
+            env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
@@ -81,16 +77,15 @@ class Start:
 
     trial: Trial
     python: Path
-    environment: dict[str, str]
+    environment: dict[str, str]  # of a worker, whose code is in its PYTHONPATH
     folder: Path  # with its trial.json
     data: Path
-    staged: Path  # a folder with the worker's code
 
     def suite(self) -> Contender:
         """A process that does the suite's own steps, or calls of inference."""
         script = "suite_call.py" if self.trial.workload.mode == "infer" else "suite_step.py"
         command: list[str | Path] = [self.python, HERE / script, self.folder]
-        return Contender(command, self.environment, self.staged)
+        return Contender(command, self.environment)
 
 
 def starts(
@@ -135,13 +130,9 @@ def starts(
             yield Start(
                 trial=trial,
                 python=prepared.python,
-                environment={
-                    **trial_file.read(folder)["environment"],
-                    "CUDA_VISIBLE_DEVICES": ",".join(gpu["uuid"] for gpu in engine.host["gpus"]),
-                },
+                environment=engine.environment(folder),
                 folder=folder,
                 data=its_inputs.data,
-                staged=engine.staged(),
             )
 
 

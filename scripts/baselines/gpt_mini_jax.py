@@ -19,7 +19,6 @@ from common import (
 )
 from jax import numpy as jnp
 
-inputs, labels, order = text()
 rng = np.random.default_rng(0)
 COMPUTE = jnp.bfloat16 if MIXED else jnp.float32
 
@@ -90,9 +89,9 @@ def train(params, state, x, y):
     return optax.apply_updates(params, updates), state, loss
 
 
-def step(batch):
+def step(x, y):
     global params, state
-    params, state, _ = train(params, state, inputs[batch], labels[batch])
+    params, state, _ = train(params, state, x, y)
 
 
-serve(step, lambda: jax.block_until_ready(params), order)
+serve(step, lambda: jax.block_until_ready(params), *text())

@@ -75,13 +75,13 @@ optimizer = torch.optim.AdamW(
 )
 
 
-def step(batch):
+def step(x, y):
     optimizer.zero_grad()
     with torch.autocast("cpu", torch.bfloat16, enabled=MIXED):
-        logits = run(inputs[batch])
-    loss = functional.cross_entropy(logits.float().view(-1, VOCABULARY), labels[batch].view(-1))
+        logits = run(x)
+    loss = functional.cross_entropy(logits.float().view(-1, VOCABULARY), y.view(-1))
     loss.backward()
     optimizer.step()
 
 
-serve(step, lambda: None, order)
+serve(step, lambda: None, inputs, labels, order)

@@ -17,7 +17,6 @@ from common import (
     text,
 )
 
-inputs, labels, order = text()
 variables = []
 
 
@@ -106,8 +105,4 @@ def step(x, y):
     return loss
 
 
-serve(
-    lambda batch: step(tf.constant(inputs[batch]), tf.constant(labels[batch])),
-    tf.test.experimental.sync_devices,
-    order,
-)
+serve(lambda x, y: step(tf.constant(x), tf.constant(y)), tf.test.experimental.sync_devices, *text())

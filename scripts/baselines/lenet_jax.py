@@ -52,16 +52,11 @@ def train(params, x, y):
     return jax.tree.map(lambda p, g: p - LEARNING_RATE * g, params, gradients), loss
 
 
-def take(batch):
-    return images[batch], labels[batch]
-
-
-def step(batch):
+def step(x, y):
     global params
-    params, _ = train(params, *(batch if ON_GPU else take(batch)))
+    params, _ = train(params, x, y)
 
 
 if __name__ == "__main__":
-    images, labels, order = data(channels_last=True)
-    put = (lambda batch: jax.device_put(take(batch))) if ON_GPU else None
-    serve(step, lambda: jax.block_until_ready(params), order, put)
+    put = (lambda x, y: jax.device_put((x, y))) if ON_GPU else None
+    serve(step, lambda: jax.block_until_ready(params), *data(channels_last=True), put=put)

@@ -1,5 +1,6 @@
 """LeNet in Keras, as one would write it by hand."""
 
+from common import MIXED
 from train_keras import keras, train
 
 layers = keras.layers
@@ -15,6 +16,9 @@ model = keras.Sequential(
         layers.Dense(10),
     ]
 )
+
+if MIXED:
+    model.add(layers.Activation("linear", dtype="float32"))  # the loss is in float32
 
 if __name__ == "__main__":
     train(model)

@@ -73,8 +73,7 @@ def train():
     gradients = pt.grad(loss, parameters)
     updates = [(p, p - LEARNING_RATE * g) for p, g in zip(parameters, gradients, strict=True)]
     step = pytensor.function([images, labels], loss, updates=updates, trust_input=True)
-    inputs, targets, order = data()
-    serve(lambda batch: step(inputs[batch], targets[batch]), lambda: None, order)
+    serve(step, lambda: None, *data())
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """LeNet in TensorFlow, as one would write it by hand: variables, a tape and tf.function."""
 
 import tensorflow as tf
-from train_tensorflow import train
+from train_tensorflow import operand, train
 
 
 def he_normal(*shape):
@@ -17,10 +17,12 @@ variables = [w1, b1, w2, b2, w3, b3, w4, b4]
 
 
 def model(x):
-    x = tf.nn.max_pool2d(tf.nn.conv2d(x, w1, 1, "VALID") + b1, 2, 2, "VALID")
-    x = tf.nn.max_pool2d(tf.nn.conv2d(x, w2, 1, "VALID") + b2, 2, 2, "VALID")
-    x = tf.nn.relu(tf.reshape(x, [-1, 800]) @ w3 + b3)
-    return x @ w4 + b4
+    x = tf.nn.conv2d(operand(x), operand(w1), 1, "VALID") + b1
+    x = tf.nn.max_pool2d(x, 2, 2, "VALID")
+    x = tf.nn.conv2d(operand(x), operand(w2), 1, "VALID") + b2
+    x = tf.nn.max_pool2d(x, 2, 2, "VALID")
+    x = tf.nn.relu(operand(tf.reshape(x, [-1, 800])) @ operand(w3) + b3)
+    return operand(x) @ operand(w4) + b4
 
 
 if __name__ == "__main__":

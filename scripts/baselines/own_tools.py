@@ -72,7 +72,6 @@ def main(rounds: int, model: str) -> None:
                 ours = Contender(
                     [start.python, HERE / "suite_call.py", start.folder, reduced],
                     start.environment,
-                    start.staged,
                 )
                 suite_ms = 1000 * ours.steps(CALLS) / CALLS
                 ours.end()
@@ -86,9 +85,7 @@ def main(rounds: int, model: str) -> None:
 def output_of(start: Start, *command: str | Path) -> str:
     """What a command in the framework's environment prints; RuntimeError where it fails."""
     arguments: Sequence[str] = [str(each) for each in command]
-    done = subprocess.run(
-        arguments, env=start.environment, cwd=start.staged, capture_output=True, text=True
-    )
+    done = subprocess.run(arguments, env=start.environment, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stdout + done.stderr)
     return done.stdout

@@ -38,7 +38,7 @@ def ratios(start: Start, slices: int) -> list[float]:
     numbers = [str(worker.pid), str(Measure().sample_s), "0"]
     sampler = subprocess.Popen(
         [*module, *numbers],
-        env={"PYTHONPATH": str(start.staged)},
+        env=start.environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
     )

@@ -3,12 +3,15 @@
 import os
 
 import numpy as np
-from common import BATCH, LEARNING_RATE, VARIANT, data, serve_slices
+from common import BATCH, LEARNING_RATE, MIXED, VARIANT, data, serve_slices
 
 BACKENDS = {"pytorch": "torch", "jax": "jax"}
 # Keras reads its backend when it is imported.
 os.environ["KERAS_BACKEND"] = BACKENDS.get(VARIANT, "tensorflow")
 import keras  # noqa: E402
+
+if MIXED:
+    keras.config.set_dtype_policy("mixed_bfloat16")
 
 
 def train(model):

@@ -19,15 +19,10 @@ def train(model: nn.Module) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
     loss_function = nn.CrossEntropyLoss()
 
-    def take(batch):
-        return images[batch], labels[batch]
-
-    def put(batch):
-        x, y = take(batch)
+    def put(x, y):
         return x.to(DEVICE).contiguous(memory_format=memory), y.to(DEVICE)
 
-    def step(batch):
-        x, y = batch if ON_GPU else take(batch)
+    def step(x, y):
         optimizer.zero_grad()
         with torch.autocast(DEVICE.type, torch.bfloat16, enabled=MIXED):
             logits = run(x)
@@ -36,6 +31,6 @@ def train(model: nn.Module) -> None:
         optimizer.step()
 
     if ON_GPU:
-        serve(step, torch.cuda.synchronize, order, put)
+        serve(step, torch.cuda.synchronize, images, labels, order, put=put)
     else:
-        serve(step, lambda: None, order)
+        serve(step, lambda: None, images, labels, order)

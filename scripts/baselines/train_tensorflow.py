@@ -1,12 +1,18 @@
 """Trains the models of the TensorFlow scripts, with a tape and tf.function."""
 
 import tensorflow as tf
-from common import LEARNING_RATE, VARIANT, data, serve
+from common import LEARNING_RATE, MIXED, VARIANT, data, serve
+
+
+def operand(x):
+    """An operand of a product: in bf16_mixed rounded to bfloat16.
+
+    The products stay in float32, because those of TensorFlow on a CPU would sum in bfloat16.
+    """
+    return tf.cast(tf.cast(x, tf.bfloat16), tf.float32) if MIXED else x
 
 
 def train(model, variables):
-    images, labels, order = data(channels_last=True)
-
     @tf.function(jit_compile=VARIANT == "xla")
     def step(x, y):
         with tf.GradientTape() as tape:
@@ -16,7 +22,7 @@ def train(model, variables):
         return loss
 
     serve(
-        lambda batch: step(tf.constant(images[batch]), tf.constant(labels[batch])),
+        lambda x, y: step(tf.constant(x), tf.constant(y)),
         tf.test.experimental.sync_devices,
-        order,
+        *data(channels_last=True),
     )

@@ -87,11 +87,10 @@ def train(params, x, y):
     return jax.tree.map(lambda p, g: p - LEARNING_RATE * g, params, gradients), loss
 
 
-def step(batch):
+def step(x, y):
     global params
-    params, _ = train(params, images[batch], labels[batch])
+    params, _ = train(params, x, y)
 
 
 if __name__ == "__main__":
-    images, labels, order = data(channels_last=True)
-    serve(step, lambda: jax.block_until_ready(params), order)
+    serve(step, lambda: jax.block_until_ready(params), *data(channels_last=True))

@@ -226,8 +226,8 @@ class SlurmEngine(VenvEngine):
         container = [*launch.options, *shell, *launch.command]
         return [*start, *container, containers.PYTHON, *arguments]
 
-    def _environment(self, folder: Path) -> dict[str, str]:
-        environment = super()._environment(folder)
+    def environment(self, folder: Path) -> dict[str, str]:
+        environment = super().environment(folder)
         del environment["CUDA_VISIBLE_DEVICES"]  # which Slurm sets for each step
         if self._images:
             for name in NOT_IN_CONTAINERS:

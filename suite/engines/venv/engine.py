@@ -130,7 +130,7 @@ class VenvEngine:
         process = subprocess.Popen(
             self._command(worker),
             cwd=worker.folder,
-            env=self._environment(worker.folder) | {"TMPDIR": temporary.name},
+            env=self.environment(worker.folder) | {"TMPDIR": temporary.name},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=stderr,
@@ -148,7 +148,7 @@ class VenvEngine:
             _kill(process)
             temporary.cleanup()
 
-    def _environment(self, folder: Path) -> dict[str, str]:
+    def environment(self, folder: Path) -> dict[str, str]:
         """The environment variables of a worker, without TMPDIR."""
         inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
         return {
