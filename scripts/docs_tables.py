@@ -71,7 +71,7 @@ def _frameworks_page() -> str:
         "## Frameworks",
         _table(("framework", "packages", "Python", "GPU lock"), map(_framework, frameworks)),
         "### What they can do",
-        "`yes` where at least one variant can. `GPU` has not been run yet; see\n"
+        "`yes` where at least one variant can. What has run on a GPU is in\n"
         "[containers.md](containers.md#tested-configurations).",
         _table(("framework", *FEATURES), map(_features, frameworks)),
         "## Variants",
