@@ -110,7 +110,7 @@ def _docker_or_venv(
     from suite.engines.docker.engine import DockerEngine
 
     settings = options.settings()
-    docker_only = options.engine == "docker" or settings.gpus or settings.memory_bytes
+    docker_only = options.engine == "docker" or settings.memory_bytes
     docker = DockerEngine(session_id, settings)
     try:
         stack.enter_context(docker)
@@ -125,8 +125,14 @@ def _docker_or_venv(
         docker.wait_for_others(if_busy, notify)
         return docker
     stack.close()
+    try:
+        venv = VenvEngine(gpus=settings.gpus)
+    except EngineError as error:
+        raise EngineError(
+            f"Docker unavailable: {obstacle}; without Docker, {error}", hint=error.hint
+        ) from None
     notify(f"engine: venv (Docker unavailable: {obstacle})")
-    return VenvEngine()
+    return venv
 
 
 def _image_obstacle(docker: DockerEngine, frameworks: Iterable[str]) -> str | None:

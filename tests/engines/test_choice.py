@@ -41,7 +41,7 @@ def test_auto_chooses_venv_without_an_engine_and_names_the_reason(missing_socket
 
 @pytest.mark.parametrize(
     "options",
-    [EngineOptions(engine="docker"), EngineOptions(gpus="1"), EngineOptions(memory="1GiB")],
+    [EngineOptions(engine="docker"), EngineOptions(memory="1GiB")],
 )
 def test_options_that_need_docker_are_an_error_without_an_engine(
     options: EngineOptions, missing_socket: str
@@ -108,6 +108,20 @@ def test_missing_gpus_are_refused_and_the_present_ones_listed() -> None:
         pytest.skip("there is a GPU")
     with pytest.raises(EngineError, match="nvidia-smi shows here are: none"):
         choose(EngineOptions(engine="venv", gpus="1"))
+
+
+def test_without_an_engine_auto_uses_the_gpus_of_the_machine(
+    missing_socket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """nvidia-smi is a script here: what it prints decides, and no worker is started."""
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho 'GPU-1, H200, 570.1, 143771 MiB'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert choose(EngineOptions(gpus="1"))[0] == "venv"
+    program.write_text("#!/bin/sh\nexit 1\n")
+    with pytest.raises(EngineError, match=r"there is no socket.*without Docker.*here are: none"):
+        choose(EngineOptions(gpus="1"))
 
 
 def test_the_device_follows_the_gpus() -> None:
