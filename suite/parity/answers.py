@@ -19,7 +19,7 @@ from suite.parity.conclusion import concluded
 from suite.parity.keys import reference_of
 from suite.parity.prover import Prover
 from suite.parity.reference import relative_error
-from suite.parity.tensors import UNREADABLE, ProofFailed
+from suite.parity.tensors import ProofFailed, load
 from suite.parity.tolerances import judge, rules_of
 from suite.protocol.plan import Trial
 from suite.results.record import Closing
@@ -72,11 +72,9 @@ def prove(
 
 def _saved(folder: Path) -> tuple[np.ndarray, np.ndarray]:
     """The sample numbers and the logits of the answers; ProofFailed where there are none."""
-    try:
-        samples = np.load(folder / "answers_samples.npy")
-        logits = np.load(folder / "answers_logits.npy").astype(np.float64)
-    except UNREADABLE as error:
-        raise ProofFailed(f"the answers cannot be read: {error}") from None
-    if not len(samples) or len(samples) != len(logits):
-        raise ProofFailed(f"{len(samples)} sample numbers and {len(logits)} answers")
-    return samples, logits
+    samples, logits = load(folder / "answers_samples.npy"), load(folder / "answers_logits.npy")
+    if samples.ndim != 1 or not samples.size or logits.shape[:1] != samples.shape:
+        raise ProofFailed(f"{samples.size} sample numbers, and answers of shape {logits.shape}")
+    if (samples < 0).any() or (samples % 1).any():
+        raise ProofFailed("the sample numbers are not whole numbers from 0")
+    return samples.astype(int), logits

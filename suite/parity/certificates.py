@@ -57,7 +57,7 @@ class Certificate:
     share: float  # the largest error as a share of its tolerance
     steps: int  # requested; `errors` has the judged ones
     errors: Errors
-    raised: Errors  # for each step: the tensors with a wider tolerance, that of float32
+    raised: Errors  # for each step: the tensors with a wider tolerance, that of the rounding
     reference_error: float  # largest error between the two float64 lowerings
     of: dict[str, str]  # the parts of the key: model, inputs, workload, lock, worker, cpu
 

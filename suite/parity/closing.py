@@ -21,7 +21,7 @@ from suite.parity import dropout
 from suite.parity.conclusion import concluded
 from suite.parity.reference import compare_ranks
 from suite.parity.replay import Replay, StateReference
-from suite.parity.tensors import OUTCOME, ProofFailed, Tensors, read_ranks
+from suite.parity.tensors import OUTCOME, ProofFailed, Tensors, load, read_ranks
 from suite.parity.tolerances import Errors, Judged, Rules, in_bfloat16, judge, rules_of
 from suite.protocol.events import Event
 from suite.protocol.plan import Trial
@@ -51,9 +51,9 @@ def prove(
     started_s = time.monotonic()
     state = results / CLOSING
     kinds = {layer.kind for layer in inputs.architecture.leaves()}
-    has_dropout = "dropout" in kinds
+    has_dropout, rules = "dropout" in kinds, rules_of(trial)
     # With batch norms, updates nearly always need the tolerance of float32.
-    perturbs = "batch_norm" in kinds and not has_dropout
+    perturbs = "batch_norm" in kinds and not has_dropout and rules.rounding == "float32"
     start = Start(
         state=state,
         first_step=event["step"],
@@ -84,14 +84,14 @@ def prove(
             if perturbs:
                 reference.perturb()
             compared = dropout.with_draws if has_dropout else _with_reference
-            judgement = compared(found, reference, rules_of(trial))
+            judgement = compared(found, reference, rules)
             reason = judgement.excess(0) or (
                 dropout.unmasked(found, reference) if has_dropout else _hidden(judgement)
             )
+        if reason is None and rules.two_sided:
+            reason = _stored_in_bfloat16(state)
     except ProofFailed as error:
         return closing.model_copy(update={"reason": f"closing proof: {error}"})
-    if reason is None and rules_of(trial).two_sided:
-        reason = _stored_in_bfloat16(state)
     reason = f"closing proof at step {start.first_step}: {reason}" if reason else None
     return concluded(closing, judgement, reason, time.monotonic() - started_s)
 
@@ -112,7 +112,7 @@ def _with_reference(found: list[Tensors], reference: StateReference, rules: Rule
 def _stored_in_bfloat16(state: Path) -> str | None:
     """The slot of the optimizer, or the statistics, that is kept in bfloat16; None: none is."""
     for path in (*sorted(state.glob("optimizer_*.npy")), state / "statistics.npy"):
-        values = np.load(path)
+        values = load(path).astype(np.float32)
         if np.any(values) and in_bfloat16(values):
             return f"all values of {path.stem} are bfloat16 numbers: it is not kept in float32"
     return None

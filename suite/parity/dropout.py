@@ -48,13 +48,15 @@ def unmasked(found: list[Tensors], reference: StateReference) -> str | None:
     """Why a step was done without the masks of dropout; None where it was not."""
     precision = rules_of(reference.trial).rounding
     draws, plain = reference.masked(precision), reference.without_dropout(precision)
-    shares = [
-        float(np.linalg.norm(of_rank[name] - plain[name]))
-        / min(float(np.linalg.norm(draw[name] - plain[name])) for draw in draws)
-        for of_rank in found
-        for name in plain
-        if name.startswith("updates") and plain[name].size > 1
-    ]
+    updates = [name for name in plain if name.startswith("updates") and plain[name].size > 1]
+    shares = []
+    for name in updates:
+        nearest = min(float(np.linalg.norm(draw[name] - plain[name])) for draw in draws)
+        if nearest:  # else no gradient reaches the tensor, or only one that no mask changes
+            distances = (float(np.linalg.norm(rank[name] - plain[name])) for rank in found)
+            shares += [distance / nearest for distance in distances]
+    if updates and not shares:
+        return "no update depends on the masks of dropout"
     if not shares or np.median(shares) >= MASKED_SHARE:
         return None
     return f"the updates are {np.median(shares):.2f} as far from those without dropout as a draw's"

@@ -35,7 +35,7 @@ TOLERANCE = 1e-9  # between the two float64 lowerings
 # mean is a long sum: a framework that adds n values one after the other has an error of
 # sqrt(n) / 6 ulps (root mean square). Where sqrt(n) is more than 20, the perturbation is sqrt(n).
 PERTURBATION_ULPS = 20
-# The reference of inference does not depend on how the queries arrive.
+# Samples in a call of the reference of inference, which does not depend on how the queries arrive.
 ANSWERS_BATCH_SIZE = 32
 # As much as the rounding of a weight: each draw shows another case of that rounding.
 PERTURBATIONS = {"bf16_simulated": 2.0**-9, "tf32_simulated": 2.0**-11}
@@ -51,6 +51,8 @@ class Reference:
     key: str  # digest of everything that the reference depends on
     fresh: bool = False  # ignore the cache
     _known: dict[Path, list[Tensors]] = field(default_factory=dict, init=False, repr=False)
+    # What failed once is not tried again for the next trial: it may have taken an hour.
+    _failed: dict[Path, ProofFailed] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def tensors(self) -> list[Tensors]:
@@ -118,7 +120,7 @@ class Reference:
         """
         first, wanted = LOWERINGS[0], range(1, draws + 1)
         if self._in_one_worker:
-            missing = [draw for draw in wanted if self._stored(first, precision, draw) is None]
+            missing = [draw for draw in wanted if self._is_missing(first, precision, draw)]
             if len(missing) > 1:
                 self._compute_together(precision, missing)
         return self._all([(first, precision, draw) for draw in wanted])
@@ -129,17 +131,20 @@ class Reference:
 
     def _compute_together(self, precision: str, draws: Sequence[int]) -> None:
         """Compute the tensors from these draws of perturbed weights, and store them."""
-        prover, (framework, _) = self.prover, LOWERINGS[0]
+        prover, first = self.prover, LOWERINGS[0]
         role = f"perturbed{draws[0]}to{draws[-1]}"
         numbers = f"{draws[0]} to {draws[-1]}"
         prover.notify(
-            f"computing the reference in {framework}, {precision}, perturbed weights {numbers}"
+            f"computing the reference in {first[0]}, {precision}, perturbed weights {numbers}"
         )
         weights = [self.perturbed(draw, precision).weights for draw in draws]
-        trial = self._lowered(LOWERINGS[0])
-        found = prover.of_weights(trial, precision, weights, role=role)
+        try:
+            found = prover.of_weights(self._lowered(first), precision, weights, role=role)
+        except ProofFailed as error:
+            self._failed.update({self._path(first, precision, draw): error for draw in draws})
+            return
         for draw, tensors in zip(draws, found, strict=True):
-            self._store(LOWERINGS[0], precision, draw, tensors)
+            self._store(first, precision, draw, tensors)
 
     def _all(self, wanted: Sequence[Lowered]) -> list[list[Tensors]]:
         """The tensors of several lowerings, of small workloads in parallel; ProofFailed."""
@@ -164,13 +169,25 @@ class Reference:
 
         It starts from the inputs' own weights (draw 0), or from perturbed ones (draws from 1).
         """
-        found = self._stored(which, precision, draw)
-        if found is None:
-            which_weights = f", perturbed weights {draw}" if draw else ""
-            self.prover.notify(f"computing the reference in {which[0]}, {precision}{which_weights}")
+        found, path = self._stored(which, precision, draw), self._path(which, precision, draw)
+        if found is not None:
+            return found
+        if path in self._failed:
+            raise self._failed[path]
+        which_weights = f", perturbed weights {draw}" if draw else ""
+        self.prover.notify(f"computing the reference in {which[0]}, {precision}{which_weights}")
+        try:
             found = self.computed(which, precision, draw)
-            self._store(which, precision, draw, found)
+        except ProofFailed as error:
+            self._failed[path] = error
+            raise
+        self._store(which, precision, draw, found)
         return found
+
+    def _is_missing(self, which: tuple[str, str], precision: str, draw: int) -> bool:
+        """Whether a lowering is neither in the cache nor has failed."""
+        known = self._stored(which, precision, draw) is not None
+        return not known and self._path(which, precision, draw) not in self._failed
 
     def _stored(self, which: tuple[str, str], precision: str, draw: int) -> list[Tensors] | None:
         """The tensors of one lowering in the cache; None where there are none."""

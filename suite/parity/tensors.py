@@ -28,16 +28,21 @@ class ProofFailed(Exception):
     """There are no tensors to compare; the message is the reason."""
 
 
+def load(path: Path) -> NDArray[np.float64]:
+    """The values of a worker's file; ProofFailed where it is missing, damaged or not numbers."""
+    try:
+        values: NDArray[np.float64] = np.load(path).astype(np.float64)
+    except UNREADABLE as error:
+        raise ProofFailed(f"{path.name}: {error}") from None
+    return values
+
+
 def read(results: Path, prefix: str, quantities: tuple[str, ...], inputs: Inputs) -> Tensors:
     """The files `<prefix>_<quantity>.npy` of a worker that started from the weights of `inputs`."""
     parameters, statistics = inputs.architecture.parameters(), inputs.architecture.statistics()
     tensors: Tensors = {}
     for name in quantities:
-        path = results / f"{prefix}_{name}.npy"
-        try:
-            values = np.load(path).astype(np.float64)
-        except UNREADABLE as error:
-            raise ProofFailed(f"{path.name}: {error}") from None
+        values = load(results / f"{prefix}_{name}.npy")
         if name in ("gradients", "weights"):
             tensors.update(_named(name, values, parameters))
         elif name == "statistics":
@@ -51,11 +56,7 @@ def read(results: Path, prefix: str, quantities: tuple[str, ...], inputs: Inputs
 
 def read_answers(results: Path) -> Tensors:
     """The logits of all samples, of a worker in mode parity of inference."""
-    path = results / "inference.npy"
-    try:
-        return {"logits": np.load(path).astype(np.float64)}
-    except UNREADABLE as error:
-        raise ProofFailed(f"{path.name}: {error}") from None
+    return {"logits": load(results / "inference.npy")}
 
 
 def read_ranks(
@@ -86,10 +87,17 @@ def sketch_sizes(parameters: tuple[Parameter, ...]) -> list[int]:
 
 
 def initial(inputs: Inputs) -> Tensors:
-    """The sketch of each parameter's initial weights."""
+    """The sketch of each parameter's initial weights; ProofFailed where they cannot be read."""
     parameters = inputs.architecture.parameters()
     stops = np.cumsum([parameter.size for parameter in parameters])
-    parts = np.split(np.load(inputs.weights, mmap_mode="r"), stops[:-1])
+    try:
+        weights = np.load(inputs.weights, mmap_mode="r")
+    except UNREADABLE as error:
+        raise ProofFailed(f"{inputs.weights.name}: {error}") from None
+    expected = (sum(parameter.size for parameter in parameters),)
+    if weights.shape != expected:
+        raise ProofFailed(f"{inputs.weights.name} has shape {weights.shape}, not {expected}")
+    parts = np.split(weights, stops[:-1])
     return {each.name: sketch(part) for each, part in zip(parameters, parts, strict=True)}
 
 

@@ -149,6 +149,8 @@ def judge(
         if least:
             rounding = [_largest(*both) for both in zip(rounding, least, strict=True)]
         found = _judged(errors, rounding, rules)
+        if not found.errors:  # rounding errors explode in the first step, with more draws too
+            break
         found = found if found.verdict is None else until_kink(found) or found
     return found
 

@@ -41,10 +41,10 @@ def prove(trial: Trial, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call
     def engine() -> tuple[Engine, dict[str, Prepared]]:
         return None, unused  # type: ignore[return-value]
 
-    def prove(samples: list[int], logits: np.ndarray) -> Closing:
+    def prove(samples: object, logits: np.ndarray) -> Closing:
         folder = tmp_path / "results" / CLOSING
         folder.mkdir(parents=True)
-        np.save(folder / "answers_samples.npy", np.array(samples, np.int32))
+        np.save(folder / "answers_samples.npy", np.asarray(samples))
         np.save(folder / "answers_logits.npy", logits.astype(np.float32))
         return answers.prove(
             engine,
@@ -83,7 +83,13 @@ def test_a_sample_outside_the_library_is_found(prove: Callable[..., Closing]) ->
 
 def test_without_answers_nothing_is_proven(prove: Callable[..., Closing]) -> None:
     found = prove([], np.zeros((0, 10)))
-    assert not found.proven and "0 answers" in str(found.reason)
+    assert not found.proven and "0 sample numbers" in str(found.reason)
+
+
+@pytest.mark.parametrize("samples", [[-1], [0.5], 0])
+def test_invalid_sample_numbers_are_found(samples: object, prove: Callable[..., Closing]) -> None:
+    found = prove(samples, LOGITS[:1])
+    assert not found.proven and "sample number" in str(found.reason)
 
 
 def test_missing_files_and_a_missing_reference_prove_nothing(trial: Trial, tmp_path: Path) -> None:
@@ -93,7 +99,7 @@ def test_missing_files_and_a_missing_reference_prove_nothing(trial: Trial, tmp_p
     results = tmp_path / "results"
     arguments = {"work_dir": tmp_path, "notify": print}
     found = answers.prove(none, trial, None, results, **arguments)  # type: ignore[arg-type]
-    assert "cannot be read" in str(found.reason)
+    assert "answers_samples.npy: [Errno 2]" in str(found.reason)
     (results / CLOSING).mkdir(parents=True)
     np.save(results / CLOSING / "answers_samples.npy", np.zeros(1, np.int32))
     np.save(results / CLOSING / "answers_logits.npy", LOGITS[:1])
@@ -133,4 +139,4 @@ def test_a_damaged_file_of_answers_proves_nothing(
 ) -> None:
     monkeypatch.setattr(np, "save", lambda path, values: path.write_bytes(b""))
     found = prove([0], LOGITS[:1])
-    assert not found.proven and "cannot be read" in str(found.reason)
+    assert not found.proven and "answers_samples.npy: " in str(found.reason)

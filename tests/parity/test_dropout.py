@@ -37,6 +37,21 @@ def test_a_step_without_dropout_is_found(
         assert "as far from those without dropout" in str(reason)
 
 
+def test_tensors_that_no_mask_changes_do_not_count(
+    reference: Callable[..., StateReference], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in the layers below a dead ReLU: no gradient reaches them."""
+    still = np.zeros(4)
+    draws = [tensors(0.01 * (1 + off)) | {"updates b": still} for off in (-0.1, 0.1)]
+    plain = tensors(0.01) | {"updates b": still}
+    monkeypatch.setattr(StateReference, "without_dropout", lambda *_: plain)
+    found = tensors(0.0107) | {"updates b": still}
+    assert dropout.unmasked([found], reference(*draws)) is None
+    monkeypatch.setattr(StateReference, "without_dropout", lambda *_: tensors(0.0))
+    reason = dropout.unmasked([tensors(0.0)], reference(tensors(0.0), tensors(0.0)))
+    assert reason == "no update depends on the masks of dropout"
+
+
 def test_a_missing_step_is_found_among_widely_scattered_draws(
     reference: Callable[..., StateReference],
 ) -> None:

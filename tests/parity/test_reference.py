@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from suite.engines.base import Prepared
 from suite.engines.venv.engine import VenvEngine
 from suite.manifests.workloads import Adam
 from suite.models import MODELS
@@ -17,7 +18,7 @@ from suite.models.layers import BatchNorm, Dense, Flatten
 from suite.parity import reference
 from suite.parity.prover import Prover
 from suite.parity.reference import Reference, relative_error
-from suite.parity.tensors import Tensors
+from suite.parity.tensors import ProofFailed, Tensors
 from suite.parity.tolerances import RULES
 from suite.parity.workers import LOWERINGS
 from suite.protocol.plan import Plan
@@ -90,6 +91,29 @@ def test_a_damaged_file_in_the_cache_is_computed_again(tmp_path: Path) -> None:
     for damaged in (whole[: len(whole) // 2], b"", b"text"):
         path.write_bytes(damaged)
         assert reference._read(path, steps=2) is None
+
+
+def test_a_failure_is_not_tried_again_for_the_next_trial(
+    quick: Callable[..., Plan], tmp_path: Path
+) -> None:
+    trial = quick("pytorch").trials[0]
+    broken = Prepared(framework="pytorch", lock_sha256="", python=Path("/bin/false"))
+    messages: list[str] = []
+    prover = Prover(
+        engine=VenvEngine(),
+        prepared={"pytorch": broken, "jax": broken},
+        inputs=made_up(trial.workload, tmp_path / "made"),
+        steps=1,
+        work_dir=tmp_path,
+        notify=messages.append,
+    )
+    found = Reference(prover=prover, trial=trial, key=uuid.uuid4().hex)
+    for _ in range(2):
+        with pytest.raises(ProofFailed, match="exited with code 1"):
+            _ = found.tensors
+        with pytest.raises(ProofFailed, match="exited with code 1"):
+            found._perturbed("float64", 2)
+    assert len(messages) == 3  # two lowerings, and both draws in one worker
 
 
 def test_one_worker_computes_the_same_from_each_draw_as_a_worker_of_its_own(

@@ -67,6 +67,13 @@ def test_a_tolerance_is_raised_only_where_float32_itself_loses_more() -> None:
     assert other.verdict is not None
 
 
+def test_no_further_draws_are_computed_where_rounding_errors_explode_at_once() -> None:
+    exploding = FixedReference([{"logits": 1.0, "gradients a": 1.0}])
+    found = judge([BAD], exploding, FLOAT32)
+    assert found.errors == [] and found.verdict is not None
+    assert exploding.draws == 1
+
+
 def test_float32_is_not_computed_where_all_errors_are_within_the_common_tolerance() -> None:
     unused = FixedReference([])
     assert judge([GOOD], unused, FLOAT32) == judged([GOOD])
