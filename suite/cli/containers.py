@@ -52,7 +52,8 @@ def shell(
         with engine.shell(prepared, data, command or ["bash"], tty=tty) as container:
             # The SDK has no terminal support, so the client attaches to the container.
             attach = [client, "start", "--attach", "--interactive", container.container_id]
-            raise typer.Exit(subprocess.run(attach, check=False).returncode)
+            exit_code = subprocess.run(attach, check=False).returncode
+    raise typer.Exit(exit_code)  # in the block it would leave the session's file
 
 
 def clean(

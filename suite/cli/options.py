@@ -179,9 +179,15 @@ def engine_options(
         gpus=gpus,
         memory=memory,
         keep=keep,
-        pythons=tuple(python or ()),
+        pythons=tuple(map(_absolute, python or ())),  # `resume` may start in another folder
         nodes=nodes or 1,
         sbatch=tuple(sbatch or ()),
         images=str(images.absolute()) if images else None,
         hosts=tuple(hosts.split(",")) if hosts else (),
     )
+
+
+def _absolute(python: str) -> str:
+    """FRAMEWORK=PATH with an absolute path."""
+    framework, equals, path = python.partition("=")
+    return f"{framework}={Path(path).absolute()}" if equals and path else python

@@ -30,12 +30,8 @@ class Inputs:
 
     def must_fit(self, workload: Workload, memory_bytes: int | None, workers: int) -> None:
         """Raise DataError where `workers` simultaneous workers need more memory than available."""
-        needed = (
-            workers
-            * sum(self.dataset.samples.values())
-            * math.prod(self.dataset.shape)
-            * FLOAT32_BYTES
-        )
+        samples = workload.query_samples or sum(self.dataset.samples.values())
+        needed = workers * samples * math.prod(self.dataset.shape) * FLOAT32_BYTES
         if workload.input == "host" and memory_bytes and needed > memory_bytes:
             at_once = f" of {workers} workers at once" if workers > 1 else ""
             raise DataError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -76,6 +76,35 @@ def run_task(
     Raise EngineLost if the engine stops answering: the worker may then still be running. Raise
     UsageError where the machine has fewer cores than the trial has ranks.
     """
+    started_s = time.monotonic()
+    try:
+        return _run_task(
+            engine,
+            prepared,
+            task,
+            folder,
+            name=name,
+            log=log,
+            deadline_s=deadline_s,
+            on_event=on_event,
+        )
+    except EngineLost:
+        raise
+    except EngineError as error:  # of the network
+        return _failed_by_engine(error, started_s)
+
+
+def _run_task(
+    engine: Engine,
+    prepared: Prepared,
+    task: Task,
+    folder: Path,
+    *,
+    name: str,
+    log: Path,
+    deadline_s: float,
+    on_event: OnEvent,
+) -> Attempt:
     devices, cpus = task.trial.devices, engine.host["cpus"]
     log.parent.mkdir(parents=True, exist_ok=True)
     with engine.network(name, devices.nodes) as network:
@@ -104,12 +133,7 @@ def attempt(
     except EngineLost:
         raise
     except EngineError as error:
-        return Attempt(
-            status="failed",
-            error=Error(error_class="EngineError", message=str(error), hint=error.hint),
-            events=output.events,
-            total_s=time.monotonic() - started_s,
-        )
+        return _failed_by_engine(error, started_s, output.events)
     results = worker.folder / "results"
     output.add_file(results / "events.jsonl")
     status, error_of_worker = _verdict(outcome, output, worker.deadline_s, worker.log)
@@ -121,6 +145,17 @@ def attempt(
         total_s=time.monotonic() - started_s,
         engine_s=outcome.engine_s,
         others=_other_ranks(results),
+    )
+
+
+def _failed_by_engine(
+    error: EngineError, started_s: float, reported: Sequence[Event] = ()
+) -> Attempt:
+    return Attempt(
+        status="failed",
+        error=Error(error_class="EngineError", message=str(error), hint=error.hint),
+        events=[*reported],
+        total_s=time.monotonic() - started_s,
     )
 
 

@@ -15,7 +15,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -68,12 +68,18 @@ def state(session_id: str) -> State:
 
 
 def remove_stale() -> int:
-    """Remove the work folders and files of stale sessions; return their number."""
-    stale = [file.stem for file in _folder().glob("*.lock") if state(file.stem) == "stale"]
-    for session_id in stale:
-        shutil.rmtree(_work_folder(session_id), ignore_errors=True)
-        _file(session_id).unlink(missing_ok=True)
-    return len(stale)
+    """Remove the work folders and files of stale sessions; return their number.
+
+    Each session is held meanwhile, so that `dlsuite resume` cannot begin to use it.
+    """
+    removed = 0
+    for path in _folder().glob("*.lock"):
+        with suppress(FileNotFoundError), path.open("r+", encoding="utf-8") as file:
+            if _try_lock(file.fileno()):
+                shutil.rmtree(_work_folder(path.stem), ignore_errors=True)
+                path.unlink()
+                removed += 1
+    return removed
 
 
 @contextmanager

@@ -44,7 +44,7 @@ PERCENTILES = ("90", "95", "99", "99.9")  # beside the median
 def cells_of(trials: Sequence[TrialSummary], peak: HardwarePeak | None) -> list[Cells]:
     """The cells of each trial of a table, by column, without optional columns that no row has.
 
-    Trials are compared with the first proven one; in scenario offline, with the fastest proven one.
+    Trials are compared with the fastest proven one; where none is proven, with the fastest.
     """
     proven = [trial for trial in trials if trial.parity.proven] or [*trials]
     best = max(proven, key=lambda each: each.speed)

@@ -23,12 +23,12 @@ from suite.report.table import (
     TRAINING_LINES,
     TRAINING_RATE,
 )
+from suite.results import store
 
 if TYPE_CHECKING:
     from suite.report.summary import TrialSummary
 
 SUITE = "ladder"
-NAME = "ladder.json"
 
 
 class Rung(BaseModel):
@@ -61,13 +61,13 @@ class Row:
 
 def keep(folder: Path) -> None:
     """Copy the rungs into a run's folder; raise OSError where that fails."""
-    (folder / NAME).write_bytes((MANIFESTS / NAME).read_bytes())
+    (folder / store.LADDER).write_bytes((MANIFESTS / store.LADDER).read_bytes())
 
 
 def read(folder: Path) -> dict[str, Rung]:
     """The rungs by framework; none where the run is not of the ladder, or the file is damaged."""
     try:
-        return Rungs.model_validate_json((folder / NAME).read_bytes()).root
+        return Rungs.model_validate_json((folder / store.LADDER).read_bytes()).root
     except (OSError, ValidationError):
         return {}
 

@@ -22,6 +22,7 @@ from suite.results.record import SCHEMA_VERSION, Record
 from suite.results.upgrade import UPGRADABLE, upgraded
 
 PLAN = "plan.json"
+LADDER = "ladder.json"  # in a run of the ladder: the lines of code of each framework's script
 RECORDS = "*-r*.json"  # the files of the records in the folder of a run
 
 

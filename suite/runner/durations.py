@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from suite.errors import UsageError
@@ -21,7 +22,7 @@ def parse(text: str) -> float:
 
 def shown(seconds: float) -> str:
     """Rounded up to a whole unit: `40 s`, `12 min`, `2 h 5 min`."""
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    hours, minutes = divmod(-int(-seconds // 60), 60)
+    if seconds <= 59:
+        return f"{math.ceil(seconds)} s"
+    hours, minutes = divmod(math.ceil(seconds / 60), 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"

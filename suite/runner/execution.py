@@ -76,14 +76,13 @@ class Execution:
         at_once = max(1, len(executed))
         done = in_parallel(self.engine, run_one, executed, at_once=at_once)
         attempts |= zip(executed, done, strict=True)
-        records = []
-        for run in runs:
-            record = self._record(run, attempts[run], interleaving)
+        # Interleaved runs are recorded together: a resume repeats all of them or none.
+        records = [self._record(run, attempts[run], interleaving) for run in runs]
+        for run, record in zip(runs, records, strict=True):
             shutil.rmtree(self._folder(run), ignore_errors=True)
             self.folder.append(record)
-            self.outcomes.add([record])
             self.progress.done(run, record)
-            records.append(record)
+        self.outcomes.add(records)
         return records
 
     def _record(self, run: Run, attempt: Attempt, interleaving: Interleaving | None) -> Record:

@@ -149,7 +149,7 @@ def _without_repeated(plan: Plan) -> Plan:
     if not repeated:
         return plan
     names = ", ".join(dict.fromkeys(trial.configuration for trial in repeated))
-    note = f"left out, the same as in track {plan.trials[0].track}: {names}"
+    note = f"left out, the same settings as in another track: {names}"
     return plan.only(first.values(), note)
 
 

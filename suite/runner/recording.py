@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import suite
@@ -73,7 +73,7 @@ def record(
         image_id=prepared.image_id if prepared else None,
         environment=_environment(engine, prepared, started, built),
         parity=parity,
-        log=f"logs/{run.name}.log" if prepared else None,
+        log=f"logs/{run.name}.log" if prepared and attempt.total_s is not None else None,
         **measured(attempt, workload.batch_size, run.name),
     )
 
@@ -132,7 +132,7 @@ def measured(attempt: Attempt, batch_size: int, name: str = "") -> dict[str, Any
         if rate
         else None,
         "memory": _together([_memory(each.events) for each in attempt.ranks]),
-        "ranks": _ranks(attempt, samples, name),
+        "ranks": _ranks(attempt, samples if rate else 0, name),
     }
 
 
@@ -154,14 +154,19 @@ def _times(attempt: Attempt, warmup_s: float | None, measured_s: float | None) -
 
 
 def _ranks(attempt: Attempt, samples: int, name: str) -> tuple[Rank, ...]:
-    """The figures of each rank of the run with this name; none of a run with one rank."""
+    """The figures of each rank of the run with this name; none of a run with one rank.
+
+    `samples`: those of the timed blocks; 0 where there is no rate.
+    """
     if len(attempt.ranks) == 1:
         return ()
     return tuple(
         Rank(
             rank=rank,
             memory=_memory(each.events),
-            telemetry=telemetry.summarise(each.samples, each.events, processed=samples),
+            telemetry=telemetry.summarise(each.samples, each.events, processed=samples)
+            if samples
+            else None,
             log=f"logs/{name}{rank_suffix(rank)}.log",
         )
         for rank, each in enumerate(attempt.ranks)
@@ -183,10 +188,16 @@ def _together(memories: list[Memory]) -> Memory:
     used = [each.device_peak_bytes for each in memories]
     reserved = [each.device_reserved_bytes for each in memories]
     return Memory(
-        host_rss_peak_bytes=None if None in hosts else sum(filter(None, hosts)) or None,
-        device_peak_bytes=max(filter(None, used), default=None),
-        device_reserved_bytes=max(filter(None, reserved), default=None),
+        host_rss_peak_bytes=_unless_unknown(sum, hosts),
+        device_peak_bytes=_unless_unknown(max, used),
+        device_reserved_bytes=_unless_unknown(max, reserved),
     )
+
+
+def _unless_unknown(combine: Callable[[list[int]], int], values: list[int | None]) -> int | None:
+    """The values combined; None where one is unknown."""
+    known = [value for value in values if value is not None]
+    return combine(known) if len(known) == len(values) else None
 
 
 def _fields(event: Event, names: Iterable[str], *omitted: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from suite.datasets import obtain
@@ -52,6 +53,9 @@ class Runner:
         by_work = self.inputs(plan)
         self._progress.stage("environments")
         self.frameworks.prepare(plan.frameworks)
+        if "parity" in stages:
+            with suppress(ProofFailed):  # then the certificates have the reason
+                self.frameworks.with_reference()
         self._check_devices(plan)  # a container engine knows them only from an image
         workers: dict[Work, int] = {}
         for group in plan.groups:
@@ -103,7 +107,7 @@ class Runner:
             engine=self.engine,
             progress=self._progress,
             reference=lambda: (self.engine, self.frameworks.with_reference()),
-            measure_peak=lambda: self.measure_peak(plan, by_work),
+            measure_peak=lambda: self._larger_peak(plan, by_work),
             work_dir=self.work_dir,
             plan=plan,
             ready=ready,
@@ -189,6 +193,14 @@ class Runner:
             notify=self._progress.notify,
             everything=everything,
         )
+
+    def _larger_peak(self, plan: Plan, by_work: dict[Work, Inputs]) -> HardwarePeak:
+        """Measure the peak again; keep the larger rates, because something slowed the others."""
+        cache, found = self._peak_cache(plan), self.measure_peak(plan, by_work)
+        if known := cache.read():
+            found = roofline.larger(known, found)
+        cache.write(found)
+        return found
 
     def _peak_cache(self, plan: Plan) -> peak.Cache:
         return peak.Cache(self.engine, plan.trials[0].devices.kind, self.frameworks.prepared)

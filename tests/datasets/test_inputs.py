@@ -57,3 +57,5 @@ def test_inputs_that_do_not_fit_in_memory_are_refused(
             mnist.must_fit(workload, 439_039_999, 2)
     else:
         mnist.must_fit(workload, 1, 1)
+    answers = workload.model_copy(update={"mode": "infer", "query_samples": 32})
+    mnist.must_fit(answers, 32 * 784 * 4, 1)  # inference has only these samples in memory

@@ -1,14 +1,21 @@
 """The nodes of a trial, without workers."""
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from suite.engines import nodes
+from suite.engines.attempt import run_task
 from suite.engines.base import Network, Outcome, Prepared, WorkerRun
+from suite.engines.venv.engine import VenvEngine
 from suite.errors import EngineError
+from suite.protocol.plan import Plan
+from suite.protocol.trial_file import Task
+from tests.conftest import made_up
 
 
 class Refusing:
@@ -47,6 +54,32 @@ def test_a_node_that_cannot_be_started_fails_the_trial_and_not_the_engine(tmp_pa
     with pytest.raises(EngineError, match="no space"):
         run(engine, tmp_path)
     assert not engine.stopped
+
+
+class Disconnected(VenvEngine):
+    """An engine whose network cannot be made."""
+
+    @contextmanager
+    def network(self, name: str, nodes: int) -> Iterator[Network]:
+        raise EngineError("all address pools are in use", hint="docker network prune")
+        yield
+
+
+def test_a_network_that_cannot_be_made_fails_one_trial_and_not_the_plan(
+    quick: Callable[..., Plan], tmp_path: Path
+) -> None:
+    trial = quick("pytorch").trials[0]
+    done = run_task(
+        Disconnected(),
+        Prepared(framework="pytorch", lock_sha256=""),
+        Task(trial=trial, inputs=made_up(trial.workload, tmp_path / "inputs"), mode="train"),
+        tmp_path / "trial",
+        name="trial",
+        log=tmp_path / "log",
+        deadline_s=9,
+    )
+    assert done.status == "failed"
+    assert done.error and "address pools" in done.error.message
 
 
 class Losing:

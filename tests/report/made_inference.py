@@ -9,7 +9,6 @@ from pathlib import Path
 from suite.manifests import catalog
 from suite.manifests.workloads import Workload
 from suite.paths import MANIFESTS
-from suite.report import ladder
 from suite.results import roofline, store
 from suite.results.record import Closing, Error, Inference, Memory, Parity, RateTried, Record, Times
 from tests.report.made_run import ENVIRONMENT
@@ -113,7 +112,7 @@ def made_inference(place: Path) -> Path:
     for each in _records():
         folder.append(each)
     roofline.write(folder.path, PEAK)
-    shutil.copy(MANIFESTS / ladder.NAME, folder.path)
+    shutil.copy(MANIFESTS / store.LADDER, folder.path)
     return folder.path
 
 

@@ -8,6 +8,7 @@ import pytest
 from suite.report import ladder, ladder_table
 from suite.report.numbers import MICROSECONDS
 from suite.report.summary import TrialSummary, summarise
+from suite.results import store
 from suite.results.record import Parity
 from tests.report.made_inference import inferred
 from tests.results.test_record import record
@@ -19,7 +20,7 @@ def rungs(place: Path) -> dict[str, ladder.Rung]:
         name: {"rung": rung, "script": "x", "inference_lines": lines, "training_lines": training}
         for name, (rung, lines, training) in names.items()
     }
-    (place / ladder.NAME).write_text(json.dumps(written))
+    (place / store.LADDER).write_text(json.dumps(written))
     return ladder.read(place)
 
 
@@ -57,6 +58,6 @@ def test_rows_are_from_the_lowest_rung_with_the_best_proven_trial(tmp_path: Path
 
 def test_a_run_without_the_file_or_with_a_damaged_one_has_no_ladder(tmp_path: Path) -> None:
     assert ladder.read(tmp_path) == {}
-    (tmp_path / ladder.NAME).write_text('{"pytorch": 21}')
+    (tmp_path / store.LADDER).write_text('{"pytorch": 21}')
     assert ladder.read(tmp_path) == {}
     assert ladder.rows(trials(), {}) == []

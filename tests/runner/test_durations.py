@@ -21,6 +21,6 @@ def test_anything_else_is_refused(text: str) -> None:
 
 
 def test_a_duration_is_shown_rounded_up() -> None:
-    seconds = (40, 60, 61, 3599, 3600, 7500)
-    expected = ["40 s", "1 min", "2 min", "1 h 0 min", "1 h 0 min", "2 h 5 min"]
+    seconds = (40, 40.2, 59.7, 60, 61, 3599, 3600, 7500)
+    expected = ["40 s", "41 s", "1 min", "1 min", "2 min", "1 h 0 min", "1 h 0 min", "2 h 5 min"]
     assert [shown(each) for each in seconds] == expected

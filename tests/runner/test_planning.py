@@ -39,7 +39,8 @@ def test_without_options_the_plan_is_that_of_the_suite() -> None:
     assert plan.workloads == tuple(each.at() for each in suite.workloads)
     assert plan.frameworks == ("pytorch", "tensorflow", "jax", "mxnet")
     assert plan.repeats == suite.repeats
-    same = "left out, the same as in track equal: tensorflow:graph/tuned, mxnet:hybrid/tuned"
+    repeated = "tensorflow:graph/tuned, mxnet:hybrid/tuned"
+    same = f"left out, the same settings as in another track: {repeated}"
     assert plan.notes == (same,)
     assert {trial.proof_steps for trial in plan.trials} == {suite.proof_steps}
     assert (plan.interleave, plan.verify_runs) == (suite.interleave, suite.verify_runs)
@@ -181,7 +182,9 @@ def test_a_second_track_with_the_same_variant_and_settings_is_left_out() -> None
     names = {name for name, _ in configurations(plan)}
     assert {"jax:jit", "jax:matmul/tuned", "mxnet:hybrid"} <= names
     assert "mxnet:hybrid/tuned" not in names
-    assert any("the same as in track equal" in note and "mxnet" in note for note in plan.notes)
+    assert any(
+        "the same settings as in another track" in note and "mxnet" in note for note in plan.notes
+    )
     both = RunOptions(tracks=("equal", "tuned"), frameworks=("mxnet",))
     asked = plan_of("all", both, device="cpu")
     assert {"mxnet:hybrid", "mxnet:hybrid/tuned"} == {name for name, _ in configurations(asked)}

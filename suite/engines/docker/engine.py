@@ -172,14 +172,13 @@ class DockerEngine:
         self.images.stop()
         self._stopped = True
         for container in list(self._running):
-            with suppress(EngineLost):
-                container.kill()
+            _kill(container)
 
     def run(self, worker: WorkerRun, on_line: OnLine) -> Outcome:
         started_s = time.monotonic()
         # Run ids of two result folders may be equal.
         volume = f"dlsuite-{worker.name}-{self._session_id}"
-        container = self._create(worker, volume)
+        container, files = self._create(worker, volume)
         removed = False
 
         def collect() -> None:
@@ -195,6 +194,7 @@ class DockerEngine:
             worker.log.open("wb") as stderr,
             self._stoppable(container),
         ):
+            _fill(container, worker, files)
             if worker.place:
                 worker.place.stop.on_call(partial(_kill, container))
             watch = Watch(self.daemon, container, worker.deadline_s, on_line, stderr)
@@ -286,13 +286,12 @@ class DockerEngine:
     def _gpus(self) -> dict[str, Any]:
         return spec.gpu_options(self.settings, self.daemon.info)
 
-    def _create(self, worker: WorkerRun, volume: str) -> Container:
-        """The container of a trial, not started, with all its files in volumes."""
+    def _create(self, worker: WorkerRun, volume: str) -> tuple[Container, _TrialFiles]:
+        """The container of a trial, not started, and its files, of which `_fill` sends the rest."""
         trial = trial_file.read(worker.folder)
         image_id = str(worker.prepared.image_id)
         paths = {key: Path(value) for key, value in trial["paths"].items()}
         files = self._trial_files(paths, image_id)
-        trial["paths"] = files.paths
         labels = {"dlsuite": "trial", TRIAL: worker.name, SESSION: self._session_id}
         self.daemon.make_volume(volume, labels)
         container = self.daemon.create(
@@ -304,13 +303,7 @@ class DockerEngine:
             environment=trial["environment"],
             **self._options() | _network_options(worker.place),
         )
-        if "/data" in files.folders:
-            _require_same_data(container, paths["data"])
-        text = json.dumps(trial, indent=1).encode()
-        container.put("/trial", archive({trial_file.NAME: text, "results/": b""}, uid=UID))
-        if files.in_trial:
-            send(container, "/trial", files.in_trial)
-        return container
+        return container, files
 
     def _trial_files(self, paths: dict[str, Path], image_id: str) -> _TrialFiles:
         """The files of a trial as its container sees them; `paths` are those on this machine."""
@@ -358,6 +351,17 @@ def _network_options(place: Place | None) -> dict[str, Any]:
     if place.network.separate:  # a private network does not reach other machines
         return {"network_mode": "host"}
     return {"network_mode": place.network.name, "alias": place.network.hosts[place.node]}
+
+
+def _fill(container: Container, worker: WorkerRun, files: _TrialFiles) -> None:
+    """Write trial.json, with the paths inside the container, and the files of the trial itself."""
+    trial = trial_file.read(worker.folder)
+    if "/data" in files.folders:
+        _require_same_data(container, Path(trial["paths"]["data"]))
+    text = json.dumps({**trial, "paths": files.paths}, indent=1).encode()
+    container.put("/trial", archive({trial_file.NAME: text, "results/": b""}, uid=UID))
+    if files.in_trial:
+        send(container, "/trial", files.in_trial)
 
 
 def _kill(container: Container) -> None:

@@ -14,7 +14,7 @@ from suite.runner.verification.findings import Note, Outcome, finding
 
 # Every other file, such as the user's notes, may be added later.
 FOLDERS = ("logs", certificate.FOLDER, sources.WORKER_FOLDER, sources.LOCKS_FOLDER)
-FILES = (store.PLAN, roofline.NAME, store.RECORDS)
+FILES = (store.PLAN, roofline.NAME, roofline.OLD_NAME, store.LADDER, store.RECORDS)
 
 
 def check(folder: Path) -> Iterator[Outcome]:
