@@ -39,7 +39,7 @@ from suite.protocol import trial_file
 from suite.protocol.expansion import expand
 from suite.protocol.plan import Trial
 from suite.protocol.trial_file import Interleaving, Task
-from suite.results.record import series
+from suite.results.record import rates_over_time
 from suite.results.stats import Difference, compare_rounds, interleaved_ratio
 from suite.runner import recording
 
@@ -173,7 +173,7 @@ def relative_to_first(runs: dict[str, dict[str, Any]]) -> dict[str, Any]:
     if inferences := {side: run["inference"] for side, run in runs.items() if run["inference"]}:
         p50_s = {side: each.percentiles_s["50"] for side, each in inferences.items()}
         return {side: p50_s[side] / (p50_s["first"] if side != "first" else 1) for side in p50_s}
-    blocks = {side: series(run["blocks"]) for side, run in runs.items()}
+    blocks = {side: rates_over_time(run["blocks"]) for side, run in runs.items()}
     others = [side for side in runs if side != "first"]
     ratios = {side: interleaved_ratio(blocks["first"], blocks[side]) for side in others}
     return {"first": runs["first"]["samples_per_s"], **ratios}

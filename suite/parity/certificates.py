@@ -121,7 +121,7 @@ def certify(
                 certificate = _certify(found, trial, described, path.stem, reference)
                 if certificate.errors:  # none where the worker failed
                     path.parent.mkdir(parents=True, exist_ok=True)
-                    write_atomically(path, json.dumps(asdict(certificate), indent=1))
+                    _write(path, certificate)
                 certificates[trial.trial_id] = certificate
     return certificates
 
@@ -142,8 +142,11 @@ def keep(folder: Path, found: Iterable[Certificate]) -> None:
     place = folder / FOLDER
     place.mkdir(exist_ok=True)
     for certificate in found:
-        text = json.dumps(asdict(certificate), indent=1)
-        write_atomically(place / f"{certificate.key}.json", text + "\n")
+        _write(place / f"{certificate.key}.json", certificate)
+
+
+def _write(path: Path, certificate: Certificate) -> None:
+    write_atomically(path, json.dumps(asdict(certificate), indent=1) + "\n")
 
 
 def read(path: Path) -> Certificate:

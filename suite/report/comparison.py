@@ -8,7 +8,7 @@ from typing import Any
 
 from suite.report.summary import TrialSummary
 from suite.results import stats
-from suite.results.record import Record, series
+from suite.results.record import Record, rates_over_time
 
 # Two trials are comparable only where these are equal.
 WORK = ("workload", "device", "cpu_parts", "interleaved")
@@ -86,7 +86,9 @@ def _ratio(a: TrialSummary, b: TrialSummary) -> stats.Difference:
 
 def _interleaved_ratio(a: TrialSummary, b: TrialSummary, repeat: int) -> float:
     """The ratio of b to a in one round; of whole runs where no blocks alternate."""
-    ratio = stats.interleaved_ratio(*(series(each.runs[repeat].blocks.rows()) for each in (a, b)))
+    ratio = stats.interleaved_ratio(
+        *(rates_over_time(each.runs[repeat].blocks.rows()) for each in (a, b))
+    )
     return ratio or b.values[repeat] / a.values[repeat]
 
 

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from suite.report.history import Point, Series
-from suite.report.numbers import UNKNOWN, number, rate_of, with_unit
+from suite.report.numbers import UNKNOWN, number, value_of
 from suite.report.table import INTERVAL, of_rows
 from suite.results.changepoints import LEVEL, MIN_VALUES
 
@@ -57,8 +57,7 @@ def _filled(rows: Sequence[dict[str, str]]) -> list[dict[str, str]]:
 
 def cells(point: Point) -> dict[str, str]:
     """The texts of a point by their heading."""
-    median = point.measured.median
-    text = with_unit(median, point.metric) if point.metric.lower_is_better else rate_of(median)
+    text = value_of(point.measured.median, point.metric)
     change = point.change_point
     failed = f" ({point.failed} failed)" if point.failed else ""
     return {

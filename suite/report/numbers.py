@@ -54,6 +54,11 @@ def with_unit(value: float | None, metric: Metric) -> str:
     return f"{rate_of(value)} {metric.heading}"
 
 
+def value_of(value: float | None, metric: Metric) -> str:
+    """A value of the metric, with its unit where it is a latency: `9,500` or `274 µs`."""
+    return with_unit(value, metric) if metric.lower_is_better else rate_of(value)
+
+
 def interval_of(low: float, high: float, metric: Metric) -> str:
     """An interval of the metric, such as `9,400 to 9,600` or `270 to 281 µs`."""
     if metric.lower_is_better:

@@ -85,10 +85,11 @@ def of_rows(
 
 
 def known_columns(
-    rows: Sequence[Mapping[str, str]], optional: Collection[str]
+    rows: Sequence[Mapping[str, str]], optional: Collection[str] | None = None
 ) -> list[dict[str, str]]:
-    """The rows without columns of `optional` in which no row has a value."""
-    empty = {name for name in optional if all(row.get(name) == UNKNOWN for row in rows)}
+    """The rows without columns of `optional` in which no row has a value; None: any column."""
+    names = (rows[0] if rows else ()) if optional is None else optional
+    empty = {name for name in names if all(row.get(name) == UNKNOWN for row in rows)}
     return [{name: text for name, text in row.items() if name not in empty} for row in rows]
 
 

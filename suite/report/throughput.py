@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from suite.protocol import plan
-
 if TYPE_CHECKING:
     from suite.report.summary import TrialSummary
 
@@ -28,7 +26,7 @@ def series(trials: Sequence[TrialSummary]) -> list[Series]:
     """
     found: dict[object, Series] = {}
     for trial in sorted(filter(is_offline, trials), key=lambda each: -each.speed):
-        found.setdefault(_series_of(trial), []).append(trial)
+        found.setdefault(trial.record.series, []).append(trial)
     return [sorted(each, key=_batch_size) for each in found.values()]
 
 
@@ -51,13 +49,6 @@ def knee(series: Series) -> TrialSummary | None:
 def knees(trials: Sequence[TrialSummary]) -> set[str]:
     """The ids of the trials at the knee of each series."""
     return {found.record.trial_id for each in series(trials) if (found := knee(each))}
-
-
-def _series_of(trial: TrialSummary) -> plan.SeriesKey:
-    record = trial.record
-    return plan.series(
-        record.framework, record.variant, record.track, record.device, record.workload
-    )
 
 
 def _batch_size(trial: TrialSummary) -> int:

@@ -12,7 +12,7 @@ from rich.table import Column
 from rich.text import Text
 
 from suite.protocol.events import Event
-from suite.report.numbers import rate_of, with_unit
+from suite.report.numbers import rate_of, value_of
 from suite.results import stats
 from suite.results.metric import metric_of, values_of
 from suite.results.record import Record
@@ -101,9 +101,7 @@ class TrialLine:
             return rate_of(statistics.median(self.blocks)) if self.blocks else ""
         summary, metric = stats.summarise(self.values), metric_of(self.scenario)
         interval = (f"±{summary.spread:.1%}",) if summary.spread is not None else ()
-        median = summary.median
-        text = with_unit(median, metric) if metric.lower_is_better else rate_of(median)
-        return " ".join((text, *interval))
+        return " ".join((value_of(summary.median, metric), *interval))
 
     @property
     def sparkline(self) -> str:

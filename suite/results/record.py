@@ -12,6 +12,7 @@ from suite.manifests.devices import Devices, DeviceSet
 from suite.manifests.strict import Strict
 from suite.manifests.tracks import RuntimeSettings, configuration
 from suite.manifests.workloads import Measure, Repeats, Workload
+from suite.protocol.plan import SeriesKey, series
 from suite.results.telemetry import Energy, Telemetry, together
 
 # 11: inference, parity.closing.answers; 10: device is a device set, cpu_parts, ranks; 9: blocks are
@@ -110,7 +111,7 @@ class Blocks(Strict):
 COLUMNS = tuple(Blocks.model_fields)
 
 
-def series(blocks: Iterable[Block]) -> list[tuple[float, float]]:
+def rates_over_time(blocks: Iterable[Block]) -> list[tuple[float, float]]:
     """(time in s, samples per second) of each block after warm-up."""
     return [(each.middle_s, each.samples_per_s) for each in blocks if not each.warmup]
 
@@ -272,6 +273,11 @@ class Record(Strict):
     def configuration(self) -> str:
         """framework:variant, and the track where it is not `equal`."""
         return configuration(self.framework, self.variant, self.track)
+
+    @property
+    def series(self) -> SeriesKey:
+        """What runs have in common that differ only in their batch size."""
+        return series(self.framework, self.variant, self.track, self.device, self.workload)
 
     @property
     def devices(self) -> Devices:

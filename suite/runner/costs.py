@@ -12,6 +12,7 @@ from functools import cache
 from suite.datasets import library
 from suite.manifests.workloads import Workload
 from suite.models import MODELS
+from suite.parity import dropout
 from suite.parity.workers import LOWERINGS, at_once
 from suite.protocol.plan import Plan, Trial
 from suite.runner.series import closes
@@ -47,6 +48,11 @@ def _flops(model: str, mode: str = "train") -> float:
     return float(MODELS[model]().flops_per_sample(mode))
 
 
+@cache
+def _has_dropout(model: str) -> bool:
+    return any(layer.kind == "dropout" for layer in MODELS[model]().leaves())
+
+
 @dataclass(frozen=True, kw_only=True)
 class Costs:
     """The durations of the parts of `plan` on a machine with `cores` cores, in seconds."""
@@ -61,7 +67,8 @@ class Costs:
         if unsupported_reason(trial):
             return 0.0
         repeated_s = self.plan.repeats.at_most * self._run_s(trial)
-        runs_s = repeated_s + self._epochs_s(trial) + self._closing_s(trial)
+        closings = self.plan.repeats.at_most if self.plan.verify_runs else 1
+        runs_s = repeated_s + self._epochs_s(trial) + closings * self._closing_s(trial)
         return min(runs_s, trial.budget_s or runs_s)
 
     def proof_s(self, trial: Trial) -> float:
@@ -109,10 +116,15 @@ class Costs:
         return workload.epochs * samples * _flops(workload.model) / self._rate(trial)
 
     def _closing_s(self, trial: Trial) -> float:
-        """The first lowering in float64 does two steps, or one long one, from two states."""
-        if trial.workload.scenario or not closes(trial):
+        """The first lowering in float64 does two steps, or one long one, from two states.
+
+        In a model with dropout it does one for each draw of masks, and one without them.
+        """
+        workload = trial.workload
+        if workload.scenario or not closes(trial):
             return 0.0
-        work = 2 * _step_flops(trial.workload)
+        steps = dropout.DRAWS + 1 if _has_dropout(workload.model) else 2
+        work = steps * _step_flops(workload)
         return START_S + work / (FLOAT64_FLOPS * self.cores)
 
     def _rate(self, trial: Trial) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from suite.models import MODELS
-from suite.protocol.plan import SeriesKey, Trial, series
+from suite.protocol.plan import SeriesKey, Trial
 from suite.results.record import Closing, Error, Record
 
 # Of a closing proof at a batch size above the smallest of its series: half a minute on 16 cores.
@@ -41,7 +41,7 @@ class Outcomes:
     def add(self, records: Iterable[Record]) -> None:
         """Add runs that have just finished."""
         for record in records:
-            key, batch_size = _series_of(record), record.workload.batch_size
+            key, batch_size = record.series, record.workload.batch_size
             if record.status == "oom":
                 known = self._too_large.get(key, batch_size)
                 self._too_large[key] = min(known, batch_size)
@@ -90,11 +90,11 @@ def failures(records: Sequence[Record]) -> list[Record]:
     smallest: dict[SeriesKey, int] = {}  # the smallest batch size that fits
     for record in records:
         if record.status == "ok":
-            key, batch_size = _series_of(record), record.workload.batch_size
+            key, batch_size = record.series, record.workload.batch_size
             smallest[key] = min(batch_size, smallest.get(key, batch_size))
 
     def shows_the_limit(record: Record) -> bool:
-        fits = smallest.get(_series_of(record))
+        fits = smallest.get(record.series)
         return record.status == "oom" and fits is not None and fits < record.workload.batch_size
 
     return [
@@ -102,7 +102,3 @@ def failures(records: Sequence[Record]) -> list[Record]:
         for record in records
         if record.status not in ("ok", "skipped") and not shows_the_limit(record)
     ]
-
-
-def _series_of(record: Record) -> SeriesKey:
-    return series(record.framework, record.variant, record.track, record.device, record.workload)

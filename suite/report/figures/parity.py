@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from suite.report.run_data import RunData
 
 MOST = 60  # tensors of a trial in a figure: those nearest to their tolerance
-LEAST = 1e-9  # a smaller share is drawn here: a logarithmic axis has no zero
+# Shares outside of these are drawn at them: a logarithmic axis has no zero and no infinity.
+LEAST, LARGEST = 1e-9, 100.0
 
 
 def parity(run: RunData) -> Iterator[Figure]:
@@ -37,7 +38,7 @@ def parity(run: RunData) -> Iterator[Figure]:
             certificate = run.certificates.get(trial.record.trial_id)
             of_trial = {"label": run.label(trial), "framework": trial.record.framework}
             rows += [
-                {**of_trial, "share": max(share, LEAST)}
+                {**of_trial, "share": min(max(share, LEAST), LARGEST)}
                 for _, _, _, share in tensors(certificate)[:MOST]
             ]
         if rows:

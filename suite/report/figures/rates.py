@@ -21,7 +21,7 @@ from suite.report.figures.figure import (
     spec,
     work_tags,
 )
-from suite.report.numbers import rate_of, with_unit
+from suite.report.numbers import value_of
 from suite.report.throughput import is_offline
 from suite.results.roofline import share
 
@@ -72,7 +72,7 @@ def _scale_of(trials: Sequence[TrialSummary]) -> _Scale:
 def _row(trial: TrialSummary, run: RunData, scale: float) -> dict[str, Any]:
     found, metric = trial.measured, trial.metric
     median = (found.median or 0.0) * scale
-    shown = with_unit(found.median, metric) if metric.lower_is_better else rate_of(found.median)
+    shown = value_of(found.median, metric)
     trains = trial.record.workload.mode == "train"
     reached = share(trial.record, found.median, run.peak) if trains else None
     of_peak = f", MFU {reached.compute:.0%}" if reached else ""

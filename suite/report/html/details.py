@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from suite.report.figures.figure import Tags, tags_of
 from suite.report.figures.runs import blocks, telemetry
-from suite.report.html.parts import Plot, Row, Table, known_columns
+from suite.report.html.parts import Plot, Row, Table
 from suite.report.numbers import UNKNOWN, mebibytes, number, rate_of, with_unit, yes_no
 from suite.report.summary import TrialSummary
+from suite.report.table import known_columns
 from suite.report.titles import work_of
 from suite.results.metric import LATENCY
 from suite.results.record import Record

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from suite.manifests import catalog
 from suite.report.figures.figure import Tags
-from suite.report.html.parts import Row, Table, facts, known_columns
+from suite.report.html.parts import Row, Table, facts
 from suite.report.numbers import UNKNOWN
+from suite.report.table import known_columns
 from suite.results.logs import end_of_log
 from suite.results.record import Record
 from suite.runner import series

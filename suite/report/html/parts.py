@@ -8,7 +8,6 @@ from functools import cached_property
 
 from suite.report.figures import render
 from suite.report.figures.figure import Figure, Spec, Tags
-from suite.report.numbers import UNKNOWN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,12 +48,6 @@ class Plot:
         """The specification in the colors of the page."""
         found: Spec = render.of_page(self.figure.spec)
         return found
-
-
-def known_columns(rows: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    """The rows without the columns that are unknown in each of them."""
-    known = [name for name in (rows[0] if rows else ()) if any(r[name] != UNKNOWN for r in rows)]
-    return [{name: row[name] for name in known} for row in rows]
 
 
 def facts(caption: str, values: Iterable[tuple[str, object]]) -> Table:
