@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from . import loadgen
+from . import loadgen, server_rate
 from .data import Split
 from .interleaving import LEAD_IN_S, Blocks, Turns
 from .loadgen import Request
@@ -23,7 +23,6 @@ from .loop import LONG_STEP_S, Emit, is_steady
 from .proof import CLOSING
 from .protocol import Array, Predictor, Trial
 from .responder import Responder
-from .server_rate import highest_rate
 
 OVERHEAD_S = 0.3  # of the test with a null model
 LOGGED_ANSWERS = 1000  # about so many answers of the timed queries are compared with the reference
@@ -78,8 +77,9 @@ def infer(
     request = _timed(trial, call_s, interleaved=blocks is not None)
     responder = Responder(predictor.predict, inputs, trial.batch_size, blocks)
     if trial.scenario == "server":
-        request = replace(request, rate_per_s=highest_rate(request, responder, results, emit))
-    outcome = responder.run(request, results / "loadgen")
+        request, outcome = server_rate.timed(request, responder, results, emit)
+    else:
+        outcome = responder.run(request, results / "loadgen")
     duration_s = (responder.last_ns - responder.first_ns) / 1e9
     values = _report(trial, request, outcome, duration_s)
     emit("inference", monotonic_ns=responder.last_ns, **values)
