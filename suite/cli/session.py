@@ -66,7 +66,7 @@ def engine_on(
 ) -> Iterator[tuple[Engine, Path]]:
     """An engine for these frameworks, alone on this machine, and a folder for temporary files.
 
-    `shared`: beside others that are shared too.
+    `shared`: beside others that are shared too; with Docker, one after the other.
     """
     used = dict.fromkeys((*frameworks, *workers.FRAMEWORKS))
     on_nodes = options.engine == "slurm"  # which measure, and Slurm gives each of them to one job

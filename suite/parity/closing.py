@@ -49,22 +49,12 @@ def prove(
     `prepared` must contain the reference's frameworks.
     """
     started_s = time.monotonic()
-    state = results / CLOSING
-    kinds = {layer.kind for layer in inputs.architecture.leaves()}
-    has_dropout, rules = "dropout" in kinds, rules_of(trial)
-    # With batch norms, updates nearly always need the tolerance of float32.
-    perturbs = "batch_norm" in kinds and not has_dropout and rules.rounding == "float32"
-    start = Start(
-        state=state,
-        first_step=event["step"],
-        steps=event["steps"],
-        draws=dropout.DRAWS if has_dropout else 2 if perturbs else 1,
-    )
+    start = _start(trial, inputs, results / CLOSING, event)
     closing = Closing(
         proven=False,
         step=start.first_step,
         steps=start.steps,
-        draws=start.draws if has_dropout else 0,
+        draws=start.draws if _has(inputs, "dropout") else 0,
     )
     notify(f"comparing the last steps of {trial.configuration} on {trial.workload.model}")
     try:
@@ -72,28 +62,53 @@ def prove(
             prover = Replay(
                 engine=engine,
                 prepared=prepared,
-                inputs=replace(inputs, weights=state / "weights.npy"),
+                inputs=replace(inputs, weights=start.state / "weights.npy"),
                 steps=start.steps,
                 work_dir=Path(folder),
                 notify=notify,
                 start=start,
             )
-            folders = [ranks.folder(results, rank) / CLOSING for rank in range(trial.devices.ranks)]
-            found = read_ranks(folders, "after", OUTCOME, prover.inputs)
-            reference = StateReference(prover=prover, trial=trial, key="")
-            if perturbs:
-                reference.perturb()
-            compared = dropout.with_draws if has_dropout else _with_reference
-            judgement = compared(found, reference, rules)
-            reason = judgement.excess(0) or (
-                dropout.unmasked(found, reference) if has_dropout else _hidden(judgement)
-            )
-        if reason is None and rules.two_sided:
-            reason = _stored_in_bfloat16(state)
+            judgement, reason = _judged(prover, trial, results)
     except ProofFailed as error:
         return closing.model_copy(update={"reason": f"closing proof: {error}"})
     reason = f"closing proof at step {start.first_step}: {reason}" if reason else None
     return concluded(closing, judgement, reason, time.monotonic() - started_s)
+
+
+def _start(trial: Trial, inputs: Inputs, state: Path, event: Event) -> Start:
+    """The steps that the reference does again: with dropout, once for each draw of masks.
+
+    With batch norms, updates nearly always need the tolerance of float32: a second draw has
+    perturbed weights.
+    """
+    draws = 1
+    if _has(inputs, "dropout"):
+        draws = dropout.DRAWS
+    elif _has(inputs, "batch_norm") and rules_of(trial).rounding == "float32":
+        draws = 2
+    return Start(state=state, first_step=event["step"], steps=event["steps"], draws=draws)
+
+
+def _has(inputs: Inputs, kind: str) -> bool:
+    return any(layer.kind == kind for layer in inputs.architecture.leaves())
+
+
+def _judged(prover: Replay, trial: Trial, results: Path) -> tuple[Judged, str | None]:
+    """The worker's last steps judged, and why they are not proven."""
+    rules, has_dropout = rules_of(trial), _has(prover.inputs, "dropout")
+    folders = [ranks.folder(results, rank) / CLOSING for rank in range(trial.devices.ranks)]
+    found = read_ranks(folders, "after", OUTCOME, prover.inputs)
+    reference = StateReference(prover=prover, trial=trial, key="")
+    if prover.start.draws > 1 and not has_dropout:
+        reference.perturb()
+    compared = dropout.with_draws if has_dropout else _with_reference
+    judgement = compared(found, reference, rules)
+    reason = judgement.excess(0) or (
+        dropout.unmasked(found, reference) if has_dropout else _hidden(judgement)
+    )
+    if reason is None and rules.two_sided:
+        reason = _stored_in_bfloat16(prover.start.state)
+    return judgement, reason
 
 
 def _with_reference(found: list[Tensors], reference: StateReference, rules: Rules) -> Judged:

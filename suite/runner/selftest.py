@@ -98,6 +98,8 @@ RUN_MEASURE = Measure(
 
 # Makes an engine that runs the worker in a folder.
 MakeEngine = Callable[[Path], AbstractContextManager[Engine]]
+# By workload, and by the number of slices of the batch with statistics of their own.
+References = Mapping[tuple[Workload, int], Reference]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,40 +137,48 @@ class SelfTest:
         no trusted reference, or a worker fails in a proof.
         """
         trials = [*dict.fromkeys(replace(trial, workload=WORKLOAD) for trial in plan.trials)]
-        references: dict[tuple[Workload, int], Reference] = {}
-        on_cpu = ((each, "cpu") for each in (WORKLOAD, TEXT_WORKLOAD, INFERENCE_WORKLOAD))
-        for workload, device in (*on_cpu, (WORKLOAD, TWO_RANKS)):
-            of_work = replace(trials[0], workload=workload, device=device)
-            references[workload, of_work.slices] = reference_of(
-                self._prover(
-                    self.engine, self.prepared, workload, f"clean-{device}-{workload.mode}"
-                ),
-                of_work,
-            )
-        reference = references[WORKLOAD, 1]
+        references = self._references(trials[0])
         for number, fault in enumerate(self._faults()):
             trial = next((each for each in trials if _fits(fault, each)), None)
-            if trial is None:
-                continue
-            if fault in TEXT_FAULTS:
-                trial = replace(trial, workload=TEXT_WORKLOAD)
-            if fault in (*INFERENCE_FAULTS, *TIMED_INFERENCE_FAULTS):
-                trial = replace(trial, workload=INFERENCE_WORKLOAD)
-            if fault in DROPOUT_FAULTS:
-                trial = replace(trial, workload=DROPOUT_WORKLOAD)
-            work = trial.workload
-            trial = _on(_in(trial, fault.precision), fault.device, fault.batch_norm)
-            self.notify(f"fault in {trial.framework}: {fault.name}")
-            worker = fault.plant(self.work_dir / f"fault-{number}" / "worker")
-            with self.make_engine(worker) as engine:
-                framework = catalog.framework(trial.framework)
-                prepared = {trial.framework: engine.prepare(framework, self.notify)}
-                if fault in (*RUN_FAULTS, *DROPOUT_FAULTS, *TIMED_INFERENCE_FAULTS):
-                    found = self._timed(engine, prepared, plan, trial, f"fault-{number}")
-                else:
-                    own = references[work, trial.slices]
-                    found = self._proof(engine, prepared, trial, own, f"fault-{number}")
-            yield _finding(fault.name, trial, found)
+            if trial is not None:
+                yield self._with_fault(fault, f"fault-{number}", plan, trial, references)
+        yield from self._unchanged(plan, trials, references)
+
+    def _references(self, trial: Trial) -> References:
+        """The references of the certificates, by workload and slices of the batch."""
+        found: dict[tuple[Workload, int], Reference] = {}
+        on_cpu = ((each, "cpu") for each in (WORKLOAD, TEXT_WORKLOAD, INFERENCE_WORKLOAD))
+        for workload, device in (*on_cpu, (WORKLOAD, TWO_RANKS)):
+            of_work = replace(trial, workload=workload, device=device)
+            name = f"clean-{device}-{workload.mode}"
+            prover = self._prover(self.engine, self.prepared, workload, name)
+            found[workload, of_work.slices] = reference_of(prover, of_work)
+        return found
+
+    def _with_fault(
+        self, fault: Fault, name: str, plan: Plan, trial: Trial, references: References
+    ) -> Finding:
+        """What a worker with the fault is found to do wrong, by the proof that should find it."""
+        work = _workload_of(fault)
+        trial = _in(replace(trial, workload=work), fault.precision)
+        trial = _on(trial, fault.device, fault.batch_norm)
+        self.notify(f"fault in {trial.framework}: {fault.name}")
+        worker = fault.plant(self.work_dir / name / "worker")
+        with self.make_engine(worker) as engine:
+            framework = catalog.framework(trial.framework)
+            prepared = {trial.framework: engine.prepare(framework, self.notify)}
+            if fault in (*RUN_FAULTS, *DROPOUT_FAULTS, *TIMED_INFERENCE_FAULTS):
+                found = self._timed(engine, prepared, plan, trial, name)
+            else:
+                own = references[work, trial.slices]
+                found = self._proof(engine, prepared, trial, own, name)
+        return _finding(fault.name, trial, found)
+
+    def _unchanged(
+        self, plan: Plan, trials: list[Trial], references: References
+    ) -> Iterator[Finding]:
+        """What the proofs find in the worker without a fault; any finding is a false alarm."""
+        reference = references[WORKLOAD, 1]
         for trial in trials:
             if unsupported_reason(trial):
                 continue
@@ -197,7 +207,7 @@ class SelfTest:
             yield _finding(None, trial, found)
 
     def _without_fault_in_inference(
-        self, plan: Plan, trial: Trial, references: Mapping[tuple[Workload, int], Reference]
+        self, plan: Plan, trial: Trial, references: References
     ) -> Iterator[Finding]:
         """What the proofs of inference find; nothing where the framework cannot run it."""
         trial = replace(trial, workload=INFERENCE_WORKLOAD)
@@ -281,6 +291,15 @@ class SelfTest:
         )
         (record,) = execution.do([Run(trial=trial, repeat=0)])
         return _error_in(record)
+
+
+def _workload_of(fault: Fault) -> Workload:
+    """The workload in which a fault is tested."""
+    if fault in TEXT_FAULTS:
+        return TEXT_WORKLOAD
+    if fault in (*INFERENCE_FAULTS, *TIMED_INFERENCE_FAULTS):
+        return INFERENCE_WORKLOAD
+    return DROPOUT_WORKLOAD if fault in DROPOUT_FAULTS else WORKLOAD
 
 
 def _fits(fault: Fault, trial: Trial) -> bool:
