@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -94,9 +95,17 @@ class StateReference(Reference):
         perturbed = self._from_state[1:] or self._cached(LOWERINGS[0], "float64", 1)
         return times(rules.perturbed_margin, compare(perturbed, self.tensors))
 
-    @property
-    def _in_one_worker(self) -> bool:
-        return False
+    def _compute_together(self, precision: str, draws: Sequence[int]) -> None:
+        """One worker replays the steps from all draws, whose weights lie beside the state."""
+        state, first = self._replay.start.state, LOWERINGS[0]
+        for draw in draws:
+            self.perturbed(draw, precision).weights.replace(perturbed_weights(state, draw))
+        start = replace(self._replay.start, draws=draws[-1] + 1)
+        role = f"perturbed{draws[0]}to{draws[-1]}"
+        replay = replace(self._replay, start=start)
+        found = replay.tensors(self._lowered(first), precision, role=role)
+        for draw in draws:
+            self._store(first, precision, draw, [found[draw]])
 
     def rounding_errors(self, rules: Rules) -> Errors:
         """Of the first lowering alone, as the float64 values."""
@@ -117,11 +126,24 @@ class StateReference(Reference):
         return tolerances
 
     def _cached(self, which: tuple[str, str], precision: str, draw: int = 0) -> list[Tensors]:
-        path = Path(f"{which[0]}-{precision}-{draw}")
-        if path not in self._known:
+        found = self._stored(which, precision, draw)
+        if found is None:
             single = replace(self._replay, start=replace(self._replay.start, draws=1))
-            self._known[path] = replace(self, prover=single).computed(which, precision, draw)
-        return self._known[path]
+            found = replace(self, prover=single).computed(which, precision, draw)
+            self._store(which, precision, draw, found)
+        return found
+
+    def _stored(self, which: tuple[str, str], precision: str, draw: int) -> list[Tensors] | None:
+        return self._known.get(self._path(which, precision, draw))
+
+    def _store(
+        self, which: tuple[str, str], precision: str, draw: int, tensors: list[Tensors]
+    ) -> None:
+        self._known[self._path(which, precision, draw)] = tensors
+
+    def _path(self, which: tuple[str, str], precision: str, draw: int) -> Path:
+        """A name: nothing is written."""
+        return Path(f"{which[0]}-{precision}-{draw}")
 
     @property
     def _replay(self) -> Replay:

@@ -1,12 +1,20 @@
 """The rules of the closing proof. The self-test's tests plant faults in timed runs."""
 
+import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from suite.engines.venv.engine import VenvEngine
 from suite.parity import closing
-from suite.parity.replay import StateReference
+from suite.parity.replay import Replay, StateReference
+from suite.parity.workers import LOWERINGS
+from suite.protocol.plan import Plan
+from suite.protocol.trial_file import Start
+from suite.runner.frameworks import Frameworks
+from tests.conftest import made_up
 from tests.parity.replays import FLOAT32, tensors
 
 
@@ -55,3 +63,32 @@ def test_the_rank_that_did_another_step_is_found(reference: Callable[..., StateR
     known, right = reference(tensors(0.01)), tensors(0.01)
     assert closing._with_reference([right, right], known, FLOAT32).verdict is None
     assert closing._with_reference([right, tensors(0.02)], known, FLOAT32).verdict
+
+
+def test_one_worker_replays_the_same_from_each_draw_as_a_worker_of_its_own(
+    quick: Callable[..., Plan], tmp_path: Path
+) -> None:
+    trial = quick("pytorch").trials[0]
+    inputs = made_up(trial.workload, tmp_path / "made")
+    state = tmp_path / "state"
+    state.mkdir()
+    shutil.copy(inputs.weights, state / "weights.npy")
+    shutil.copy(inputs.statistics, state / "statistics.npy")
+    engine = VenvEngine()
+    prover = Replay(
+        engine=engine,
+        prepared=Frameworks(engine, print).with_reference(),
+        inputs=replace(inputs, weights=state / "weights.npy"),
+        steps=2,
+        work_dir=tmp_path,
+        notify=print,
+        start=Start(state=state, first_step=3, steps=2),
+    )
+    together = StateReference(prover=prover, trial=trial, key="")._perturbed("float64", 2)
+    (tmp_path / "alone").mkdir()
+    alone = StateReference(prover=replace(prover, work_dir=tmp_path / "alone"), trial=trial, key="")
+    for draw, (tensors_of,) in enumerate(together, start=1):
+        (expected,) = alone._cached(LOWERINGS[0], "float64", draw)
+        assert tensors_of.keys() == expected.keys()
+        assert all(np.array_equal(tensors_of[name], expected[name]) for name in expected)
+    assert not np.array_equal(together[0][0]["loss"], together[1][0]["loss"])
