@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from suite.datasets import library
+from suite.engines.attempt import Attempt
 from suite.engines.base import Prepared
 from suite.engines.errors import FrameworkUnavailable
 from suite.errors import EngineError
@@ -21,6 +22,7 @@ from suite.protocol.expansion import expand
 from suite.protocol.plan import Plan, Run
 from suite.results import store
 from suite.results.record import Blocks, Record
+from suite.runner.execution import Execution
 from suite.runner.progress import STAGES, Stage
 from suite.runner.runner import Runner
 from tests.conftest import ScriptEngine, Silent
@@ -243,6 +245,28 @@ started()
     with pytest.raises(KeyboardInterrupt):
         run(plan, script_engine(text))
     assert not list((tmp_path / "results").glob("*/*.json"))
+
+
+def test_an_interruption_between_the_proofs_of_a_round_leaves_no_part_of_it(
+    run: Callable[..., list[Record]],
+    script_engine: Callable[[str], ScriptEngine],
+    quick: Callable[..., Plan],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """A resume would execute the rest alone, and compare runs that were not simultaneous."""
+    proven: list[Run] = []
+
+    def closing(self: Execution, run: Run, attempt: Attempt) -> None:
+        if proven:
+            raise KeyboardInterrupt
+        proven.append(run)
+
+    monkeypatch.setattr(Execution, "_closing", closing)
+    plan = replace(quick("jax", "mxnet"), interleave=True)
+    with pytest.raises(KeyboardInterrupt):
+        run(plan, script_engine(WORKS))
+    assert not list((tmp_path / "results").glob("*/*-r0.json"))
 
 
 def test_the_stages_are_reported_in_their_order(
