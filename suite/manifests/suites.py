@@ -40,7 +40,7 @@ class SuiteManifest(Strict):
     interleave: bool = False  # the trials of a workload run at once, block by block in turn
     deadline_s: PositiveFloat
     # As --max-time, where the user gives none.
-    max_time: str | None = Field(default=None, pattern=r"^\d+[hms](\d+m)?(\d+s)?$")
+    max_time: str | None = Field(default=None, pattern=r"^(\d+h(\d+m)?(\d+s)?|\d+m(\d+s)?|\d+s)$")
     tracks: tuple[TrackName, ...] = Field(min_length=1)  # each framework in each of them
     devices: tuple[DeviceSet, ...] = Field(default=("cpu",), min_length=1)
     # With several ranks: the suite's batch divided among them (strong), or one for each (weak).

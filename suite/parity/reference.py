@@ -20,7 +20,7 @@ from suite.engines.parallel import in_parallel
 from suite.manifests import catalog
 from suite.manifests.tracks import EQUAL
 from suite.manifests.workloads import Workload
-from suite.parity.tensors import UNREADABLE, ProofFailed, Tensors
+from suite.parity.tensors import PARSING, UNREADABLE, ProofFailed, Tensors, load
 from suite.parity.tolerances import Errors, Rules
 from suite.parity.workers import LOWERINGS
 from suite.paths import home, replacing
@@ -92,7 +92,7 @@ class Reference:
     def perturbed(self, draw: int, precision: str = "float64") -> Inputs:
         """The inputs with randomly perturbed weights, different ones in each draw."""
         inputs = self.prover.inputs
-        weights = np.load(inputs.weights)
+        weights = load(inputs.weights)
         largest = self._perturbation(precision)
         shares = np.random.default_rng(draw).uniform(-largest, largest, weights.size)
         path = self.prover.work_dir / f"perturbed{draw}-{precision}.npy"
@@ -297,7 +297,7 @@ def largest(errors: dict[str, float]) -> tuple[str, float]:
 def _read(path: Path, steps: int) -> list[Tensors] | None:
     """The tensors in the file at `path`; None where it is missing or unreadable."""
     try:
-        with np.load(path) as file:
+        with PARSING, np.load(path) as file:
             named = {name: file[name] for name in file.files}
     except UNREADABLE:
         return None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 from zipfile import BadZipFile
 
 import numpy as np
@@ -24,14 +25,29 @@ Tensors = dict[str, NDArray[np.float64]]
 UNREADABLE = (OSError, ValueError, EOFError, BadZipFile)  # what numpy raises for a damaged file
 
 
+# Two threads must not parse the headers of files at once: CPython 3.11 counts the depth of its
+# parser over all threads, and then raises SystemError (python/cpython#106905).
+PARSING = threading.Lock()
+
+
 class ProofFailed(Exception):
     """There are no tensors to compare; the message is the reason."""
 
 
 def load(path: Path) -> NDArray[np.float64]:
     """The values of a worker's file; ProofFailed where it is missing, damaged or not numbers."""
+    values = _load(path)
     try:
-        values: NDArray[np.float64] = np.load(path).astype(np.float64)
+        return values.astype(np.float64)
+    except (ValueError, TypeError) as error:
+        raise ProofFailed(f"{path.name}: {error}") from None
+
+
+def _load(path: Path, mmap_mode: Literal["r"] | None = None) -> NDArray[Any]:
+    """The array in a file; ProofFailed where there is none."""
+    try:
+        with PARSING:
+            values: NDArray[Any] = np.load(path, mmap_mode=mmap_mode)
     except UNREADABLE as error:
         raise ProofFailed(f"{path.name}: {error}") from None
     return values
@@ -90,10 +106,7 @@ def initial(inputs: Inputs) -> Tensors:
     """The sketch of each parameter's initial weights; ProofFailed where they cannot be read."""
     parameters = inputs.architecture.parameters()
     stops = np.cumsum([parameter.size for parameter in parameters])
-    try:
-        weights = np.load(inputs.weights, mmap_mode="r")
-    except UNREADABLE as error:
-        raise ProofFailed(f"{inputs.weights.name}: {error}") from None
+    weights = _load(inputs.weights, mmap_mode="r")
     expected = (sum(parameter.size for parameter in parameters),)
     if weights.shape != expected:
         raise ProofFailed(f"{inputs.weights.name} has shape {weights.shape}, not {expected}")

@@ -1,6 +1,9 @@
+import gc
 import math
+import sys
 import uuid
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -160,3 +163,29 @@ def test_one_worker_computes_the_same_from_each_draw_as_a_worker_of_its_own(
         assert all(np.array_equal(step[name], expected[name]) for name in expected)
     assert not np.array_equal(together[0][2]["logits"], together[1][2]["logits"])
     assert len(found._perturbed("tf32_simulated", 2)) == 2  # in the same folder
+
+
+def test_threads_can_read_references_at_once(tmp_path: Path) -> None:
+    """Without a lock, CPython 3.11 raises SystemError (python/cpython#106905).
+
+    That takes a switch of threads while a header is parsed, here in the callback of a
+    collection: without the lock, about half of these tests fail.
+    """
+    thresholds, interval_s = gc.get_threshold(), sys.getswitchinterval()
+    paths = [tmp_path / f"{number}.npz" for number in range(2)]
+    for path in paths:
+        reference._write(path, [{f"weights {name}": np.ones(2) for name in range(40)}])
+
+    def callback(*_: object) -> None: ...
+
+    gc.callbacks.append(callback)
+    gc.set_threshold(5)
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(2) as threads:
+            found = list(threads.map(lambda path: reference._read(path, steps=1), paths * 60))
+    finally:
+        gc.callbacks.remove(callback)
+        gc.set_threshold(*thresholds)
+        sys.setswitchinterval(interval_s)
+    assert all(tensors and len(tensors[0]) == 40 for tensors in found)
