@@ -77,49 +77,26 @@ def run_task(
     UsageError where the machine has fewer cores than the trial has ranks.
     """
     started_s = time.monotonic()
+    devices, cpus = task.trial.devices, engine.host["cpus"]
+    log.parent.mkdir(parents=True, exist_ok=True)
     try:
-        return _run_task(
-            engine,
-            prepared,
-            task,
-            folder,
-            name=name,
-            log=log,
-            deadline_s=deadline_s,
-            on_event=on_event,
-        )
+        with engine.network(name, devices.nodes) as network:
+            address = f"{network.hosts[0]}:{free_port()}" if devices.ranks > 1 else None
+            starts = 1 if network.starts_all else devices.nodes
+            folders = [folder, *(folder / f"node{number}" for number in range(1, starts))]
+            for number, of_node in enumerate(folders):
+                node = Node(number=number, rendezvous=address, shared=not network.separate)
+                own = trial_file.cpus_of(task.trial, node, cpus)
+                trial_file.write(of_node, task, cpus=own, node=node)
+            worker = WorkerRun(
+                prepared=prepared, folder=folder, name=name, log=log, deadline_s=deadline_s
+            )
+            run = engine.run if starts == 1 else partial(nodes.run, engine, folders, network)
+            return attempt(run, worker, on_event)
     except EngineLost:
         raise
     except EngineError as error:  # of the network
         return _failed_by_engine(error, started_s)
-
-
-def _run_task(
-    engine: Engine,
-    prepared: Prepared,
-    task: Task,
-    folder: Path,
-    *,
-    name: str,
-    log: Path,
-    deadline_s: float,
-    on_event: OnEvent,
-) -> Attempt:
-    devices, cpus = task.trial.devices, engine.host["cpus"]
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with engine.network(name, devices.nodes) as network:
-        address = f"{network.hosts[0]}:{free_port()}" if devices.ranks > 1 else None
-        starts = 1 if network.starts_all else devices.nodes
-        folders = [folder, *(folder / f"node{number}" for number in range(1, starts))]
-        for number, of_node in enumerate(folders):
-            node = Node(number=number, rendezvous=address, shared=not network.separate)
-            own = trial_file.cpus_of(task.trial, node, cpus)
-            trial_file.write(of_node, task, cpus=own, node=node)
-        worker = WorkerRun(
-            prepared=prepared, folder=folder, name=name, log=log, deadline_s=deadline_s
-        )
-        run = engine.run if starts == 1 else partial(nodes.run, engine, folders, network)
-        return attempt(run, worker, on_event)
 
 
 def attempt(
