@@ -116,10 +116,11 @@ class Reference:
         """The tensors from each draw of perturbed weights, in the first lowering.
 
         Of small workloads one worker computes all that are not in the cache: its start takes most
-        of the time.
+        of the time. Where rounding is simulated each draw has a worker of its own, because
+        PyTorch's simulation does not start again from the running statistics.
         """
         first, wanted = LOWERINGS[0], range(1, draws + 1)
-        if self._in_one_worker:
+        if self._in_one_worker and precision == "float64":
             missing = [draw for draw in wanted if self._is_missing(first, precision, draw)]
             if len(missing) > 1:
                 self._compute_together(precision, missing)
@@ -209,7 +210,7 @@ class Reference:
         """The file in the cache."""
         name = f"{self.key[:16]}-{which[0]}-{precision}"
         if draw:
-            name += f"-perturbed{self._perturbation(precision):.1e}-{draw}"
+            name += f"-draw{draw}-perturbed{self._perturbation(precision):.1e}"
         return home() / "references" / f"{name}.npz"
 
     def computed(self, which: tuple[str, str], precision: str, draw: int = 0) -> list[Tensors]:
