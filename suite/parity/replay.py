@@ -82,7 +82,12 @@ class StateReference(Reference):
 
     def perturb(self) -> None:
         """Write perturbed weights beside the state: the worker replays them in the same process."""
-        self.perturbed(1).weights.replace(perturbed_weights(self._replay.start.state, 1))
+        self._put_beside_state(1, "float64")
+
+    def _put_beside_state(self, draw: int, precision: str) -> None:
+        """Write the perturbed weights of a draw where a worker in mode replay looks for them."""
+        path = perturbed_weights(self._replay.start.state, draw)
+        self.perturbed(draw, precision).weights.replace(path)
 
     def rounding_tolerances(self, draws: int, rules: Rules) -> Errors:
         """As for a certificate, but with one draw the perturbed weights alone decide on float32.
@@ -97,9 +102,9 @@ class StateReference(Reference):
 
     def _compute_together(self, precision: str, draws: Sequence[int]) -> None:
         """One worker replays the steps from all draws, whose weights lie beside the state."""
-        state, first = self._replay.start.state, LOWERINGS[0]
+        first = LOWERINGS[0]
         for draw in draws:
-            self.perturbed(draw, precision).weights.replace(perturbed_weights(state, draw))
+            self._put_beside_state(draw, precision)
         start = replace(self._replay.start, draws=draws[-1] + 1)
         role = f"perturbed{draws[0]}to{draws[-1]}"
         replay = replace(self._replay, start=start)
