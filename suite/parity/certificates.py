@@ -37,7 +37,7 @@ from suite.protocol.plan import Trial
 from suite.results.certificate import FOLDER
 from suite.results.record import Parity
 
-CERTIFICATE_VERSION = 14  # changes when the rules of judging change
+CERTIFICATE_VERSION = 15  # changes when the rules of judging change
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -116,11 +116,10 @@ class Reference:
         """The tensors from each draw of perturbed weights, in the first lowering.
 
         Of small workloads one worker computes all that are not in the cache: its start takes most
-        of the time. Where rounding is simulated each draw has a worker of its own, because
-        PyTorch's simulation does not start again from the running statistics.
+        of the time.
         """
         first, wanted = LOWERINGS[0], range(1, draws + 1)
-        if self._in_one_worker and precision == "float64":
+        if self._in_one_worker:
             missing = [draw for draw in wanted if self._is_missing(first, precision, draw)]
             if len(missing) > 1:
                 self._compute_together(precision, missing)

@@ -31,7 +31,8 @@ def parity(trial: Trial, session: Session, layout: str, emit: Emit) -> None:
     """Do `steps` training steps, and write the files that are compared for each of them.
 
     With `paths.state`, do them `draws` times, from the weights in `perturbed<NN>.npy` of that
-    folder (NN: the number of the draw). The names of the files then begin with `draw<NN>_`.
+    folder (NN: the number of the draw) and a new model's running statistics. The names of the files
+    then begin with `draw<NN>_`.
 
     Before the step: `step<NN>_inference.npy` (N, classes), of several ranks by rank 0 for the whole
     batch, `_logits.npy` (N, classes; training
@@ -41,7 +42,7 @@ def parity(trial: Trial, session: Session, layout: str, emit: Emit) -> None:
     if "state" not in trial.paths:
         _prove_steps(trial, session, layout, emit)
         return
-    statistics = read_flat(Path(trial.paths["statistics"]), trial.statistics)
+    statistics = session.statistics()  # those in `paths.statistics` are for inference
     for draw in range(trial.draws):
         path = perturbed_weights(Path(trial.paths["state"]), draw)
         weights = read_flat(path, trial.parameters)

@@ -138,7 +138,7 @@ def test_one_worker_computes_the_same_from_each_draw_as_a_worker_of_its_own(
     )
     weights = np.random.default_rng(5).normal(0, 0.1, model.parameter_count)
     np.save(tmp_path / "weights.npy", weights.astype(np.float32))
-    np.save(tmp_path / "statistics.npy", np.array([0, 1], np.float32))
+    np.save(tmp_path / "statistics.npy", np.array([3, 5], np.float32))  # not those of step 0
     inputs = replace(
         made_up(workload, tmp_path / "made"),
         architecture=model,
