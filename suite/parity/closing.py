@@ -113,14 +113,11 @@ def _judged(prover: Replay, trial: Trial, results: Path) -> tuple[Judged, str | 
 
 def _with_reference(found: list[Tensors], reference: StateReference, rules: Rules) -> Judged:
     """Judge by the rules of the certificate. An update is the difference of two stored weights."""
-    expected = reference.tensors
-    least = reference.storage_tolerances(expected[0])
-    raised = {name: value for name, value in least.items() if value > rules.tolerance}
     return judge(
-        compare_ranks([[of_rank] for of_rank in found], expected),
+        compare_ranks([[of_rank] for of_rank in found], reference.tensors),
         lambda draws: reference.rounding_tolerances(draws, rules),
         rules,
-        least=[raised],
+        least=reference.storage_tolerances(reference.tensors),
     )
 
 

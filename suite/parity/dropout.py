@@ -26,7 +26,7 @@ def with_draws(found: list[Tensors], reference: StateReference, rules: Rules) ->
     much farther from their mean than the farthest of them, and be of similar length.
     """
     draws = reference.masked(rules.rounding)
-    stored = reference.storage_tolerances(draws[0])
+    stored = reference.storage_tolerances(draws[:1])[0]
     errors: dict[str, float] = {}
     raised: dict[str, float] = {}
     for name, value in (each for of_rank in found for each in of_rank.items()):

@@ -20,7 +20,7 @@ from suite.engines.parallel import in_parallel
 from suite.manifests import catalog
 from suite.manifests.tracks import EQUAL
 from suite.manifests.workloads import Workload
-from suite.parity.tensors import PARSING, UNREADABLE, ProofFailed, Tensors, load
+from suite.parity.tensors import PARSING, UNREADABLE, ProofFailed, Tensors, initial, load
 from suite.parity.tolerances import Errors, Rules
 from suite.parity.workers import LOWERINGS
 from suite.paths import home, replacing
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from suite.parity.prover import Prover
 
 TOLERANCE = 1e-9  # between the two float64 lowerings
+# Relative error (root mean square) of storing a value in float32: at most half a unit in the last
+# place, uniformly distributed (2^-24 / sqrt(3)).
+STORAGE_ERROR = 2.0**-24 / 3**0.5
+STORAGE_MARGIN = 10
 # Float32's own rounding acts like a perturbation of the weights by about 4 units in the last place
 # (ulps); a perturbation by 20 ulps, its error doubled, stands for ten times that. A batch norm's
 # mean is a long sum: a framework that adds n values one after the other has an error of
@@ -88,6 +92,14 @@ class Reference:
         """
         both = self._all([(which, rules.rounding, 0) for which in LOWERINGS])
         return _combined(min, *(compare(each, self.tensors) for each in both))
+
+    def storage_tolerances(self, expected: list[Tensors]) -> Errors:
+        """The tolerance of each update, because weights are stored in float32 after each step.
+
+        `expected` are the reference's tensors of each step.
+        """
+        before = initial(self.prover.inputs)
+        return [stored(step, before, number) for number, step in enumerate(expected, 1)]
 
     def perturbed(self, draw: int, precision: str = "float64") -> Inputs:
         """The inputs with randomly perturbed weights, different ones in each draw."""
@@ -264,6 +276,20 @@ def _combined(choose: Callable[[float, float], float], first: Errors, second: Er
 def times(factor: float, errors: Errors) -> Errors:
     """The errors, each multiplied."""
     return [{name: factor * error for name, error in step.items()} for step in errors]
+
+
+def stored(expected: Tensors, before: Tensors, steps: int) -> dict[str, float]:
+    """The tolerance of each update after so many steps from the weights `before`."""
+    tolerances = {}
+    for name, weights in before.items():
+        if (changes := expected.get(f"updates {name}")) is None:  # inference changes nothing
+            continue
+        update = np.linalg.norm(changes)
+        error = STORAGE_ERROR * np.linalg.norm(weights) * steps**0.5
+        tolerances[f"updates {name}"] = (
+            float(STORAGE_MARGIN * error / update) if update else float("inf")
+        )
+    return tolerances
 
 
 def compare(found: list[Tensors], reference: list[Tensors]) -> Errors:

@@ -7,22 +7,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
-
 from suite.datasets.inputs import Inputs
 from suite.parity.prover import Prover
-from suite.parity.reference import Reference, compare, times
+from suite.parity.reference import Reference, compare, stored, times
 from suite.parity.tensors import OUTCOME, Tensors, initial, read
 from suite.parity.tolerances import Errors, Rules
 from suite.parity.workers import LOWERINGS
 from suite.protocol.plan import Trial
 from suite.protocol.trial_file import Start
 from suite.worker.proof import perturbed_weights
-
-# Relative error (root mean square) of storing a value in float32: at most half a unit in the last
-# place, uniformly distributed (2^-24 / sqrt(3)).
-STORAGE_ERROR = 2.0**-24 / 3**0.5
-STORAGE_MARGIN = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,19 +109,10 @@ class StateReference(Reference):
         """Of the first lowering alone, as the float64 values."""
         return compare(self._cached(LOWERINGS[0], rules.rounding), self.tensors)
 
-    def storage_tolerances(self, expected: Tensors) -> dict[str, float]:
-        """The tolerance of each update, because weights are stored in float32 after each step.
-
-        `expected` is the outcome of the steps in the reference.
-        """
-        tolerances = {}
-        for name, before in initial(self.prover.inputs).items():
-            update = np.linalg.norm(expected[f"updates {name}"])
-            error = STORAGE_ERROR * np.linalg.norm(before) * self.prover.steps**0.5
-            tolerances[f"updates {name}"] = (
-                float(STORAGE_MARGIN * error / update) if update else float("inf")
-            )
-        return tolerances
+    def storage_tolerances(self, expected: list[Tensors]) -> Errors:
+        """As for a certificate; `expected` are outcomes of all steps."""
+        before = initial(self.prover.inputs)
+        return [stored(outcome, before, self.prover.steps) for outcome in expected]
 
     def _cached(self, which: tuple[str, str], precision: str, draw: int = 0) -> list[Tensors]:
         found = self._stored(which, precision, draw)

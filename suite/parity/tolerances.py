@@ -136,18 +136,19 @@ def judge(
     """Judge the errors by the common tolerance or, where one exceeds it, by that of the rounding.
 
     The latter is computed from one draw of perturbed weights, from more where that does not explain
-    the errors, and from all draws only where the excess is small. `least` has wider tolerances of
-    some tensors that are known beforehand.
+    the errors, and from all draws only where the excess is small. `least` has tolerances of some
+    tensors that are known beforehand.
     """
-    found = Judged(errors=errors, raised=least or [], tolerance=rules.tolerance)
+    known = [{name: v for name, v in step.items() if v > rules.tolerance} for step in least or []]
+    found = Judged(errors=errors, raised=known, tolerance=rules.tolerance)
     for draws in DRAWS:
         if errors and found.verdict is None:
             break
         if draws == DRAWS[-1] and found.first_excess > GIVE_UP:
             break
         rounding = rounding_tolerances(draws)
-        if least:
-            rounding = [_largest(*both) for both in zip(rounding, least, strict=True)]
+        if known:
+            rounding = [_largest(*both) for both in zip(rounding, known, strict=True)]
         found = _judged(errors, rounding, rules)
         if not found.errors:  # rounding errors explode in the first step, with more draws too
             break

@@ -28,7 +28,7 @@ def reference(
         monkeypatch.setattr(StateReference, "computed", computed)
         monkeypatch.setattr(Replay, "at_once", lambda *_: 1)
         monkeypatch.setattr(
-            StateReference, "storage_tolerances", lambda *known: {"updates a": stored}
+            StateReference, "storage_tolerances", lambda *known: [{"updates a": stored}]
         )
         trial = quick("pytorch").trials[0]
         unused: Any = None

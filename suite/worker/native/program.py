@@ -69,11 +69,12 @@ def version(framework: str) -> str:
 
 
 def _compile(framework: str, output: Path) -> None:
-    command = ["make", "--directory", str(NATIVE), f"--jobs={len(os.sched_getaffinity(0))}"]
+    jobs = f"--jobs={len(os.sched_getaffinity(0))}"
+    command = ["make", "--silent", "--directory", str(NATIVE), jobs]
     command += [f"FRAMEWORK={framework}", f"PREFIX={sys.prefix}", f"OUTPUT={output}"]
     reply = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if reply.returncode:
-        lines = [line for line in reply.stdout.splitlines() if "error" in line.lower()]
+        lines = [line for line in reply.stdout.splitlines() if "error" in line]
         raise RuntimeError(f"the worker cannot be compiled: {'; '.join(lines[:LOG_LINES])}")
 
 

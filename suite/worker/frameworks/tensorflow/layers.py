@@ -44,6 +44,8 @@ def _tensor(
 
 
 tf.register_tensor_conversion_function(CastVariable, _tensor)
+# The results of these are some of their inputs: once rounded, they stay so.
+SELECTING = ("relu", "max_pool2d", "flatten", "tokens", "rows", "first_token")
 UNROUNDED = ("batch_norm", "layer_norm", "embedding")  # their parameters are read in float32
 
 
@@ -63,16 +65,19 @@ def series(
     slice_size: int | None,
     cast: Cast | None = None,
 ) -> Layer:
-    """The layers as one function; `cast` converts their results, and parameters of products.
+    """The layers as one function; `cast` converts computed results, and parameters of products.
 
     `slice_size` samples share the statistics of batch norm; None: the whole batch of several ranks.
     """
-    lowered = [_lower(layer, variables, slice_size, cast) for layer in layers]
+    lowered = [
+        (_lower(layer, variables, slice_size, cast), layer["kind"] not in SELECTING)
+        for layer in layers
+    ]
 
     def run(values: Any, through: Pass) -> Any:
-        for layer in lowered:
+        for layer, computes in lowered:
             values = layer(values, through)
-            values = cast(values) if cast else values
+            values = cast(values) if cast and computes else values
         return values
 
     return run
