@@ -44,7 +44,7 @@ def _tensor(
 
 
 tf.register_tensor_conversion_function(CastVariable, _tensor)
-# The results of these are some of their inputs: once rounded, they stay so.
+# The results of these are some of their inputs: the same whether rounded before or after.
 SELECTING = ("relu", "max_pool2d", "flatten", "tokens", "rows", "first_token")
 UNROUNDED = ("batch_norm", "layer_norm", "embedding")  # their parameters are read in float32
 
@@ -69,15 +69,14 @@ def series(
 
     `slice_size` samples share the statistics of batch norm; None: the whole batch of several ranks.
     """
-    lowered = [
-        (_lower(layer, variables, slice_size, cast), layer["kind"] not in SELECTING)
-        for layer in layers
-    ]
+    lowered = [_lower(layer, variables, slice_size, cast) for layer in layers]
+    following = [layer["kind"] for layer in layers[1:]] + [""]
+    rounds = [kind not in SELECTING for kind in following]  # of a pool rather than before it
 
     def run(values: Any, through: Pass) -> Any:
-        for layer, computes in lowered:
+        for layer, is_rounded in zip(lowered, rounds, strict=True):
             values = layer(values, through)
-            values = cast(values) if cast and computes else values
+            values = cast(values) if cast and is_rounded else values
         return values
 
     return run
