@@ -73,7 +73,25 @@ class Costs:
         runs_s = repeated_s + self._epochs_s(trial) + closings * self._closing_s(trial)
         return min(runs_s, trial.budget_s or runs_s)
 
-    def proof_s(self, trial: Trial) -> float:
+    def proofs_s(self) -> list[float]:
+        """The proof of each trial: what none of the trials before it has already made.
+
+        A certificate serves all trials with equal proof trials, a reference all frameworks.
+        """
+        found, certificates, references = [], set(), set()
+        for trial in self.plan.trials:
+            proof, added_s = trial.proof_trial, 0.0
+            if proof.trial_id not in certificates:
+                certificates.add(proof.trial_id)
+                added_s = self.certificate_s(trial)
+            reference = (proof.work, proof.slices)
+            if added_s and reference not in references:
+                references.add(reference)
+                added_s += self.reference_s(trial)
+            found.append(added_s)
+        return found
+
+    def certificate_s(self, trial: Trial) -> float:
         """The certificate of a trial, without the reference."""
         proof = trial.proof_trial
         if unsupported_reason(trial) or proof.trial_id in self.proven:

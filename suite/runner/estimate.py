@@ -87,16 +87,13 @@ def estimate(
     # The reference needs its frameworks even where the plan does not have them.
     used = dict.fromkeys((*plan.frameworks, *workers.FRAMEWORKS))
     missing = [name for name in used if not engine.is_prepared(catalog.framework(name))]
-    open_proofs = {trial.proof_trial.work: trial for trial in plan.trials if known.proof_s(trial)}
-    certificates = {trial.proof_trial.trial_id: known.proof_s(trial) for trial in plan.trials}
-    references_s = sum(known.reference_s(trial) for trial in open_proofs.values())
     datasets = {name for name in _datasets(plan) if not library.is_prepared(catalog.dataset(name))}
     return Estimate(
         costs=known,
         stages_s={
             "data": len(datasets) * costs.DATASET_S,
             "environments": len(missing) * costs.ENVIRONMENT_S,
-            "parity": references_s + sum(certificates.values()),
+            "parity": sum(known.proofs_s()),
             "peak": known.peak_s(),
         },
         new_bytes=sum(

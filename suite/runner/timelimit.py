@@ -58,16 +58,9 @@ class TimeLimit:
 
 def _first(costs: Costs, left_s: float) -> list[Trial]:
     """The trials up to the first one that does not fit, each with its proof."""
-    kept, references, certificates = [], set(), set()
-    for trial in costs.plan.trials:
-        proof = trial.proof_trial
-        if proof.trial_id not in certificates and (proof_s := costs.proof_s(trial)):
-            left_s -= proof_s
-            if proof.work not in references:
-                left_s -= costs.reference_s(trial)
-                references.add(proof.work)
-        certificates.add(proof.trial_id)
-        left_s -= costs.runs_s(trial)
+    kept = []
+    for trial, proof_s in zip(costs.plan.trials, costs.proofs_s(), strict=True):
+        left_s -= proof_s + costs.runs_s(trial)
         if left_s < 0:
             break
         kept.append(trial)

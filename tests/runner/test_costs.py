@@ -39,9 +39,9 @@ def test_a_proof_in_the_cache_and_an_unsupported_trial_cost_nothing() -> None:
     plan = plan_of("zoo", RunOptions(models=("lstm",), precision="bf16_mixed"), device="cpu")
     mxnet = next(trial for trial in plan.trials if trial.framework == "mxnet")
     jax = next(trial for trial in plan.trials if trial.framework == "jax")
-    assert of(plan).runs_s(mxnet) == of(plan).proof_s(mxnet) == 0
-    assert of(plan).proof_s(jax) > 0
-    assert of(plan, proven=frozenset({jax.trial_id})).proof_s(jax) == 0
+    assert of(plan).runs_s(mxnet) == of(plan).certificate_s(mxnet) == 0
+    assert of(plan).certificate_s(jax) > 0
+    assert of(plan, proven=frozenset({jax.trial_id})).certificate_s(jax) == 0
 
 
 def test_more_steps_cost_more_and_more_cores_less() -> None:
@@ -49,8 +49,24 @@ def test_more_steps_cost_more_and_more_cores_less() -> None:
     trial = plan.trials[0]
     ten = replace(trial, proof_steps=10)
     assert of(plan).reference_s(ten) > 2 * of(plan).reference_s(trial)
-    assert of(plan).proof_s(ten) > of(plan).proof_s(trial)
+    assert of(plan).certificate_s(ten) > of(plan).certificate_s(trial)
     assert of(plan, cores=16).reference_s(trial) < of(plan).reference_s(trial)
+
+
+def test_proofs_that_serve_several_trials_are_counted_once() -> None:
+    options = RunOptions(
+        frameworks=("pytorch:eager", "jax"),
+        models=("lenet",),
+        scenarios=("single_stream", "offline"),
+    )
+    plan = plan_of("inference", options, device="cpu")
+    found = dict(zip((trial.trial_id for trial in plan.trials), of(plan).proofs_s(), strict=True))
+    certified = {trial.proof_trial.trial_id: trial for trial in plan.trials}
+    assert len(certified) < len(plan.trials)
+    assert sum(value > 0 for value in found.values()) == len(certified)
+    certificates_s = sum(map(of(plan).certificate_s, certified.values()))
+    reference_s = sum(found.values()) - certificates_s
+    assert reference_s == pytest.approx(of(plan).reference_s(plan.trials[0]))
 
 
 def test_queries_of_a_large_batch_take_no_more_calls_than_needed() -> None:

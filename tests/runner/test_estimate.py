@@ -62,7 +62,7 @@ def test_what_is_ready_costs_no_time(
     assert found.stages_s["peak"] == 0
     one_unproven = estimate(plan, engine, proven - {plan.trials[-1].trial_id}, peak_known=True)
     last = plan.trials[-1]
-    expected_s = found.costs.reference_s(last) + estimate(plan, engine).costs.proof_s(last)
+    expected_s = found.costs.reference_s(last) + estimate(plan, engine).costs.certificate_s(last)
     assert one_unproven.stages_s["parity"] == pytest.approx(expected_s)
 
 
