@@ -40,6 +40,10 @@ from suite.results.record import Parity
 CERTIFICATE_VERSION = 15  # changes when the rules of judging change
 
 
+# A trial without a certificate, what the certificate depends on, and its file.
+OpenTrial = tuple[Trial, dict[str, str], Path]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Certificate:
     """The result of one comparison, and the digests of everything that it depends on."""
@@ -88,7 +92,7 @@ def certify(
     ProofFailed where the trial's reference cannot be computed or its two lowerings disagree.
     """
     certificates: dict[str, Certificate | ProofFailed] = {}
-    open_trials = []
+    open_trials: list[OpenTrial] = []
     for trial in trials:
         described = described_of(engine, trial, prepared[trial.framework], inputs, steps)
         path = _path(key_of(described))
@@ -100,7 +104,6 @@ def certify(
     # Ranks have statistics of batch norm of their own, and so has their reference.
     open_trials.sort(key=lambda each: each[0].slices)
     for _, of_slices in groupby(open_trials, key=lambda each: each[0].slices):
-        together = list(of_slices)
         with tempfile.TemporaryDirectory(prefix="parity-", dir=work_dir) as folder:
             prover = Prover(
                 engine=engine,
@@ -110,20 +113,29 @@ def certify(
                 work_dir=Path(folder),
                 notify=notify,
             )
-            reference = reference_of(prover, together[0][0], fresh=fresh)
-            try:
-                tensors = _tensors(prover, reference, [trial for trial, _, _ in together])
-            except ProofFailed as error:
-                certificates |= {trial.trial_id: error for trial, _, _ in together}
-                continue
-            for trial, described, path in together:
-                found = tensors[trial.trial_id]
-                certificate = _certify(found, trial, described, path.stem, reference)
-                if certificate.errors:  # none where the worker failed
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    _write(path, certificate)
-                certificates[trial.trial_id] = certificate
+            certificates |= _made(prover, list(of_slices), fresh=fresh)
     return certificates
+
+
+def _made(
+    prover: Prover, open_trials: list[OpenTrial], *, fresh: bool
+) -> dict[str, Certificate | ProofFailed]:
+    """Certificates of trials that have one reference, made now and written to the cache."""
+    trials = [trial for trial, _, _ in open_trials]
+    reference = reference_of(prover, trials[0], fresh=fresh)
+    try:
+        tensors = _tensors(prover, reference, trials)
+    except ProofFailed as error:
+        return {trial.trial_id: error for trial in trials}
+    made: dict[str, Certificate | ProofFailed] = {}
+    for trial, described, path in open_trials:
+        found = tensors[trial.trial_id]
+        certificate = _certify(found, trial, described, path.stem, reference)
+        if certificate.errors:  # none where the worker failed
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _write(path, certificate)
+        made[trial.trial_id] = certificate
+    return made
 
 
 def cached(engine: Engine, trial: Trial, prepared: Prepared, inputs: Inputs) -> Certificate | None:
