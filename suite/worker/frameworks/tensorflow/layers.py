@@ -70,13 +70,13 @@ def series(
     `slice_size` samples share the statistics of batch norm; None: the whole batch of several ranks.
     """
     lowered = [_lower(layer, variables, slice_size, cast) for layer in layers]
-    following = [layer["kind"] for layer in layers[1:]] + [""]
-    rounds = [kind not in SELECTING for kind in following]  # of a pool rather than before it
+    # The result of a max pool is rounded rather than its larger input.
+    unrounded = {n for n, following in enumerate(layers[1:]) if following["kind"] in SELECTING}
 
     def run(values: Any, through: Pass) -> Any:
-        for layer, is_rounded in zip(lowered, rounds, strict=True):
+        for number, layer in enumerate(lowered):
             values = layer(values, through)
-            values = cast(values) if cast and is_rounded else values
+            values = cast(values) if cast and number not in unrounded else values
         return values
 
     return run
