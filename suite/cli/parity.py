@@ -152,7 +152,7 @@ def selftest(
 ) -> None:
     """Insert faults into copies of the worker, one by one, and check that a proof finds each.
 
-    Thirty-three show in a certificate, six of them in bf16_mixed, four in inference, eight on two
+    Thirty-five show in a certificate, eight of them in bf16_mixed, four in inference, eight on two
     ranks; ten show only in a timed run. With the docker engine each fault gets an image, which
     is removed afterwards. The self-test ends at the first fault that is not found, or at the first
     error that is found without a fault.

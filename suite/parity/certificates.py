@@ -17,7 +17,7 @@ from suite.engines.base import Engine, Prepared
 from suite.engines.parallel import in_parallel
 from suite.errors import ResultsError
 from suite.messages import Notify
-from suite.parity.keys import of_machine, of_trial, of_workload, reference_of
+from suite.parity.keys import code_sha256, of_machine, of_trial, of_workload, reference_of
 from suite.parity.prover import Prover
 from suite.parity.reference import Reference, compare_ranks
 from suite.parity.tensors import ProofFailed, Tensors
@@ -37,7 +37,7 @@ from suite.protocol.plan import Trial
 from suite.results.certificate import FOLDER
 from suite.results.record import Parity
 
-CERTIFICATE_VERSION = 15  # changes when the rules of judging change
+CERTIFICATE_VERSION = 16  # of the file
 
 
 # A trial without a certificate, what the certificate depends on, and its file.
@@ -246,9 +246,8 @@ def judged(
     )
     reason = found.verdict
     if reason is None and rules.two_sided:
-        reason = too_accurate(errors, reference.rounding_errors(rules)) or loss_in_bfloat16(
-            tensors[0]
-        )
+        losses = [step for of_rank in tensors for step in of_rank]
+        reason = too_accurate(errors, reference.rounding_errors(rules)) or loss_in_bfloat16(losses)
     return found, reason
 
 
@@ -258,6 +257,7 @@ def described_of(
     """Everything that a certificate depends on; a change of any part invalidates it."""
     described: dict[str, Any] = {
         "certificate": CERTIFICATE_VERSION,
+        "rules": code_sha256(),
         **of_workload(trial, inputs, steps),
         **of_trial(trial, inputs.architecture, steps),
         "lock": prepared.lock_sha256,

@@ -29,7 +29,7 @@ def with_draws(found: list[Tensors], reference: StateReference, rules: Rules) ->
     stored = reference.storage_tolerances(draws[:1])[0]
     errors: dict[str, float] = {}
     raised: dict[str, float] = {}
-    for name, value in (each for of_rank in found for each in of_rank.items()):
+    for name, value in ((name, of_rank[name]) for of_rank in found for name in draws[0]):
         each = np.stack([draw[name].ravel() for draw in draws])  # (draws, values)
         center = each.mean(axis=0)
         scale = float(np.linalg.norm(center)) or 1.0

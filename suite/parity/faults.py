@@ -234,6 +234,22 @@ RUN_FAULTS = (
 
 BFLOAT16_FAULTS = (
     Fault(
+        name="a frozen bias, in bfloat16",
+        framework="pytorch",
+        file="frameworks/pytorch/session.py",
+        right="_optimizer(trial, self._parameters.values())",
+        wrong="_optimizer(trial, list(self._parameters.values())[:-1])",
+        precision="bf16_mixed",
+    ),
+    Fault(
+        name="float32 as bfloat16, in the timed step alone",
+        framework="pytorch",
+        file="frameworks/pytorch/session.py",
+        right="self._mean_loss(self._forward(batch[0]), batch[1])",
+        wrong="self._mean_loss(self._run(batch[0]), batch[1])",
+        precision="bf16_mixed",
+    ),
+    Fault(
         name="float16 as bfloat16",
         framework="pytorch",
         file="frameworks/pytorch/session.py",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from suite.datasets.inputs import Inputs
@@ -11,7 +13,7 @@ from suite.models.architecture import Architecture
 from suite.parity import workers
 from suite.parity.reference import Reference
 from suite.parity.tolerances import rules_of
-from suite.paths import digest
+from suite.paths import digest, tree_sha256
 from suite.protocol.plan import Trial
 
 if TYPE_CHECKING:
@@ -22,12 +24,20 @@ OF_STEPS = ("batch_size", "optimizer", "steps", "slices")
 OF_INFERENCE = ("query_samples",)
 
 
+@cache
+def code_sha256() -> str:
+    """The digest of the host's part of the proofs: how it asks for tensors and judges them."""
+    return tree_sha256(Path(__file__).parent)
+
+
 def reference_of(prover: Prover, trial: Trial, *, fresh: bool = False) -> Reference:
     """The reference of the trial's workload; it serves every framework."""
     described = of_workload(trial, prover.inputs, prover.steps)
     locks = [prover.prepared[framework].lock_sha256 for framework in workers.FRAMEWORKS]
     parts = [f"{key}={value}" for key, value in described.items()]
-    key = digest([*parts, *locks, prover.engine.worker_sha256, prover.engine.host["cpu"] or ""])
+    host = prover.engine.host
+    parts += [host["cpu"] or "", str(len(host["cpus"]))]
+    key = digest([*parts, *locks, prover.engine.worker_sha256, code_sha256()])
     return Reference(prover=prover, trial=trial, key=key, fresh=fresh)
 
 

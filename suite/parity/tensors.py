@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from suite.datasets.inputs import Inputs
 
 QUANTITIES = ("logits", "inference", "loss", "gradients", "weights", "statistics")  # mode parity
+OWN_LOSS = "own loss"  # that of a rank alone, from its slice of the batch
 OUTCOME = ("loss", "weights", "statistics")  # closing proof and mode replay
 # Keys: "logits" (in training mode), "inference", "loss"; for each parameter "gradients NAME",
 # "weights NAME" and "updates NAME" (the change since the initial weights: the first quantity that
@@ -82,7 +83,7 @@ def read_ranks(
 
     Gradients and weights are each rank's own. The logits are those of the whole batch, the loss is
     the mean of its slices, and the statistics are those of the first slice. Only rank 0 computes in
-    inference mode.
+    inference mode. Several ranks have OWN_LOSS too.
     """
     first, *others = folders
     of_others = tuple(name for name in quantities if name != "inference")
@@ -94,6 +95,8 @@ def read_ranks(
             shared[name] = np.concatenate([each[name] for each in found])
         elif name == "inference" or name.startswith("statistics"):
             shared[name] = found[0][name]
+    if others:
+        return [each | shared | {OWN_LOSS: each["loss"]} for each in found]
     return [each | shared for each in found]
 
 

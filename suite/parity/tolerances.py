@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from suite.parity.tensors import Tensors
+from suite.parity.tensors import OWN_LOSS, Tensors
 from suite.protocol.plan import Trial
 
 Errors = list[dict[str, float]]  # for each step: tensor -> relative L2 error
@@ -24,6 +24,7 @@ DRAWS = (1, 4, 16)  # of perturbed weights: more where fewer do not explain an e
 # of a ReLU changes the logits of the next step by five tolerances.
 GIVE_UP = 16
 BY_GRADIENT = ("gradients", "weights", "updates")
+CUMULATIVE = ("weights", "updates")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,22 +183,25 @@ def _largest(one: dict[str, float], other: dict[str, float]) -> dict[str, float]
 def _judged(errors: Errors, rounding: Errors, rules: Rules) -> Judged:
     """Judge with the tolerance of the rounding for each tensor for which it is the wider one.
 
-    The steps from the one in which rounding errors explode are excluded. The tolerance of a
-    gradient is the largest of all steps, because an activation crosses the kink of a ReLU in a
-    random step.
+    The steps from the one in which rounding errors explode are excluded. An activation crosses the
+    kink of a ReLU in a random step. The tolerance of a gradient is therefore the largest of all
+    steps, and that of weights and updates, which keep the consequences, the largest of its own and
+    all later steps. Those of the first steps are not: the first step of Adam is the sign of the
+    gradient, which the rounding may turn.
     """
     # The closing proof compares no logits: it starts from the run's own state.
     exploded = [step.get("logits", 0.0) > rules.exploded for step in rounding]
     kept = rounding[: exploded.index(True) if True in exploded else len(exploded)]
-    widest = {name: max(step[name] for step in kept) for name in (kept[0] if kept else ())}
+
+    def widened(number: int, name: str) -> float:
+        if not name.startswith(BY_GRADIENT):
+            return kept[number][name]
+        others = kept[number:] if name.startswith(CUMULATIVE) else kept
+        return max(step[name] for step in others)
+
     raised = [
-        {
-            name: raised_to
-            for name, own in step.items()
-            if (raised_to := widest[name] if name.startswith(BY_GRADIENT) else own)
-            > rules.tolerance
-        }
-        for step in kept
+        {name: value for name in step if (value := widened(number, name)) > rules.tolerance}
+        for number, step in enumerate(kept)
     ]
     return Judged(errors=errors[: len(raised)], raised=raised, tolerance=rules.tolerance)
 
@@ -213,22 +217,30 @@ def worst(errors: Errors) -> dict[str, float]:
 
 
 def too_accurate(errors: Errors, simulated: Errors) -> str | None:
-    """Why the logits of the first step are too accurate for bfloat16; None where they are not.
+    """Why the first step is too accurate for bfloat16; None where it is not.
 
-    `simulated` are the errors of the simulated rounding.
+    `simulated` are the errors of the simulated rounding. The logits come from a separate function,
+    the updates from the timed step; the median of the updates counts.
     """
     error, expected = errors[0]["logits"], simulated[0]["logits"]
-    if error >= LEAST_SHARE * expected:
-        return None
-    return (
-        f"step 0: logits: relative error {error:.1e}, that of products in bfloat16 is about"
-        f" {expected:.1e}: the operands are not rounded to bfloat16"
-    )
+    if error < LEAST_SHARE * expected:
+        return (
+            f"step 0: logits: relative error {error:.1e}, that of products in bfloat16 is about"
+            f" {expected:.1e}: the operands are not rounded to bfloat16"
+        )
+    updates = [name for name in simulated[0] if name.startswith("updates") and simulated[0][name]]
+    share = float(np.median([errors[0][name] / simulated[0][name] for name in updates] or [1.0]))
+    if share < LEAST_SHARE:
+        return (
+            f"step 0: the errors of the updates are {share:.1e} times those of products in"
+            " bfloat16: the timed step does not round the operands to bfloat16"
+        )
+    return None
 
 
 def loss_in_bfloat16(steps: list[Tensors]) -> str | None:
     """That the loss of every step is a bfloat16 number; None where one has more digits."""
-    if not in_bfloat16(np.array([step["loss"] for step in steps])):
+    if not in_bfloat16(np.array([step.get(OWN_LOSS, step["loss"]) for step in steps])):
         return None
     return "the loss of every step is a bfloat16 number: it is not computed in float32"
 

@@ -42,10 +42,12 @@ from suite.parity.faults import (
 from suite.parity.keys import reference_of
 from suite.parity.prover import Prover
 from suite.parity.reference import Reference
+from suite.parity.tensors import ProofFailed
 from suite.parity.tolerances import rules_of
 from suite.protocol.plan import Plan, Run, Trial
 from suite.results.record import Parity, Record
 from suite.results.store import RunFolder
+from suite.runner import plausibility
 from suite.runner.execution import Execution, ReadyTrial
 from suite.runner.progress import Messages
 from suite.runner.support import unsupported_reason
@@ -191,6 +193,8 @@ class SelfTest:
         first = {trial.framework: trial for trial in reversed(trials)}
         for trial in first.values():
             yield from self._without_fault_in_dropout(plan, trial)
+            of_text = replace(trial, workload=TEXT_WORKLOAD)
+            yield from self._without_fault(of_text, references[TEXT_WORKLOAD, 1])
         for trial in first.values() if self._has_cores(TWO_RANKS) else ():
             for batch_norm in get_args(BatchNorm):
                 on_ranks = _on(trial, TWO_RANKS, batch_norm)
@@ -307,6 +311,9 @@ def _fits(fault: Fault, trial: Trial) -> bool:
 
 
 def _error_in(record: Record) -> str | None:
+    """What a proof found in a timed run; ProofFailed where the run failed in another way."""
+    if record.error and record.error.error_class != plausibility.CLASS:
+        raise ProofFailed(f"a run of {record.framework} failed: {record.error.message}")
     return record.error.message if record.error else record.parity.reason
 
 

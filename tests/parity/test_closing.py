@@ -14,8 +14,7 @@ from suite.parity.workers import LOWERINGS
 from suite.protocol.plan import Plan
 from suite.protocol.trial_file import Start
 from suite.runner.frameworks import Frameworks
-from tests.conftest import made_up
-from tests.parity.replays import FLOAT32, tensors
+from tests.parity.replays import FLOAT32, tensors, with_adam, with_batch_norm
 
 
 def test_a_missing_or_different_update_is_found(
@@ -68,12 +67,16 @@ def test_the_rank_that_did_another_step_is_found(reference: Callable[..., StateR
 def test_one_worker_replays_the_same_from_each_draw_as_a_worker_of_its_own(
     quick: Callable[..., Plan], tmp_path: Path
 ) -> None:
-    trial = quick("pytorch").trials[0]
-    inputs = made_up(trial.workload, tmp_path / "made")
+    """Each draw starts from the saved statistics, slots and count of steps."""
+    trial = with_adam(quick("pytorch").trials[0])
+    inputs = with_batch_norm(trial, tmp_path)
     state = tmp_path / "state"
     state.mkdir()
     shutil.copy(inputs.weights, state / "weights.npy")
     shutil.copy(inputs.statistics, state / "statistics.npy")
+    moment = np.full(inputs.architecture.parameter_count, 0.01)
+    for slot in ("first_moment", "second_moment"):
+        np.save(state / f"optimizer_{slot}.npy", moment)
     engine = VenvEngine()
     prover = Replay(
         engine=engine,

@@ -14,10 +14,7 @@ import pytest
 
 from suite.engines.base import Prepared
 from suite.engines.venv.engine import VenvEngine
-from suite.manifests.workloads import Adam
 from suite.models import MODELS
-from suite.models.architecture import Architecture
-from suite.models.layers import BatchNorm, Dense, Flatten
 from suite.parity import reference
 from suite.parity.prover import Prover
 from suite.parity.reference import Reference, relative_error
@@ -27,6 +24,7 @@ from suite.parity.workers import LOWERINGS
 from suite.protocol.plan import Plan
 from suite.runner.frameworks import Frameworks
 from tests.conftest import made_up
+from tests.parity.replays import with_adam, with_batch_norm
 
 
 def test_the_error_is_relative_and_bad_values_are_infinite() -> None:
@@ -123,28 +121,8 @@ def test_one_worker_computes_the_same_from_each_draw_as_a_worker_of_its_own(
     quick: Callable[..., Plan], tmp_path: Path
 ) -> None:
     """Statistics of batch norm, the slots of Adam and its count of steps start again."""
-    trial = quick("pytorch").trials[0]
-    workload = trial.workload.model_copy(update={"optimizer": Adam(name="adam", learning_rate=0.1)})
-    trial = replace(trial, workload=workload)
-    model = Architecture(
-        name="norm",
-        input_shape=(1, 28, 28),
-        classes=10,
-        layers=(
-            BatchNorm(name="norm", channels=1),
-            Flatten(name="flat"),
-            Dense(name="classes", in_features=28 * 28, out_features=10),
-        ),
-    )
-    weights = np.random.default_rng(5).normal(0, 0.1, model.parameter_count)
-    np.save(tmp_path / "weights.npy", weights.astype(np.float32))
-    np.save(tmp_path / "statistics.npy", np.array([3, 5], np.float32))  # not those of step 0
-    inputs = replace(
-        made_up(workload, tmp_path / "made"),
-        architecture=model,
-        weights=tmp_path / "weights.npy",
-        statistics=tmp_path / "statistics.npy",
-    )
+    trial = with_adam(quick("pytorch").trials[0])
+    inputs = with_batch_norm(trial, tmp_path)
     engine = VenvEngine()
     prover = Prover(
         engine=engine,
@@ -156,13 +134,13 @@ def test_one_worker_computes_the_same_from_each_draw_as_a_worker_of_its_own(
     )
     prover.work_dir.mkdir()
     found = Reference(prover=prover, trial=trial, key=uuid.uuid4().hex)
-    together = found._perturbed("float64", 2)
-    alone = found.computed(LOWERINGS[0], "float64", 2)
-    for step, expected in zip(together[1], alone, strict=True):
-        assert step.keys() == expected.keys()
-        assert all(np.array_equal(step[name], expected[name]) for name in expected)
-    assert not np.array_equal(together[0][2]["logits"], together[1][2]["logits"])
-    assert len(found._perturbed("tf32_simulated", 2)) == 2  # in the same folder
+    for precision in ("float64", "bf16_simulated"):
+        together = found._perturbed(precision, 2)
+        alone = found.computed(LOWERINGS[0], precision, 2)
+        for step, expected in zip(together[1], alone, strict=True):
+            assert step.keys() == expected.keys()
+            assert all(np.array_equal(step[name], expected[name]) for name in expected)
+        assert not np.array_equal(together[0][2]["logits"], together[1][2]["logits"])
 
 
 def test_threads_can_read_references_at_once(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from suite.parity.tensors import OWN_LOSS
 from suite.parity.tolerances import (
     RULES,
     Errors,
@@ -65,6 +66,27 @@ def test_a_tolerance_is_raised_only_where_float32_itself_loses_more() -> None:
     assert found.share == pytest.approx(2 / 3)
     other = replace(found, errors=[{"logits": 2e-4, "gradients a": 0}])
     assert other.verdict is not None
+
+
+def test_the_tolerance_of_an_early_update_is_not_that_of_later_ones() -> None:
+    """The first step of Adam is the sign of the gradient, which the rounding may turn."""
+    names = {"logits": 1e-6, "gradients a": 3e-4}
+    rounding = [names | {"updates a": error} for error in (1.2, 0.1, 0.3)]
+    found = judge([names | {"updates a": 1.0}] * 3, FixedReference(rounding), FLOAT32)
+    assert [step["updates a"] for step in found.raised] == [1.2, 0.3, 0.3]
+    assert "step 1: updates a: relative error 1.0e+00 exceeds" in str(found.verdict)
+    assert found.raised[0]["gradients a"] == 3e-4
+
+
+def test_the_tolerance_of_stored_weights_is_that_of_its_step_and_later_ones() -> None:
+    errors = [{"logits": 0.5, "updates a": 2.0}, {"logits": 0.0, "updates a": 2.0}]
+    rounding = [{"logits": 9e-2, "updates a": 0.0}] * 2
+    least = [{"updates a": math.inf}, {"updates a": 1.0}]
+    found = judge([errors[1]] * 2, FixedReference(rounding), TF32, least=least)
+    assert "step 1: updates a: relative error 2.0e+00 exceeds the tolerance 1e+00" in str(
+        found.verdict
+    )
+    assert judge([errors[1]], FixedReference(rounding[:1]), TF32, least=least[:1]).verdict is None
 
 
 def test_no_further_draws_are_computed_where_rounding_errors_explode_at_once() -> None:
@@ -132,7 +154,18 @@ def test_the_logits_of_bfloat16_are_neither_too_inaccurate_nor_too_accurate() ->
         assert "not rounded to bfloat16" in str(too_accurate([{"logits": error}], simulated))
 
 
+def test_a_timed_step_in_float32_is_found_beside_logits_in_bfloat16() -> None:
+    simulated = [{"logits": 4e-3, "updates a": 1e-2, "updates b": 1e-2, "updates zero": 0.0}]
+    in_bfloat16 = {"logits": 4e-3, "updates a": 1e-2, "updates b": 5e-3, "updates zero": 0.0}
+    assert too_accurate([in_bfloat16], simulated) is None
+    in_float32 = in_bfloat16 | {"updates a": 1e-6, "updates b": 1e-6}
+    assert "the timed step does not round" in str(too_accurate([in_float32], simulated))
+
+
 def test_a_loss_in_bfloat16_is_found_by_its_digits() -> None:
-    in_float32, in_bfloat16 = {"loss": np.array(2.3017)}, {"loss": np.array(2.296875)}
+    in_float32, in_bfloat16 = ({"loss": np.array(loss)} for loss in (2.3017, 2.296875))
     assert loss_in_bfloat16([in_bfloat16, in_float32]) is None
     assert "is a bfloat16 number" in str(loss_in_bfloat16([in_bfloat16] * 2))
+    # The mean of two ranks has a bit more.
+    ranks = [{"loss": np.array(2.3046875), OWN_LOSS: np.array(own)} for own in (2.296875, 2.3125)]
+    assert "is a bfloat16 number" in str(loss_in_bfloat16(ranks))
