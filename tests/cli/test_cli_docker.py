@@ -65,7 +65,7 @@ def test_a_resume_after_a_kill_removes_the_container_and_repeats_the_run(
         cwd=tmp_path,
         stderr=subprocess.PIPE,
     ) as process:
-        latest, end = tmp_path / "results" / "latest", time.monotonic() + 200
+        latest, end = tmp_path / "results" / "latest", time.monotonic() + 400
         while not list(latest.glob("logs/*-r0.log")):
             assert process.poll() is None and time.monotonic() < end
             time.sleep(0.1)
