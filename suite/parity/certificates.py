@@ -39,7 +39,6 @@ from suite.results.record import Parity
 
 CERTIFICATE_VERSION = 16  # of the file
 
-
 # A trial without a certificate, what the certificate depends on, and its file.
 OpenTrial = tuple[Trial, dict[str, str], Path]
 

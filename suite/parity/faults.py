@@ -8,7 +8,7 @@ TIMED_INFERENCE_FAULTS.
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from suite.errors import DlsuiteError
@@ -44,6 +44,14 @@ class Fault:
         path.write_text(text.replace(self.right, self.wrong), encoding="utf-8")
         return folder
 
+
+FROZEN_BIAS = Fault(
+    name="a frozen bias",
+    framework="pytorch",
+    file="frameworks/pytorch/session.py",
+    right="_optimizer(trial, self._parameters.values())",
+    wrong="_optimizer(trial, list(self._parameters.values())[:-1])",
+)
 
 FAULTS = (
     Fault(
@@ -117,13 +125,7 @@ FAULTS = (
         right='self._epsilon * tf.sqrt(1 - self._powers["beta2"])',
         wrong="self._epsilon",
     ),
-    Fault(
-        name="a frozen bias",
-        framework="pytorch",
-        file="frameworks/pytorch/session.py",
-        right="_optimizer(trial, self._parameters.values())",
-        wrong="_optimizer(trial, list(self._parameters.values())[:-1])",
-    ),
+    FROZEN_BIAS,
     Fault(
         name="bfloat16 left on where float32 is claimed",
         framework="pytorch",
@@ -233,14 +235,7 @@ RUN_FAULTS = (
 )
 
 BFLOAT16_FAULTS = (
-    Fault(
-        name="a frozen bias, in bfloat16",
-        framework="pytorch",
-        file="frameworks/pytorch/session.py",
-        right="_optimizer(trial, self._parameters.values())",
-        wrong="_optimizer(trial, list(self._parameters.values())[:-1])",
-        precision="bf16_mixed",
-    ),
+    replace(FROZEN_BIAS, name="a frozen bias, in bfloat16", precision="bf16_mixed"),
     Fault(
         name="float32 as bfloat16, in the timed step alone",
         framework="pytorch",

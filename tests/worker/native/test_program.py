@@ -2,10 +2,13 @@
 
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from suite.engines.venv.engine import VenvEngine
+from suite.manifests import catalog
 from suite.worker.native import program
 
 
@@ -21,3 +24,18 @@ def test_a_failed_compilation_names_the_compilers_errors(
     (line,) = [part for part in str(caught.value).split("; ") if "fold.cpp" in part]
     assert re.search(r"fold\.cpp:1:2: error: #error of the test", line)
     assert "-std=c++17" not in str(caught.value)
+
+
+@pytest.mark.verify
+def test_the_sources_have_no_warnings(tmp_path: Path) -> None:
+    """A user's compiler may warn; it does not end the compilation there."""
+    python = VenvEngine().prepare(catalog.framework("onednn"), print).python
+    assert python
+    folders = (program.NATIVE, program.FRAMEWORKS / "onednn")
+    sources = [path for folder in folders for path in folder.glob("*.cpp")]
+    assert sources
+    command = ["make", "--silent", "--jobs=2", f"--directory={program.NATIVE}"]
+    command += ["FRAMEWORK=onednn", f"PREFIX={python.parent.parent}", f"OUTPUT={tmp_path}"]
+    command += ["CXX=g++ -Werror -fsyntax-only", *(f"{tmp_path}/{each.stem}.o" for each in sources)]
+    reply = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert reply.returncode == 0, reply.stderr
