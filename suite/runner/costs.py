@@ -6,7 +6,7 @@ hour; the display replaces them by the durations of finished runs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from suite.datasets import library
@@ -76,11 +76,12 @@ class Costs:
     def proofs_s(self) -> list[float]:
         """The proof of each trial: what none of the trials before it has already made.
 
-        A certificate serves all trials with equal proof trials, a reference all frameworks.
+        A certificate serves all trials with equal proof trials and all inputs, a reference all
+        frameworks too.
         """
         found, certificates, references = [], set(), set()
         for trial in self.plan.trials:
-            proof, added_s = trial.proof_trial, 0.0
+            proof, added_s = _of_any_input(trial.proof_trial), 0.0
             if proof.trial_id not in certificates:
                 certificates.add(proof.trial_id)
                 added_s = self.certificate_s(trial)
@@ -149,6 +150,13 @@ class Costs:
 
     def _rate(self, trial: Trial) -> float:
         return FLOAT32_FLOPS * self.cores if trial.devices.kind == "cpu" else GPU_FLOPS
+
+
+def _of_any_input(proof: Trial) -> Trial:
+    """A trial that is equal for proofs that differ only in the input: they are the same proof."""
+    if proof.workload.scenario:
+        return proof
+    return replace(proof, workload=proof.workload.model_copy(update={"input": "host"}))
 
 
 def _step_flops(workload: Workload) -> float:

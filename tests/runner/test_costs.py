@@ -69,6 +69,15 @@ def test_proofs_that_serve_several_trials_are_counted_once() -> None:
     assert reference_s == pytest.approx(of(plan).reference_s(plan.trials[0]))
 
 
+def test_trials_that_differ_only_in_the_input_have_one_proof() -> None:
+    options = RunOptions(models=("resnet50",), frameworks=("jax",), precision="float32")
+    plan = plan_of("all", options, device="cuda")
+    assert {trial.workload.input for trial in plan.trials} == {"host", "device"}
+    found = of(plan).proofs_s()
+    tracks = len({trial.track for trial in plan.trials})
+    assert sum(value > 0 for value in found) == tracks and found[0] == max(found)
+
+
 def test_queries_of_a_large_batch_take_no_more_calls_than_needed() -> None:
     """The least number of queries counts samples in scenario offline."""
     plan = plan_of("inference", RunOptions(models=("resnet50",)), device="cpu")

@@ -177,6 +177,19 @@ def test_bfloat16_is_left_out_where_the_cpu_would_emulate_it(
     assert precisions == sorted(precisions, key=("float32", "bf16_mixed").index)
 
 
+def test_on_a_gpu_each_model_has_both_precisions_before_the_next_model() -> None:
+    trials = plan_of("all", RunOptions(frameworks=("jax",)), device="cuda").trials
+    found = [
+        (each.workload.model, each.workload.precision)
+        for each in trials
+        if each.workload.input == "host"
+    ]
+    found = list(dict.fromkeys(found))
+    precisions = ("float32", "bf16_mixed")
+    assert found[:4] == [(m, p) for m in ("resnet50", "gpt_small") for p in precisions]
+    assert len(found) == 14
+
+
 def test_a_second_track_with_the_same_variant_and_settings_is_left_out() -> None:
     plan = plan_of("all", RunOptions(precision="float32"), device="cpu")
     names = {name for name, _ in configurations(plan)}

@@ -46,10 +46,14 @@ def _cells(run: RunData, trial: TrialSummary) -> dict[str, str]:
 
 
 def errors(run: RunData) -> Iterator[Table]:
-    """A table of tensors for the first trials whose certificate is kept."""
-    kept = [trial for trial in run.trials if trial.record.trial_id in run.certificates]
-    for trial in kept[:MOST_TABLES]:
-        found = tensors(run.certificates[trial.record.trial_id])
+    """A table of tensors for the first trials whose certificate is kept and compares any."""
+    kept = [
+        (trial, certificate)
+        for trial in run.trials
+        if (certificate := run.certificates.get(trial.record.trial_id)) and certificate.errors
+    ]
+    for trial, certificate in kept[:MOST_TABLES]:
+        found = tensors(certificate)
         rows = [
             Row(
                 cells={

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import json
 import re
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from suite.report import run_data
 from suite.report.html import answer, details, page
 from suite.report.run_data import RunData
-from suite.results import store
+from suite.results import certificate, store
 from suite.results.record import Blocks, Parity
 from tests.report.made_inference import made_inference
 from tests.report.made_run import made_run
@@ -102,6 +103,15 @@ def test_a_failure_has_its_reason_and_the_end_of_its_log(text: str) -> None:
     found = section(text, "failures")
     assert "the worker was killed" in found and "see its log" in found
     assert "&lt;b&gt;Killed&lt;/b&gt; &amp; gone" in found
+
+
+def test_a_certificate_that_compares_nothing_has_no_table_of_tensors(tmp_path: Path) -> None:
+    """The worker failed before it wrote a tensor."""
+    folder = made_run(tmp_path)
+    complete = section(page.html(run_data.read(folder)), "parity").count("<details")
+    path = next((folder / certificate.FOLDER).iterdir())
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"errors": [], "raised": []}))
+    assert section(page.html(run_data.read(folder)), "parity").count("<details") == complete - 1
 
 
 def test_parity_has_the_error_and_the_tolerance_of_each_tensor(text: str) -> None:
