@@ -33,7 +33,6 @@ from suite.engines.attempt import run_task
 from suite.engines.venv.engine import VenvEngine
 from suite.manifests import catalog
 from suite.manifests.workloads import Measure
-from suite.parity.faults import Fault
 from suite.paths import WORKER
 from suite.protocol import trial_file
 from suite.protocol.expansion import expand
@@ -42,6 +41,7 @@ from suite.protocol.trial_file import Interleaving, Task
 from suite.results.record import rates_over_time
 from suite.results.stats import Difference, compare_rounds, interleaved_ratio
 from suite.runner import recording
+from suite.runner.selftest.faults import Fault
 
 Mode = Literal["train", "infer"]
 

@@ -43,10 +43,11 @@ from suite.paths import home
 from suite.protocol.plan import Plan, Trial, Work
 from suite.report import parity_table, selftest_table, table
 from suite.report.live import Live
-from suite.runner import selftest as tests
 from suite.runner.frameworks import Unavailable
 from suite.runner.planning import RunOptions, plan_of
 from suite.runner.runner import Runner
+from suite.runner.selftest import selftest as tests
+from suite.runner.selftest import workloads
 from suite.runner.support import unsupported_reason
 
 
@@ -200,7 +201,7 @@ def _findings(runner: Runner, plan: Plan, live: Live) -> list[tests.Finding]:
         prepared=prepared,
         make_engine=_engine_maker(runner.engine.name),
         inputs={
-            each: files(each, f"inputs-{number}") for number, each in enumerate(tests.WORKLOADS)
+            each: files(each, f"inputs-{number}") for number, each in enumerate(workloads.WORKLOADS)
         },
         work_dir=runner.work_dir,
         notify=live.notify,

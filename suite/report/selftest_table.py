@@ -10,7 +10,7 @@ from rich.table import Table
 from suite.report.numbers import UNKNOWN
 
 if TYPE_CHECKING:
-    from suite.runner.selftest import Finding
+    from suite.runner.selftest.selftest import Finding
 
 
 def render(findings: list[Finding]) -> Table:

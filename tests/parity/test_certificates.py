@@ -9,12 +9,12 @@ from suite.engines.venv.engine import VenvEngine
 from suite.manifests import catalog
 from suite.manifests.files import names
 from suite.parity.certificates import Certificate
-from suite.parity.faults import Fault
 from suite.parity.tensors import ProofFailed
 from suite.paths import WORKER
 from suite.protocol.expansion import expand
 from suite.report.parity_table import QUANTITIES
 from suite.runner.runner import Runner
+from suite.runner.selftest.faults import Fault
 from suite.runner.support import unsupported_reason
 from tests.conftest import Silent
 from tests.report.test_parity_table import certificate as partly_judged

@@ -8,7 +8,10 @@ import pytest
 
 from suite.datasets import obtain
 from suite.engines.venv.engine import VenvEngine
-from suite.parity.faults import (
+from suite.protocol.plan import Plan
+from suite.runner.frameworks import Frameworks
+from suite.runner.selftest import selftest
+from suite.runner.selftest.faults import (
     BFLOAT16_FAULTS,
     DROPOUT_FAULTS,
     FAULTS,
@@ -16,10 +19,8 @@ from suite.parity.faults import (
     TEXT_FAULTS,
     Fault,
 )
-from suite.protocol.plan import Plan
-from suite.runner import selftest
-from suite.runner.frameworks import Frameworks
-from suite.runner.selftest import WORKLOADS, Finding, SelfTest
+from suite.runner.selftest.selftest import Finding, SelfTest
+from suite.runner.selftest.workloads import WORKLOADS
 
 
 def selftest_of(

@@ -17,28 +17,12 @@ from suite.manifests import catalog
 from suite.manifests.devices import Devices
 from suite.manifests.workloads import (
     PROOF_STEPS,
-    Adam,
-    AdamW,
     BatchNorm,
-    Measure,
     Precision,
-    Sgd,
     Workload,
 )
 from suite.messages import Notify
 from suite.parity.certificates import judged
-from suite.parity.faults import (
-    BFLOAT16_FAULTS,
-    DROPOUT_FAULTS,
-    FAULTS,
-    INFERENCE_FAULTS,
-    RANK_FAULTS,
-    RUN_FAULTS,
-    TEXT_FAULTS,
-    TIMED_INFERENCE_FAULTS,
-    TWO_RANKS,
-    Fault,
-)
 from suite.parity.keys import reference_of
 from suite.parity.prover import Prover
 from suite.parity.reference import Reference
@@ -50,53 +34,30 @@ from suite.results.store import RunFolder
 from suite.runner import plausibility
 from suite.runner.execution import Execution, ReadyTrial
 from suite.runner.progress import Messages
+from suite.runner.selftest.faults import (
+    BFLOAT16_FAULTS,
+    DROPOUT_FAULTS,
+    FAULTS,
+    INFERENCE_FAULTS,
+    RANK_FAULTS,
+    RUN_FAULTS,
+    TEXT_FAULTS,
+    TIMED_INFERENCE_FAULTS,
+    TWO_RANKS,
+    Fault,
+)
+from suite.runner.selftest.workloads import (
+    DROPOUT_WORKLOAD,
+    INFERENCE_WORKLOAD,
+    RUN_MEASURE,
+    RUN_WORKLOAD,
+    SAME_INPUTS,
+    TEXT_WORKLOAD,
+    TIMED_WORKLOADS,
+    WORKLOAD,
+    workload_of,
+)
 from suite.runner.support import unsupported_reason
-
-WORKLOAD = Workload(
-    model="every_layer",
-    dataset="synthetic",
-    batch_size=8,
-    # So large that its position in the formula matters for gradients of common size.
-    optimizer=Adam(name="adam", learning_rate=0.001, epsilon=1e-4),
-)
-
-TEXT_WORKLOAD = Workload(
-    model="gpt_tiny",
-    dataset="synthetic",
-    batch_size=8,
-    optimizer=AdamW(name="adamw", learning_rate=0.001, weight_decay=0.1),
-)
-
-# For timed runs: with short blocks, a run ends soon and has some hundred steps.
-RUN_WORKLOAD = Workload(
-    model="lenet",
-    dataset="synthetic",
-    batch_size=64,
-    optimizer=Sgd(name="sgd", learning_rate=0.01),
-    epochs=8,  # of eight steps: even a busy machine does the sixty that the faults need
-)
-DROPOUT_WORKLOAD = WORKLOAD.model_copy(update={"epochs": 8})
-INFERENCE_WORKLOAD = Workload(
-    model="every_layer",
-    dataset="synthetic",
-    mode="infer",
-    scenario="offline",
-    batch_size=8,
-    query_samples=50,  # not a multiple of the batch size: the last batch is filled
-)
-# Workloads that differ only in these have the same inputs.
-SAME_INPUTS = {"precision": "float32", "batch_norm": "per_rank"}
-TIMED_WORKLOADS = (RUN_WORKLOAD, DROPOUT_WORKLOAD, INFERENCE_WORKLOAD)
-WORKLOADS = (WORKLOAD, TEXT_WORKLOAD, *TIMED_WORKLOADS)
-RUN_MEASURE = Measure(
-    block_s=0.1,
-    min_measure_s=0.5,
-    max_measure_s=1,
-    sample_s=0,
-    min_query_s=0.2,
-    min_queries=1000,
-    max_query_s=2,
-)
 
 # Makes an engine that runs the worker in a folder.
 MakeEngine = Callable[[Path], AbstractContextManager[Engine]]
@@ -161,7 +122,7 @@ class SelfTest:
         self, fault: Fault, name: str, plan: Plan, trial: Trial, references: References
     ) -> Finding:
         """What a worker with the fault is found to do wrong, by the proof that should find it."""
-        work = _workload_of(fault)
+        work = workload_of(fault)
         trial = _in(replace(trial, workload=work), fault.precision)
         trial = _on(trial, fault.device, fault.batch_norm)
         self.notify(f"fault in {trial.framework}: {fault.name}")
@@ -295,15 +256,6 @@ class SelfTest:
         )
         (record,) = execution.do([Run(trial=trial, repeat=0)])
         return _error_in(record)
-
-
-def _workload_of(fault: Fault) -> Workload:
-    """The workload in which a fault is tested."""
-    if fault in TEXT_FAULTS:
-        return TEXT_WORKLOAD
-    if fault in (*INFERENCE_FAULTS, *TIMED_INFERENCE_FAULTS):
-        return INFERENCE_WORKLOAD
-    return DROPOUT_WORKLOAD if fault in DROPOUT_FAULTS else WORKLOAD
 
 
 def _fits(fault: Fault, trial: Trial) -> bool:

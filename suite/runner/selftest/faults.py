@@ -39,7 +39,7 @@ class Fault:
         if text.count(self.right) != self.places:
             raise DlsuiteError(
                 f"the self-test's fault {self.name!r} no longer fits {self.file}",
-                hint="update suite/parity/faults.py",
+                hint="update suite/runner/selftest/faults.py",
             )
         path.write_text(text.replace(self.right, self.wrong), encoding="utf-8")
         return folder

@@ -1,4 +1,4 @@
-"""The faults of the self-test fit the worker; tests/runner/test_selftest.py plants them."""
+"""The faults of the self-test fit the worker; test_selftest.py plants them."""
 
 from pathlib import Path
 
@@ -7,7 +7,8 @@ import pytest
 from suite.errors import DlsuiteError
 from suite.manifests import catalog
 from suite.manifests.files import names
-from suite.parity.faults import (
+from suite.paths import WORKER
+from suite.runner.selftest.faults import (
     BFLOAT16_FAULTS,
     DROPOUT_FAULTS,
     FAULTS,
@@ -18,7 +19,6 @@ from suite.parity.faults import (
     TIMED_INFERENCE_FAULTS,
     Fault,
 )
-from suite.paths import WORKER
 
 TRAINING = (*FAULTS, *TEXT_FAULTS, *BFLOAT16_FAULTS, *RUN_FAULTS, *DROPOUT_FAULTS)
 ALL = (*TRAINING, *RANK_FAULTS, *INFERENCE_FAULTS, *TIMED_INFERENCE_FAULTS)

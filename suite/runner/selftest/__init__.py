@@ -1,0 +1,1 @@
+"""The self-test: planted faults, and the proofs that must find each."""

@@ -1,0 +1,67 @@
+"""The workloads in which the faults of the self-test are tested."""
+
+from __future__ import annotations
+
+from suite.manifests.workloads import Adam, AdamW, Measure, Sgd, Workload
+from suite.runner.selftest.faults import (
+    DROPOUT_FAULTS,
+    INFERENCE_FAULTS,
+    TEXT_FAULTS,
+    TIMED_INFERENCE_FAULTS,
+    Fault,
+)
+
+WORKLOAD = Workload(
+    model="every_layer",
+    dataset="synthetic",
+    batch_size=8,
+    # So large that its position in the formula matters for gradients of common size.
+    optimizer=Adam(name="adam", learning_rate=0.001, epsilon=1e-4),
+)
+
+TEXT_WORKLOAD = Workload(
+    model="gpt_tiny",
+    dataset="synthetic",
+    batch_size=8,
+    optimizer=AdamW(name="adamw", learning_rate=0.001, weight_decay=0.1),
+)
+
+# For timed runs: with short blocks, a run ends soon and has some hundred steps.
+RUN_WORKLOAD = Workload(
+    model="lenet",
+    dataset="synthetic",
+    batch_size=64,
+    optimizer=Sgd(name="sgd", learning_rate=0.01),
+    epochs=8,  # of eight steps: even a busy machine does the sixty that the faults need
+)
+DROPOUT_WORKLOAD = WORKLOAD.model_copy(update={"epochs": 8})
+INFERENCE_WORKLOAD = Workload(
+    model="every_layer",
+    dataset="synthetic",
+    mode="infer",
+    scenario="offline",
+    batch_size=8,
+    query_samples=50,  # not a multiple of the batch size: the last batch is filled
+)
+# Workloads that differ only in these have the same inputs.
+SAME_INPUTS = {"precision": "float32", "batch_norm": "per_rank"}
+TIMED_WORKLOADS = (RUN_WORKLOAD, DROPOUT_WORKLOAD, INFERENCE_WORKLOAD)
+WORKLOADS = (WORKLOAD, TEXT_WORKLOAD, *TIMED_WORKLOADS)
+RUN_MEASURE = Measure(
+    block_s=0.1,
+    min_measure_s=0.5,
+    max_measure_s=1,
+    sample_s=0,
+    min_query_s=0.2,
+    min_queries=1000,
+    max_query_s=2,
+)
+
+
+def workload_of(fault: Fault) -> Workload:
+    """The workload in which a fault is tested."""
+    if fault in TEXT_FAULTS:
+        return TEXT_WORKLOAD
+    if fault in (*INFERENCE_FAULTS, *TIMED_INFERENCE_FAULTS):
+        return INFERENCE_WORKLOAD
+    return DROPOUT_WORKLOAD if fault in DROPOUT_FAULTS else WORKLOAD
