@@ -28,9 +28,9 @@ FEATURES = {
     "GPU": {"device": "cuda"},
     "several devices": {"ranks": "several"},
     "bf16_mixed": {"precision": "bf16_mixed"},
-    "loader of photographs": {"input": "loader"},
+    "image loader": {"input": "loader"},
 }
-COMPARISONS = """### The published comparisons
+COMPARISONS = """### The earlier comparisons
 
 - **upv-2018**: Caffe, TensorFlow, PyTorch, MXNet and CNTK with LeNet, AlexNet, ResNet-50,
   GoogLeNet and VGG-16 on CPUs and GPUs of that year.

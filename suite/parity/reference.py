@@ -41,7 +41,7 @@ STORAGE_MARGIN = 10
 PERTURBATION_ULPS = 20
 # Samples in a call of the reference of inference, which does not depend on how the queries arrive.
 ANSWERS_BATCH_SIZE = 32
-# As much as the rounding of a weight: each draw shows another case of that rounding.
+# About the rounding of a weight: each draw shows another case of that rounding.
 PERTURBATIONS = {"bf16_simulated": 2.0**-9, "tf32_simulated": 2.0**-11}
 Lowered = tuple[tuple[str, str], str, int]  # framework and variant, precision, draw
 

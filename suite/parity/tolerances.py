@@ -52,8 +52,8 @@ RULES = {
         perturbed_margin=2,
         exploded=1e-2,
     ),
-    # About twenty roundings of an operand to 2^-11. The simulation rounds to nearest; a GPU may
-    # truncate, with errors twice as large.
+    # About twenty roundings of an operand, each of up to 2^-11. The simulation rounds to nearest; a
+    # GPU may truncate, with errors twice as large.
     "tf32": Rules(
         tolerance=1e-2,
         rounding="tf32_simulated",
@@ -62,7 +62,7 @@ RULES = {
         perturbed_margin=6,
         exploded=0.1,
     ),
-    # About twenty roundings to 2^-9.
+    # About ten roundings, each of up to 2^-8.
     "bf16_mixed": Rules(
         tolerance=4e-2,
         rounding="bf16_simulated",

@@ -40,7 +40,8 @@ EXPLANATIONS = {
     ),
     "track": Explanation(
         "The rules for the runtime settings: equal is the default variant of each framework under "
-        "equal settings, tuned the fastest known variant, default the framework's own settings.",
+        "equal settings, tuned a chosen variant with its settings, default the framework's own "
+        "settings.",
         "docs/configurations.md",
     ),
     "configuration": Explanation(

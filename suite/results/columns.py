@@ -146,7 +146,7 @@ OF_INFERENCE = (
     _whole("queries", "timed queries", _of("inference", "queries")),
     _real(
         "overhead_share",
-        "of a null model in p50, in scenario offline in a call",
+        "the p50 of a null model over that of the model; in offline, over the duration of a call",
         _of("inference", "overhead_share"),
     ),
     _whole(
@@ -167,12 +167,20 @@ OF_RUN = (
     *OF_INFERENCE,
     _flag("steady", "whether warm-up ended because it was steady", lambda r: r.steady),
     _whole("parameters", "of the model", lambda r: r.parameters),
-    _whole("flops_per_sample", "of the model", lambda r: r.flops_per_sample),
+    _whole(
+        "flops_per_sample",
+        "floating-point operations for a sample, in its mode",
+        lambda r: r.flops_per_sample,
+    ),
     _whole("blocks", "timed blocks", lambda r: sum(not each for each in r.blocks.warmup)),
     _real("build_s", "building the model, with compilation done ahead", _of("times", "build_s")),
     _real("first_step_s", "the duration of the first step or call", _of("times", "first_step_s")),
     _real("warmup_s", "the duration of warm-up", _of("times", "warmup_s")),
-    _real("exchange_s", "adding the gradients of all ranks alone", _of("times", "exchange_s")),
+    _real(
+        "exchange_s",
+        "one all-reduce of the gradients, without other work",
+        _of("times", "exchange_s"),
+    ),
     _real("measured_s", "the duration of the timed part", _of("times", "measured_s")),
     _real("total_s", "the duration of the whole run", _of("times", "total_s")),
     _whole("epochs", "whole epochs", lambda r: len(r.epochs)),

@@ -1,4 +1,4 @@
-"""Finds impossible figures: contradictions, and rates above the hardware peak."""
+"""Finds implausible values: contradictions, and rates above the hardware peak."""
 
 from __future__ import annotations
 
