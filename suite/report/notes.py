@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from suite.report.table import INTERVAL
 from suite.report.titles import row_of
 
 if TYPE_CHECKING:
@@ -20,8 +21,17 @@ def notes_of(trials: Sequence[TrialSummary]) -> Iterator[str]:
     for (kind, hint), details in warnings_of(trials).items():
         yield f"warning: {kind}: {', '.join(details)}"
         yield f"  hint: {hint}"
+    yield from _confidences(trials)
     if reasons := ", ".join(_stop_reasons(trials)):
         yield f"stop reason: {reasons}"
+
+
+def _confidences(trials: Sequence[TrialSummary]) -> Iterator[str]:
+    """The confidence of intervals of few runs, which is below 95 %."""
+    known = {each.measured.runs: each.measured.range_confidence for each in trials}
+    for runs, confidence in sorted(known.items()):
+        if confidence:
+            yield f"{INTERVAL} of {runs} runs: lowest to highest, {confidence:.0%} confidence"
 
 
 def _stop_reasons(trials: Sequence[TrialSummary]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 CONFIDENCE = 0.95
 RESAMPLES = 9999
+RANGE_RUNS = 5  # up to this number, the interval reaches from the lowest run to the highest
 EXACT_RUNS = 24  # up to this number, the bootstrap's distribution is computed, not drawn
 
 Samples = NDArray[np.float64]
@@ -41,11 +42,19 @@ class Summary:
             return None
         return (self.ci_high - self.ci_low) / 2 / self.median
 
+    @property
+    def range_confidence(self) -> float | None:
+        """The confidence of an interval from the lowest run to the highest; None for any other.
+
+        It misses the true median where all runs are on one side of it: 1 - 2^(1 - runs).
+        """
+        return 1 - 2.0 ** (1 - self.runs) if 2 <= self.runs <= RANGE_RUNS else None
+
 
 def summarise(values: Sequence[float]) -> Summary:
     """The median of the runs with its 95 % percentile-bootstrap interval (Efron 1979).
 
-    With three or four runs it reaches from the lowest to the highest; one run has none.
+    With two to five runs it reaches from the lowest to the highest; one run has none.
     """
     return _summarise(tuple(values))
 

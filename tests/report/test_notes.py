@@ -23,6 +23,20 @@ def test_batch_sizes_with_the_same_error_share_a_line() -> None:
     assert len(errors_of(found)) == 2
 
 
+def test_the_interval_of_few_runs_has_its_own_confidence() -> None:
+    runs = [("a", 4), ("b", 4), ("c", 2), ("d", 1), ("e", 6)]
+    records = [
+        record(trial_id=name, repeat=repeat, samples_per_s=100.0)
+        for name, count in runs
+        for repeat in range(count)
+    ]
+    lines = [line for line in notes_of(summarise(records)) if "confidence" in line]
+    assert lines == [
+        "± 95 % CI of 2 runs: lowest to highest, 50% confidence",
+        "± 95 % CI of 4 runs: lowest to highest, 88% confidence",
+    ]
+
+
 def test_an_error_has_its_hint_below_it() -> None:
     error = Error(error_class="WorkerCrashed", message="killed", hint="see its log")
     found = summarise([record(status="failed", error=error), inferred()])
