@@ -65,7 +65,7 @@ parity-large: $(LARGE:%=parity-large-%) ## prove one step of every large model: 
 parity-large-%: $(READY) ## prove one step of one large model
 	$(BIN)/dlsuite parity --model $* --steps 1 $(FRAMEWORKS:%=--framework %) --gpus $(GPUS)
 
-selftest: $(READY) ## insert forty-five faults into copies of the worker; each must be found
+selftest: $(READY) ## insert forty-eight faults into copies of the worker; each must be found
 	$(BIN)/dlsuite selftest
 
 report: $(READY) ## show the newest run

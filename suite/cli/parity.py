@@ -153,8 +153,8 @@ def selftest(
 ) -> None:
     """Insert faults into copies of the worker, one by one, and check that a proof finds each.
 
-    Thirty-five show in a certificate, eight of them in bf16_mixed, four in inference, eight on two
-    ranks; ten show only in a timed run. With the docker engine each fault gets an image, which
+    Thirty-seven show in a certificate, nine of them in bf16_mixed, four in inference, eight on two
+    ranks; eleven show only in a timed run. With the docker engine each fault gets an image, which
     is removed afterwards. The self-test ends at the first fault that is not found, or at the first
     error that is found without a fault.
     """

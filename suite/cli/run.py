@@ -179,7 +179,7 @@ def resume(
         done = store.read_all(folder.path)  # another process may have finished runs meanwhile
         runner = Runner(engine_used, live, work_dir)
         inputs = runner.prepare(plan, done=done)
-        planned.must_match(runner.engine, runner.frameworks.locks, folder.path)
+        planned.must_match(runner.engine, runner.frameworks.locks, inputs, folder.path)
         with resumable(folder.path):
             records = runner.run(plan, inputs, folder, done=done)
     conclude(records, folder)
@@ -253,6 +253,8 @@ def start(
             worker_sha256=runner.engine.worker_sha256,
             locks=runner.frameworks.locks,
             plan=plan,
+            machine=planfile.machine_of(runner.engine),
+            inputs_sha256=planfile.inputs_digest(inputs),
         )
         with folder.writing(planfile.NAME):
             planfile.write(folder.path, planned)

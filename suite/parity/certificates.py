@@ -10,6 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from suite.datasets.inputs import Inputs
@@ -19,7 +20,8 @@ from suite.errors import ResultsError
 from suite.messages import Notify
 from suite.parity.keys import code_sha256, of_machine, of_trial, of_workload, reference_of
 from suite.parity.prover import Prover
-from suite.parity.reference import Reference, compare_ranks
+from suite.parity.reference import Reference, compare_ranks, storage_errors
+from suite.parity.scale import wrong_scale
 from suite.parity.tensors import ProofFailed, Tensors
 from suite.parity.tolerances import (
     Errors,
@@ -243,11 +245,37 @@ def judged(
         rules,
         least=reference.storage_tolerances(reference.tensors) if simulated else None,
     )
-    reason = found.verdict
+    return found, found.verdict or _other_reason(tensors, reference, rules, len(found.errors))
+
+
+def _other_reason(
+    tensors: list[list[Tensors]], reference: Reference, rules: Rules, steps: int
+) -> str | None:
+    """Why tensors that are within their tolerances are not proven; None where they are.
+
+    `steps` are judged.
+    """
+    reason = untested(reference.tensors[:steps])
+    reason = reason or wrong_scale([of_rank[0] for of_rank in tensors], reference, rules)
     if reason is None and rules.two_sided:
+        errors = compare_ranks(tensors, reference.tensors)[0]
+        storage = storage_errors(reference)
         losses = [step for of_rank in tensors for step in of_rank]
-        reason = too_accurate(errors, reference.rounding_errors(rules)) or loss_in_bfloat16(losses)
-    return found, reason
+        reason = too_accurate(errors, reference.rounding_errors(rules)[0], storage)
+        reason = reason or loss_in_bfloat16(losses)
+    return reason
+
+
+def untested(steps: Sequence[Tensors]) -> str | None:
+    """That a gradient is 0 in all steps, which shows nothing of its computation; None: none is."""
+    names = [name for name in steps[0] if name.startswith("gradients")]
+    zero = [name for name in names if not any(np.any(step[name]) for step in steps)]
+    if not zero:
+        return None
+    return (
+        f"the {zero[0]} are 0 in all compared steps, and so are {len(zero)} of {len(names)}"
+        " gradients: compare more steps"
+    )
 
 
 def described_of(

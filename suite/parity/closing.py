@@ -17,20 +17,28 @@ import numpy as np
 from suite.datasets.inputs import Inputs
 from suite.engines.base import Engine, Prepared
 from suite.messages import Notify
+from suite.models.architecture import Architecture
 from suite.parity import dropout
 from suite.parity.conclusion import concluded
-from suite.parity.reference import compare_ranks
+from suite.parity.reference import compare_ranks, storage_errors
 from suite.parity.replay import Replay, StateReference
+from suite.parity.scale import VISIBLE, wrong_scale
 from suite.parity.tensors import OUTCOME, ProofFailed, Tensors, load, read_ranks
-from suite.parity.tolerances import Errors, Judged, Rules, in_bfloat16, judge, rules_of
+from suite.parity.tolerances import (
+    Errors,
+    Judged,
+    Rules,
+    judge,
+    nearly_in_bfloat16,
+    rules_of,
+    too_accurate,
+)
 from suite.protocol.events import Event
 from suite.protocol.plan import Trial
 from suite.protocol.trial_file import Start
 from suite.results.record import Closing
 from suite.worker import ranks
 from suite.worker.proof import CLOSING
-
-VISIBLE = 0.5  # an update whose tolerance exceeds this share of it is hidden by rounding
 
 
 def prove(
@@ -103,11 +111,14 @@ def _judged(prover: Replay, trial: Trial, results: Path) -> tuple[Judged, str | 
         reference.perturb()
     compared = dropout.with_draws if has_dropout else _with_reference
     judgement = compared(found, reference, rules)
-    reason = judgement.excess(0) or (
-        dropout.unmasked(found, reference) if has_dropout else _hidden(judgement)
-    )
+    reason = judgement.excess(0)
+    if reason is None and has_dropout:
+        reason = dropout.unmasked(found, reference)
+    elif reason is None:
+        reason = _hidden(judgement) or _other_precision(judgement, reference, rules)
+        reason = reason or wrong_scale(found, reference, rules)
     if reason is None and rules.two_sided:
-        reason = _stored_in_bfloat16(prover.start.state)
+        reason = _stored_in_bfloat16(prover.start.state, trial, prover.inputs.architecture)
     return judgement, reason
 
 
@@ -121,13 +132,43 @@ def _with_reference(found: list[Tensors], reference: StateReference, rules: Rule
     )
 
 
-def _stored_in_bfloat16(state: Path) -> str | None:
-    """The slot of the optimizer, or the statistics, that is kept in bfloat16; None: none is."""
-    for path in (*sorted(state.glob("optimizer_*.npy")), state / "statistics.npy"):
-        values = load(path).astype(np.float32)
-        if np.any(values) and in_bfloat16(values):
-            return f"all values of {path.stem} are bfloat16 numbers: it is not kept in float32"
+def _other_precision(judgement: Judged, reference: StateReference, rules: Rules) -> str | None:
+    """Why the timed function does not compute in bfloat16; None where it does or need not.
+
+    It may be another program than that of the certificate, as one of several steps in one call.
+    """
+    if not rules.two_sided:
+        return None
+    simulated = reference.rounding_errors(rules)[0]
+    return too_accurate(judgement.errors[0], simulated, storage_errors(reference))
+
+
+def _stored_in_bfloat16(state: Path, trial: Trial, architecture: Architecture) -> str | None:
+    """The slot of the optimizer, or the statistics, that is kept in bfloat16; None: none is.
+
+    Of the statistics the means count: PyTorch multiplies variances by n / (n - 1). Keras keeps the
+    velocity times the learning rate.
+    """
+    optimizer = trial.workload.optimizer
+    rate = optimizer.learning_rate if optimizer else 1.0
+    found = [(path.stem, load(path) * f) for path in _slots(state) for f in (1.0, rate)]
+    means = _means(load(state / "statistics.npy"), architecture)
+    for name, values in (*found, ("the means of batch norms", means)):
+        if np.any(values) and nearly_in_bfloat16(values):
+            return f"all values of {name} are bfloat16 numbers: not kept in float32"
     return None
+
+
+def _slots(state: Path) -> list[Path]:
+    """The files of the optimizer's slots."""
+    return sorted(state.glob("optimizer_*.npy"))
+
+
+def _means(statistics: np.ndarray, architecture: Architecture) -> np.ndarray:
+    """The running means among the statistics of all batch norms."""
+    parts = architecture.statistics()
+    is_mean = [np.full(part.size, part.name.endswith(".mean")) for part in parts]
+    return statistics[np.concatenate(is_mean)] if parts else statistics
 
 
 def _hidden(judgement: Judged) -> str | None:

@@ -90,8 +90,12 @@ class Reference:
         Each lowering computes it on the CPU; the smaller error of the two counts, so that a fault
         in one cannot widen a tolerance.
         """
-        both = self._all([(which, rules.rounding, 0) for which in LOWERINGS])
-        return _combined(min, *(compare(each, self.tensors) for each in both))
+        first, *others = (compare(each, self.tensors) for each in self.rounded(rules))
+        return reduce(partial(_combined, min), others, first)
+
+    def rounded(self, rules: Rules) -> list[list[Tensors]]:
+        """The tensors of each step with the rounding that the rules name, in each lowering."""
+        return self._all([(which, rules.rounding, 0) for which in LOWERINGS])
 
     def storage_tolerances(self, expected: list[Tensors]) -> Errors:
         """The tolerance of each update, because weights are stored in float32 after each step.
@@ -286,10 +290,15 @@ def stored(expected: Tensors, before: Tensors, steps: int) -> dict[str, float]:
             continue
         update = np.linalg.norm(changes)
         error = STORAGE_ERROR * np.linalg.norm(weights) * steps**0.5
-        tolerances[f"updates {name}"] = (
-            float(STORAGE_MARGIN * error / update) if update else float("inf")
-        )
+        # The error of an update of 0 is absolute: see relative_error.
+        tolerances[f"updates {name}"] = float(STORAGE_MARGIN * error / (update or 1.0))
     return tolerances
+
+
+def storage_errors(reference: Reference) -> dict[str, float]:
+    """The error of each update of the first step because weights are stored in float32."""
+    (tolerances,) = reference.storage_tolerances(reference.tensors[:1])
+    return {name: tolerance / STORAGE_MARGIN for name, tolerance in tolerances.items()}
 
 
 def compare(found: list[Tensors], reference: list[Tensors]) -> Errors:

@@ -105,9 +105,9 @@ class StateReference(Reference):
         for draw in draws:
             self._store(first, precision, draw, [found[draw]])
 
-    def rounding_errors(self, rules: Rules) -> Errors:
-        """Of the first lowering alone, as the float64 values."""
-        return compare(self._cached(LOWERINGS[0], rules.rounding), self.tensors)
+    def rounded(self, rules: Rules) -> list[list[Tensors]]:
+        """In the first lowering alone, as the float64 values."""
+        return [self._cached(LOWERINGS[0], rules.rounding)]
 
     def storage_tolerances(self, expected: list[Tensors]) -> Errors:
         """As for a certificate; `expected` are outcomes of all steps."""

@@ -12,12 +12,15 @@ from suite.manifests.tracks import RuntimeSettings, configuration
 from suite.manifests.workloads import PROOF_STEPS, Measure, Repeats, Workload
 
 Work = tuple[Workload, int]  # a workload and a seed: its trials have the same inputs
-SeriesKey = tuple[str, str, str, str, Workload]
+SeriesKey = tuple[str, str, str, str, int, Workload]
 
 
-def series(framework: str, variant: str, track: str, device: str, workload: Workload) -> SeriesKey:
+def series(
+    framework: str, variant: str, track: str, device: str, seed: int, workload: Workload
+) -> SeriesKey:
     """A key that is equal for trials that differ only in their batch size."""
-    return framework, variant, track, device, workload.model_copy(update={"batch_size": 0})
+    of_any_size = workload.model_copy(update={"batch_size": 0})
+    return framework, variant, track, device, seed, of_any_size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +72,9 @@ class Trial:
     @property
     def series(self) -> SeriesKey:
         """A key that is equal for trials that differ only in their batch size."""
-        return series(self.framework, self.variant, self.track, self.device, self.workload)
+        return series(
+            self.framework, self.variant, self.track, self.device, self.seed, self.workload
+        )
 
     @property
     def configuration(self) -> str:

@@ -277,7 +277,9 @@ class Record(Strict):
     @property
     def series(self) -> SeriesKey:
         """What runs have in common that differ only in their batch size."""
-        return series(self.framework, self.variant, self.track, self.device, self.workload)
+        return series(
+            self.framework, self.variant, self.track, self.device, self.seed, self.workload
+        )
 
     @property
     def devices(self) -> Devices:

@@ -9,7 +9,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,16 +45,26 @@ class RunFolder:
         """Write a file of this run in the block; then make `results/latest` point to its folder."""
         try:
             yield
-            latest = self.path.parent / "latest"
-            if not latest.is_symlink() or latest.readlink() != Path(self.run_id):
-                link = self.path.parent / f".latest-{os.getpid()}"
-                link.symlink_to(self.run_id)
-                link.replace(latest)
         except OSError as error:
             raise ResultsError(
                 f"{self.path / name} cannot be written: {error.strerror}",
                 hint="free some space; the records written so far are complete",
             ) from None
+        with suppress(OSError):  # a convenience: some file systems have no links
+            self._link()
+
+    def _link(self) -> None:
+        """Make `results/latest` point to this folder; raise OSError where that fails."""
+        latest = self.path.parent / "latest"
+        if not latest.is_symlink() or latest.readlink() != Path(self.run_id):
+            link = self.path.parent / f".latest-{os.getpid()}"
+            link.unlink(missing_ok=True)
+            link.symlink_to(self.run_id)
+            try:
+                link.replace(latest)
+            except OSError:
+                link.unlink()
+                raise
 
 
 @contextmanager

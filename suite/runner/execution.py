@@ -203,5 +203,6 @@ class Execution:
             stem = f"{run.name}{recording.rank_suffix(rank)}"
             for name, kept in KEPT.items():
                 if (results / name).exists():
-                    shutil.copyfile(results / name, self.folder.logs / f"{stem}.{kept}")
+                    with self.folder.writing(f"logs/{stem}.{kept}"):
+                        shutil.copyfile(results / name, self.folder.logs / f"{stem}.{kept}")
         return attempt

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from suite.datasets.inputs import Inputs
 from suite.engines.base import Engine
 from suite.engines.options import EngineOptions
 from suite.errors import ResultsError
-from suite.paths import write_atomically
-from suite.protocol.plan import Plan, Run
+from suite.paths import digest, write_atomically
+from suite.protocol.plan import Plan, Run, Work
 from suite.results import store
 from suite.results.record import Record
 from suite.runner.stopping import Finished, needed
@@ -34,17 +36,41 @@ class Planned:
     worker_sha256: str
     locks: dict[str, str]  # framework -> digest of the lock from which it was prepared
     plan: Plan
+    machine: str | None = None  # as `machine_of`; None: of an older version
+    inputs_sha256: str | None = None  # as `inputs_digest`; None: of an older version
 
-    def must_match(self, engine: Engine, locks: dict[str, str], folder: Path) -> None:
-        """Raise ResultsError where the worker or a lock has changed since the run started."""
+    def must_match(
+        self, engine: Engine, locks: dict[str, str], inputs: Mapping[Work, Inputs], folder: Path
+    ) -> None:
+        """Raise ResultsError where runs of a resume would not be comparable with finished ones.
+
+        A machine must be the same where rates count, not where only accuracies do.
+        """
         changed = [name for name in locks if self.locks.get(name, locks[name]) != locks[name]]
         if engine.worker_sha256 != self.worker_sha256:
             changed.append("the worker")
+        if self.inputs_sha256 not in (None, inputs_digest(inputs)):
+            changed.append("a model or its data")
+        if not self.plan.for_accuracies and self.machine not in (None, machine_of(engine)):
+            changed.append(f"the machine (it was {self.machine}, this is {machine_of(engine)})")
         if changed:
             raise ResultsError(
                 f"{folder} cannot be resumed: {', '.join(changed)} changed since it started",
                 hint="start again with dlsuite run; the finished records are kept",
             )
+
+
+def machine_of(engine: Engine) -> str:
+    """The CPU, the number of its cores, and the GPUs that an engine uses."""
+    host = engine.host
+    gpus = [gpu["name"] for gpu in host.get("gpus") or []]
+    return ", ".join([f"{host.get('cpu')} with {len(host.get('cpus') or [])} cores", *gpus])
+
+
+def inputs_digest(inputs: Mapping[Work, Inputs]) -> str:
+    """The digest of the models and the inputs of a plan."""
+    models = (json.dumps(each.architecture.to_json()) for each in inputs.values())
+    return digest([*models, *(each.sha256 for each in inputs.values())])
 
 
 class OtherVersion(ResultsError):

@@ -94,7 +94,7 @@ class Runner:
         follows at the end. Raise EngineLost where the engine stops answering: the remaining runs
         can be resumed.
         """
-        records = list(done)
+        records = stopping.without_partial_groups(plan, done)
         self._progress.stage("parity")
         ready = self._ready(plan, by_work, folder)
         with folder.writing(sources.WORKER_FOLDER):

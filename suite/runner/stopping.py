@@ -71,7 +71,7 @@ class Finished:
         for record in records:
             self.by_trial.setdefault(record.trial_id, []).append(record)
             self._names.add(record.name)
-            self.spent_s += _worker_s(record)
+            self.spent_s += duration_s(record)
 
     def __contains__(self, run: Run) -> bool:
         return run.name in self._names
@@ -81,6 +81,20 @@ def needed(plan: Plan, group: Sequence[Run], finished: Finished) -> list[Run]:
     """The runs of a group without a record, if one of its trials needs more runs; else none."""
     left = [run for run in group if run not in finished]
     return left if any(_needs_more(plan, run, finished) for run in left) else []
+
+
+def without_partial_groups(plan: Plan, records: Iterable[Record]) -> list[Record]:
+    """The records without those of interleaved runs whose round was not recorded as a whole.
+
+    An interruption between two of them leaves the others; a resume repeats the round.
+    """
+    records = list(records)
+    if not plan.interleave:
+        return records
+    known = {record.name for record in records}
+    groups = ({run.name for run in group} for group in plan.groups)
+    partial = {name for group in groups if not group <= known for name in group}
+    return [record for record in records if record.name not in partial]
 
 
 def _needs_more(plan: Plan, run: Run, finished: Finished) -> bool:

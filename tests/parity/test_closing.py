@@ -3,11 +3,13 @@
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from suite.engines.venv.engine import VenvEngine
+from suite.models import MODELS
 from suite.parity import closing
 from suite.parity.replay import Replay, StateReference
 from suite.parity.workers import LOWERINGS
@@ -48,14 +50,34 @@ def test_updates_hidden_by_rounding_prove_nothing(
     assert "training stands still" in str(closing._hidden(hidden))
 
 
-def test_slots_in_bfloat16_are_found(tmp_path: Path) -> None:
-    values = np.array([1.0, 0.5, 1.2345678], np.float32)
-    np.save(tmp_path / "statistics.npy", np.zeros(0, np.float32))
-    np.save(tmp_path / "optimizer_first_moment.npy", values)
-    assert closing._stored_in_bfloat16(tmp_path) is None
-    np.save(tmp_path / "optimizer_second_moment.npy", values[:2])
-    reason = closing._stored_in_bfloat16(tmp_path)
-    assert "optimizer_second_moment are bfloat16 numbers" in str(reason)
+def test_slots_and_means_in_bfloat16_are_found(quick: Callable[..., Plan], tmp_path: Path) -> None:
+    trial, model = quick("pytorch").trials[0], MODELS["every_layer"]()
+    numbers = np.random.default_rng(1)
+    found = partial(closing._stored_in_bfloat16, tmp_path, trial, model)
+
+    def put(name: str, values: np.ndarray) -> None:
+        np.save(tmp_path / f"{name}.npy", values.astype(np.float32))
+
+    def rounded(values: np.ndarray) -> np.ndarray:
+        return (values.astype(np.float32).view(np.uint32) & 0xFFFF0000).view(np.float32)
+
+    parts = [numbers.random(part.size) for part in model.statistics()]
+    put("statistics", np.concatenate(parts))
+    put("optimizer_velocity", numbers.random(50))
+    assert found() is None
+    put("optimizer_velocity", rounded(numbers.random(50)))
+    assert "optimizer_velocity are bfloat16 numbers" in str(found())
+    rate = trial.workload.optimizer.learning_rate if trial.workload.optimizer else 0
+    put("optimizer_velocity", rounded(numbers.random(50)) / np.float32(rate))
+    assert "optimizer_velocity are bfloat16 numbers" in str(found())
+    put("optimizer_velocity", numbers.random(50))
+    names = [part.name for part in model.statistics()]
+    kept = [
+        rounded(each) if name.endswith(".mean") else rounded(each) * 8 / 7
+        for name, each in zip(names, parts, strict=True)
+    ]
+    put("statistics", np.concatenate(kept))
+    assert "the means of batch norms are bfloat16 numbers" in str(found())
 
 
 def test_the_rank_that_did_another_step_is_found(reference: Callable[..., StateReference]) -> None:

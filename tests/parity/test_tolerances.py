@@ -146,20 +146,25 @@ def test_steps_in_which_rounding_errors_explode_prove_nothing() -> None:
 
 
 def test_the_logits_of_bfloat16_are_neither_too_inaccurate_nor_too_accurate() -> None:
-    simulated = [{"logits": 4e-3}]
-    assert judge([{"logits": 3e-2}], FixedReference(simulated), BF16).verdict is None
-    assert judge([{"logits": 5e-2}], FixedReference(simulated), BF16).verdict is not None
-    assert too_accurate([{"logits": 2e-3}], simulated) is None
+    simulated = {"logits": 4e-3}
+    assert judge([{"logits": 3e-2}], FixedReference([simulated]), BF16).verdict is None
+    assert judge([{"logits": 5e-2}], FixedReference([simulated]), BF16).verdict is not None
+    assert too_accurate({"logits": 2e-3}, simulated, {}) is None
     for error in (5e-4, 1e-7):  # float16, float32
-        assert "not rounded to bfloat16" in str(too_accurate([{"logits": error}], simulated))
+        assert "not rounded to bfloat16" in str(too_accurate({"logits": error}, simulated, {}))
 
 
 def test_a_timed_step_in_float32_is_found_beside_logits_in_bfloat16() -> None:
-    simulated = [{"logits": 4e-3, "updates a": 1e-2, "updates b": 1e-2, "updates zero": 0.0}]
+    simulated = {"logits": 4e-3, "updates a": 1e-2, "updates b": 1e-2, "updates zero": 0.0}
+    storage = {"updates a": 1e-4, "updates b": 1e-4, "updates zero": 1e-9}
     in_bfloat16 = {"logits": 4e-3, "updates a": 1e-2, "updates b": 5e-3, "updates zero": 0.0}
-    assert too_accurate([in_bfloat16], simulated) is None
+    assert too_accurate(in_bfloat16, simulated, storage) is None
     in_float32 = in_bfloat16 | {"updates a": 1e-6, "updates b": 1e-6}
-    assert "the timed step does not round" in str(too_accurate([in_float32], simulated))
+    assert "the timed step does not round" in str(too_accurate(in_float32, simulated, storage))
+    closing = {name: error for name, error in in_float32.items() if name != "logits"}
+    assert "the timed step does not round" in str(too_accurate(closing, simulated, storage))
+    hidden = dict.fromkeys(storage, 0.01)  # by the rounding of stored weights
+    assert too_accurate(in_float32, simulated, hidden) is None
 
 
 def test_a_loss_in_bfloat16_is_found_by_its_digits() -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from suite.datasets import obtain
 from suite.engines.options import EngineOptions
 from suite.engines.venv.engine import VenvEngine
 from suite.errors import ResultsError
@@ -60,8 +61,32 @@ def test_a_plan_cannot_be_resumed_with_another_worker_or_lock(
 ) -> None:
     engine = VenvEngine()
     same = replace(planned, worker_sha256=engine.worker_sha256)
-    same.must_match(engine, {**planned.locks, "mxnet": "2" * 64}, tmp_path)  # mxnet had no lock
+    same.must_match(engine, {**planned.locks, "mxnet": "2" * 64}, {}, tmp_path)  # mxnet had no lock
     with pytest.raises(ResultsError, match="cannot be resumed: jax changed"):
-        same.must_match(engine, {"jax": "2" * 64}, tmp_path)
+        same.must_match(engine, {"jax": "2" * 64}, {}, tmp_path)
     with pytest.raises(ResultsError, match="cannot be resumed: the worker changed"):
-        planned.must_match(engine, planned.locks, tmp_path)
+        planned.must_match(engine, planned.locks, {}, tmp_path)
+
+
+def test_a_plan_cannot_be_resumed_with_other_data_or_on_another_machine(
+    planned: Planned, tmp_path: Path
+) -> None:
+    engine = VenvEngine()
+    work = planned.plan.trials[0].work
+    inputs = {work: obtain.obtain(work[0], seed=1, folder=tmp_path, notify=print)}
+    same = replace(
+        planned,
+        worker_sha256=engine.worker_sha256,
+        machine=planfile.machine_of(engine),
+        inputs_sha256=planfile.inputs_digest(inputs),
+    )
+    same.must_match(engine, planned.locks, inputs, tmp_path)
+    other_data = {work: replace(each, sha256="3" * 64) for work, each in inputs.items()}
+    with pytest.raises(ResultsError, match="a model or its data changed"):
+        same.must_match(engine, planned.locks, other_data, tmp_path)
+    elsewhere = replace(same, machine="another CPU with 64 cores")
+    with pytest.raises(ResultsError, match=r"the machine \(it was another CPU with 64 cores"):
+        elsewhere.must_match(engine, planned.locks, inputs, tmp_path)
+    seeds = tuple(replace(trial, seed=seed) for trial in planned.plan.trials for seed in (1, 2))
+    of_accuracies = replace(elsewhere, plan=replace(planned.plan, peak=False, trials=seeds))
+    of_accuracies.must_match(engine, planned.locks, inputs, tmp_path)

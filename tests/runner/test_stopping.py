@@ -5,7 +5,7 @@ from suite.manifests.workloads import Repeats
 from suite.protocol.plan import Plan
 from suite.results.record import Times
 from suite.runner import stopping
-from suite.runner.stopping import Finished, StopReason, needed
+from suite.runner.stopping import Finished, StopReason, needed, without_partial_groups
 from tests.results.test_record import CLOSED, PROVEN, record
 
 REPEATS = Repeats(at_least=3, at_most=5, spread=0.02, budget_s=100)
@@ -74,6 +74,21 @@ def test_interleaved_trials_are_repeated_together(quick: Callable[..., Plan]) ->
     slow = next(each for each in done if each.repeat == 1)
     done[done.index(slow)] = slow.model_copy(update={"samples_per_s": 50.0})
     assert needed(plan, plan.groups[3], Finished(done)) == list(plan.groups[3])
+
+
+def test_a_round_of_interleaved_runs_without_all_its_records_is_repeated(
+    quick: Callable[..., Plan],
+) -> None:
+    plan = replace(quick("jax", "mxnet", repeats=2), interleave=True)
+    whole, partial = plan.groups
+    done = [
+        record(trial_id=run.trial.trial_id, repeat=run.repeat, interleaved=2)
+        for run in (*whole, partial[0])
+    ]
+    kept = without_partial_groups(plan, done)
+    assert kept == done[:2]
+    assert needed(plan, partial, Finished(kept)) == list(partial)
+    assert without_partial_groups(replace(plan, interleave=False), done) == done
 
 
 def test_interleaved_runs_share_their_duration() -> None:

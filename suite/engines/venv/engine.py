@@ -25,6 +25,7 @@ from suite.engines.base import (
 )
 from suite.engines.gpus import Gpus, visible
 from suite.engines.venv import environments
+from suite.errors import EngineError
 from suite.manifests.frameworks import FrameworkManifest
 from suite.messages import Notify
 from suite.paths import WORKER, home, tree_sha256
@@ -160,7 +161,10 @@ class VenvEngine:
         }
 
     def staged(self) -> Path:
-        """A copy of the worker without the rest of the suite, which it must not import."""
+        """A copy of the worker without the rest of the suite, which it must not import.
+
+        Raise EngineError where the worker is no longer the one that the engine started with.
+        """
         folder = home() / "workers" / self.worker_sha256[:12]
         if not folder.exists():
             folder.parent.mkdir(parents=True, exist_ok=True)
@@ -169,6 +173,12 @@ class VenvEngine:
             (part / "suite" / "__init__.py").touch()
             ignored = shutil.ignore_patterns("__pycache__")
             shutil.copytree(self.worker, part / "suite" / "worker", ignore=ignored)
+            if tree_sha256(part / "suite" / "worker") != self.worker_sha256:
+                shutil.rmtree(part)
+                raise EngineError(
+                    "the source of the worker changed since the command started",
+                    hint="run the command again",
+                )
             try:
                 part.rename(folder)
             except OSError:  # another process or thread made it first

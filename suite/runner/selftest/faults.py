@@ -55,6 +55,13 @@ FROZEN_BIAS = Fault(
 
 FAULTS = (
     Fault(
+        name="a learning rate that is 0.1 % too large",
+        framework="jax",
+        file="frameworks/jax/session.py",
+        right='name, rate = options["name"], options["learning_rate"]',
+        wrong='name, rate = options["name"], 1.001 * options["learning_rate"]',
+    ),
+    Fault(
         name="wrong batch-norm epsilon",
         framework="tensorflow",
         file="frameworks/tensorflow/layers.py",
@@ -191,6 +198,16 @@ RUN_FAULTS = (
 """,
     ),
     Fault(
+        name="gradients that are 1 % too large after warm-up, in bfloat16",
+        framework="pytorch",
+        file="frameworks/pytorch/session.py",
+        right="self._mean_loss(self._forward(batch[0]), batch[1])\n",
+        wrong="""\
+self._mean_loss(self._forward(batch[0]), batch[1]) * (1 if self._steps < 40 else 1.01)
+""",
+        precision="bf16_mixed",
+    ),
+    Fault(
         name="optimizer skipped in every second step",
         framework="mxnet",
         file="frameworks/mxnet/session.py",
@@ -236,6 +253,14 @@ RUN_FAULTS = (
 
 BFLOAT16_FAULTS = (
     replace(FROZEN_BIAS, name="a frozen bias, in bfloat16", precision="bf16_mixed"),
+    Fault(
+        name="a learning rate that is 1 % too large, in bfloat16",
+        framework="pytorch",
+        file="frameworks/pytorch/session.py",
+        right='name, rate = options["name"], options["learning_rate"]',
+        wrong='name, rate = options["name"], 1.01 * options["learning_rate"]',
+        precision="bf16_mixed",
+    ),
     Fault(
         name="float32 as bfloat16, in the timed step alone",
         framework="pytorch",

@@ -1,0 +1,73 @@
+"""The scale of updates: a rate that is slightly wrong is within the tolerances of rounding.
+
+Rounding errors are nearly random, so they hardly change the component of an update along that of
+the reference. A wrong learning rate, momentum or scale of the loss changes it in every tensor. The
+rule is in docs/proofs.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from suite.parity.reference import STORAGE_MARGIN, Reference, storage_errors
+from suite.parity.tensors import Tensors
+from suite.parity.tolerances import Rules
+
+VISIBLE = 0.5  # an update whose tolerance exceeds this share of it is hidden by rounding
+NOISE_MARGIN = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """How much longer updates are along those of the reference, as medians over tensors."""
+
+    excess: float  # 0: as long as those of the reference
+    noise: float  # of the excess of one tensor, because weights are stored in float32
+
+
+def wrong_scale(found: list[Tensors], reference: Reference, rules: Rules) -> str | None:
+    """Why the updates of the first step are too long or too short; None where they are not.
+
+    `found` are the tensors of each rank. The simulated rounding may shorten updates too, as the
+    first step of Adam, in which it turns signs.
+    """
+    scales = [_scale(of_rank, reference) for of_rank in found]
+    for scale in scales:
+        if scale is None:
+            continue
+        limit = rules.scale + NOISE_MARGIN * scale.noise
+        if abs(scale.excess) <= limit:
+            continue
+        rounded = [_scale(steps[0], reference) for steps in reference.rounded(rules)]
+        expected = [each.excess for each in rounded if each is not None]
+        if not any(abs(scale.excess - each) <= max(limit, abs(each)) for each in expected):
+            return (
+                f"the updates are {1 + scale.excess:.4f} times as long as those of the reference:"
+                " a wrong learning rate, momentum or scale of the loss"
+            )
+    return None
+
+
+def visible(storage: Mapping[str, float]) -> list[str]:
+    """The updates that the rounding of stored weights does not hide, by its errors."""
+    return [name for name, error in storage.items() if STORAGE_MARGIN * error < VISIBLE]
+
+
+def _scale(found: Tensors, reference: Reference) -> Scale | None:
+    """Of the first step; None where no update is visible."""
+    expected = reference.tensors[0]
+    storage = storage_errors(reference)
+    excesses, noises = [], []
+    for name in visible(storage):
+        update = expected[name]
+        square = float(np.vdot(update, update))
+        if square and math.isfinite(ratio := float(np.vdot(found[name], update)) / square):
+            excesses.append(ratio - 1)
+            noises.append(storage[name] / math.sqrt(update.size))
+    if not excesses:
+        return None
+    return Scale(excess=float(np.median(excesses)), noise=float(np.median(noises)))
