@@ -60,10 +60,10 @@ parity-ranks: $(READY) ## prove two models on two ranks, as processes of this ma
 large-models:
 	@echo $(LARGE)
 
-parity-large: $(LARGE:%=parity-large-%) ## prove one step of every large model: forty minutes
+parity-large: $(LARGE:%=parity-large-%) ## prove one step of every large model, two of ResNet-50
 
-parity-large-%: $(READY) ## prove one step of one large model
-	$(BIN)/dlsuite parity --model $* --steps 1 $(FRAMEWORKS:%=--framework %) --gpus $(GPUS)
+parity-large-%: $(READY) ## prove one step of one large model, two of ResNet-50
+	$(BIN)/dlsuite parity --model $* --steps $(if $(findstring resnet50,$*),2,1) $(FRAMEWORKS:%=--framework %) --gpus $(GPUS)
 
 selftest: $(READY) ## insert forty-eight faults into copies of the worker; each must be found
 	$(BIN)/dlsuite selftest

@@ -19,6 +19,7 @@ def concluded(
             "reason": reason,
             "worst": {name: _finite(error) for name, error in largest.items()},
             "share": _finite(judgement.share),
+            "visible_share": judgement.visible_share,
             "duration_s": duration_s,
         }
     )

@@ -117,6 +117,13 @@ class Judged:
         return max(self._shares, default=0.0)
 
     @property
+    def visible_share(self) -> float | None:
+        """The share of updates of the first step whose omission, an error of 1, would be found."""
+        names = [name for name in (self.errors or [{}])[0] if name.startswith("updates")]
+        visible = sum(self._tolerance(0, name) < 1 for name in names)
+        return visible / len(names) if names else None
+
+    @property
     def first_excess(self) -> float:
         """The same in the first step with an excess, whose consequences later steps show."""
         return next((share for share in self._shares if not share <= 1), 0.0)

@@ -197,6 +197,8 @@ class Closing(Strict):
     # quantity -> largest relative L2 error; None: not finite, as of a tensor with NaN
     worst: dict[str, float | None] = Field(default={})
     share: float | None = None  # the largest error as a share of its tolerance; None: not finite
+    # Share of the tensors with an update so large that its omission would be found; of training.
+    visible_share: float | None = None
     duration_s: float | None = None  # of the comparison, without the worker's own steps
     batch_size: int | None = None  # of a smaller batch that it was made with; None: the run's own
     reason: str | None = None  # why it is not proven

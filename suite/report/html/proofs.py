@@ -21,8 +21,9 @@ MOST_TENSORS = 100  # in a table
 def statuses(run: RunData) -> Table:
     """How each trial is proven: by its certificate and by the closing proof of its runs."""
     cells = [_cells(run, trial) for trial in run.trials]
-    if all(each["answers"] == UNKNOWN for each in cells):  # only of training
-        cells = [{name: each[name] for name in each if name != "answers"} for each in cells]
+    for column in ("answers", "visible updates"):  # of inference, and of training
+        if all(each[column] == UNKNOWN for each in cells):
+            cells = [{name: each[name] for name in each if name != column} for each in cells]
     tagged = zip(cells, run.trials, strict=True)
     rows = [Row(cells=each, tags=tags_of(trial)) for each, trial in tagged]
     return Table(caption="Proof of each trial", rows=rows)
@@ -41,6 +42,7 @@ def _cells(run: RunData, trial: TrialSummary) -> dict[str, str]:
         "closing proof": yes_no(closing.proven) if closing else UNKNOWN,
         "answers": number(closing.answers if closing else None, "{:,}"),
         "its largest share": number(closing.share if closing else None, "{:.2g}"),
+        "visible updates": number(closing.visible_share if closing else None, "{:.0%}"),
         "reason": trial.parity.reason or UNKNOWN,
     }
 
