@@ -5,9 +5,11 @@ The shared format is in formats/prepared.
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +146,12 @@ def prepare(manifest: DatasetManifest, *, notify: Notify, source: Path | None = 
             )
         return image_folder.prepare(manifest, target, source, notify)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{manifest.name}-", dir=target.parent) as staging:
+    with (
+        _preparing(manifest.name),
+        tempfile.TemporaryDirectory(prefix=f".{manifest.name}-", dir=target.parent) as staging,
+    ):
+        if source is None and verify(manifest) is None:
+            return target  # another process has just prepared it
         raw, done = Path(staging) / "raw", Path(staging) / "done"
         raw.mkdir()
         done.mkdir()
@@ -155,6 +162,16 @@ def prepare(manifest: DatasetManifest, *, notify: Notify, source: Path | None = 
         shutil.rmtree(target, ignore_errors=True)
         done.rename(target)
     return target
+
+
+@contextmanager
+def _preparing(name: str) -> Iterator[None]:
+    """Wait until no other process prepares the dataset with this name."""
+    folder = home() / "locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"dataset-{name}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # released when the file is closed
+        yield
 
 
 def _obtain(manifest: DatasetManifest, raw: Path, source: Path | None, notify: Notify) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -36,7 +35,7 @@ from suite.parity.tolerances import (
 from suite.paths import digest, home, write_atomically
 from suite.protocol.events import first_problem
 from suite.protocol.plan import Trial
-from suite.results.certificate import FOLDER
+from suite.results.certificate import FOLDER, dumped, loaded
 from suite.results.record import Parity
 
 CERTIFICATE_VERSION = 16  # of the file
@@ -159,14 +158,14 @@ def keep(folder: Path, found: Iterable[Certificate]) -> None:
 
 
 def _write(path: Path, certificate: Certificate) -> None:
-    write_atomically(path, json.dumps(asdict(certificate), indent=1) + "\n")
+    write_atomically(path, dumped(asdict(certificate)))
 
 
 def read(path: Path) -> Certificate:
     """The certificate in a file; ResultsError where it is not one."""
     try:
-        return TypeAdapter(Certificate).validate_json(path.read_bytes())
-    except (OSError, ValueError) as error:
+        return TypeAdapter(Certificate).validate_python(loaded(path.read_bytes()))
+    except (OSError, ValueError, LookupError, TypeError) as error:
         reason = first_problem(error) if isinstance(error, ValidationError) else str(error)
         raise ResultsError(
             f"{path}: not a certificate: {reason}", hint="ask for the run again"
@@ -298,8 +297,8 @@ def described_of(
 def _cached(path: Path) -> Certificate | None:
     """The certificate at `path`; None where it is missing or unreadable."""
     try:
-        return Certificate(**json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        return Certificate(**loaded(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, LookupError, TypeError):
         return None
 
 

@@ -69,8 +69,13 @@ def of_machine(trial: Trial, machine: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "cpu": machine.get("cpu"),
         "cpus": len(machine.get("cpus") or []),
-        "gpus": [gpu["name"] for gpu in gpus] if trial.devices.kind != "cpu" else [],
+        "gpus": [_described(gpu) for gpu in gpus] if trial.devices.kind != "cpu" else [],
     }
+
+
+def _described(gpu: Mapping[str, Any]) -> str:
+    """The name of a GPU, and its driver, which compiles a part of the programs."""
+    return f"{gpu['name']}, driver {gpu.get('driver_version')}"
 
 
 def of_workload(trial: Trial, inputs: Inputs, steps: int) -> dict[str, Any]:

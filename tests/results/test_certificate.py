@@ -1,7 +1,8 @@
 """Certificates are found in a run's folder, or in the cache."""
 
 import json
-from dataclasses import asdict
+import math
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,26 @@ def test_the_one_in_the_runs_folder_goes_before_the_one_in_the_cache(
     write(run, json.dumps(written | {"tolerance": 1.0}))
     found = certificate.find(KEY, run)
     assert found and found.tolerance == 1.0
+
+
+def test_an_infinite_error_is_null_in_the_file(tmp_path: Path) -> None:
+    """The worker wrote NaN. Other programs do not read Python's `Infinity`."""
+    errors = [{"logits": math.inf, "loss": 0.5}]
+    made = replace(
+        made_certificate("jax", "jit", "equal"),
+        proven=False,
+        errors=errors,
+        raised=[],
+        worst={"logits": math.inf},
+        share=math.inf,
+    )
+    certificates.keep(tmp_path, [made])
+    (path,) = (tmp_path / certificate.FOLDER).iterdir()
+    assert json.loads(path.read_text())["errors"] == [{"logits": None, "loss": 0.5}]
+    assert "Infinity" not in path.read_text()
+    assert certificates.read(path) == made
+    found = certificate.find(made.key, tmp_path)
+    assert found and found.errors == errors and found.share == math.inf
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"tolerance": 1}'])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import floor, log10
+from math import floor, inf, isfinite, log10
 from typing import TYPE_CHECKING, Any
 
 from suite.report.figures.colors import framework_color
@@ -67,7 +67,8 @@ def tensors(certificate: Certificate | None) -> list[tuple[str, float, float, fl
         raised = certificate.raised[step] if certificate.raised else {}
         for name, error in errors.items():
             tolerance = raised.get(name, certificate.tolerance)
-            values = error, tolerance, error / tolerance
+            share = error / tolerance if isfinite(error) else inf
+            values = error, tolerance, share
             found[name] = max(values, found.get(name, values), key=lambda each: each[2])
     rows = [(name, *values) for name, values in found.items()]
     return sorted(rows, key=lambda row: -row[3])
