@@ -77,24 +77,41 @@ def report(
     if others and (html or draw or scaling_only):
         raise UsageError("--also is for the table of accuracies", hint=f"dlsuite report {run}")
     if html or draw:
-        found = run_data.read(folder)
-        other = run_data.read(run_folder_of(against, results)) if against else None
-        with _writing():
-            if html:
-                page.write(html, found, other, interactive=interactive)
-                print(html)
-            if draw:
-                written = render.write_files(figures.all_of(found), draw)
-                print(f"{len(written)} files in {draw}")
-        return
+        other = run_folder_of(against, results) if against else None
+        _write(folder, html=html, draw=draw, against=other, interactive=interactive)
+    elif scaling_only:
+        _show_scaling(store.read(folder), folder, format)
+    elif others:
+        runs = (store.read(each) for each in (folder, *others))
+        _show_accuracies([record for records in runs for record in records], format)
+    else:
+        _show_run(folder, run, format)
+
+
+def _write(
+    folder: Path,
+    *,
+    html: Path | None,
+    draw: Path | None,
+    against: Path | None,
+    interactive: bool,
+) -> None:
+    """Write the page of a run, its figures, or both."""
+    found = run_data.read(folder)
+    other = run_data.read(against) if against else None
+    with _writing():
+        if html:
+            page.write(html, found, other, interactive=interactive)
+            print(html)
+        if draw:
+            written = render.write_files(figures.all_of(found), draw)
+            print(f"{len(written)} files in {draw}")
+
+
+def _show_run(folder: Path, run: Path, format: ReportFormat) -> None:
+    """Print the summary of a run, and how many of its runs are missing."""
     records = store.read(folder)
-    if scaling_only:
-        _show_scaling(records, folder, format)
-        return
     missing = planfile.missing(folder, records)
-    if others:
-        _show_accuracies([*records, *(each for run in others for each in store.read(run))], format)
-        return
     forms: dict[ReportFormat, Callable[[], str]] = {
         ReportFormat.json: lambda: _json(records, folder, missing) + "\n",
         ReportFormat.markdown: lambda: _markdown(records, folder) + "\n",
