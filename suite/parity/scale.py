@@ -1,8 +1,8 @@
 """The scale of updates: a rate that is slightly wrong is within the tolerances of rounding.
 
-Rounding errors are nearly random, so they hardly change the component of an update along that of
-the reference. A wrong learning rate, momentum or scale of the loss changes it in every tensor. The
-rule is in docs/proofs.md.
+Rounding errors are nearly random, so they hardly change the length of an update, and its component
+along that of the reference. A wrong learning rate, momentum or scale of the loss changes both in
+every tensor. The rule is in docs/proofs.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NOISE_MARGIN = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """How much longer updates are along those of the reference, as medians over tensors."""
+    """How much longer updates are than those of the reference, as medians over tensors."""
 
     excess: float  # 0: as long as those of the reference
     noise: float  # of the excess of one tensor, because weights are stored in float32
@@ -61,13 +61,27 @@ def _scale(found: Tensors, reference: Reference) -> Scale | None:
     """Of the first step; None where no update is visible."""
     expected = reference.tensors[0]
     storage = storage_errors(reference)
-    excesses, noises = [], []
+    components, lengths, noises = [], [], []
     for name in visible(storage):
-        update = expected[name]
-        square = float(np.vdot(update, update))
-        if square and math.isfinite(ratio := float(np.vdot(found[name], update)) / square):
-            excesses.append(ratio - 1)
-            noises.append(storage[name] / math.sqrt(update.size))
-    if not excesses:
+        update, own = expected[name], found[name]
+        length = float(np.linalg.norm(update))
+        if not length or not np.isfinite(own).all():
+            continue
+        components.append(float(np.vdot(own, update)) / length**2 - 1)
+        lengths.append(float(np.linalg.norm(own)) / length - 1)
+        noises.append(storage[name] / math.sqrt(update.size))
+    if not components:
         return None
-    return Scale(excess=float(np.median(excesses)), noise=float(np.median(noises)))
+    excess = _nearer_to_zero(float(np.median(components)), float(np.median(lengths)))
+    return Scale(excess=excess, noise=float(np.median(noises)))
+
+
+def _nearer_to_zero(component: float, length: float) -> float:
+    """What both show of a wrong rate, which changes both by the same factor.
+
+    Turned signs, as in the first step of Adam, shorten only the component, other rounding errors
+    lengthen only the length.
+    """
+    if component * length <= 0:
+        return 0.0
+    return min(component, length, key=abs)
