@@ -19,7 +19,8 @@ def concluded(
             "reason": reason,
             "worst": {name: _finite(error) for name, error in largest.items()},
             "share": _finite(judgement.share),
-            "visible_share": judgement.visible_share,
+            # With dropout, the length of a tensor shows an omitted update.
+            "visible_share": None if closing.draws else judgement.visible_share,
             "duration_s": duration_s,
         }
     )

@@ -197,7 +197,8 @@ class Closing(Strict):
     # quantity -> largest relative L2 error; None: not finite, as of a tensor with NaN
     worst: dict[str, float | None] = Field(default={})
     share: float | None = None  # the largest error as a share of its tolerance; None: not finite
-    # Share of the tensors with an update so large that its omission would be found; of training.
+    # Share of the tensors whose update is so large that its tolerance would show its omission; None
+    # in inference and with dropout, which has another rule.
     visible_share: float | None = None
     duration_s: float | None = None  # of the comparison, without the worker's own steps
     batch_size: int | None = None  # of a smaller batch that it was made with; None: the run's own
