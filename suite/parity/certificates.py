@@ -244,23 +244,22 @@ def judged(
         rules,
         least=reference.storage_tolerances(reference.tensors) if simulated else None,
     )
-    return found, found.verdict or _other_reason(tensors, reference, rules, len(found.errors))
+    return found, found.verdict or _other_reason(tensors, reference, rules, found.errors)
 
 
 def _other_reason(
-    tensors: list[list[Tensors]], reference: Reference, rules: Rules, steps: int
+    tensors: list[list[Tensors]], reference: Reference, rules: Rules, errors: Errors
 ) -> str | None:
     """Why tensors that are within their tolerances are not proven; None where they are.
 
-    `steps` are judged.
+    `errors` are those of the judged steps.
     """
-    reason = untested(reference.tensors[:steps])
+    reason = untested(reference.tensors[: len(errors)])
     reason = reason or wrong_scale([of_rank[0] for of_rank in tensors], reference, rules)
     if reason is None and rules.two_sided:
-        errors = compare_ranks(tensors, reference.tensors)[0]
         storage = storage_errors(reference)
         losses = [step for of_rank in tensors for step in of_rank]
-        reason = too_accurate(errors, reference.rounding_errors(rules)[0], storage)
+        reason = too_accurate(errors[0], reference.rounding_errors(rules)[0], storage)
         reason = reason or loss_in_bfloat16(losses)
     return reason
 

@@ -8,7 +8,6 @@ every tensor. The rule is in docs/proofs.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,15 +34,12 @@ def wrong_scale(found: list[Tensors], reference: Reference, rules: Rules) -> str
     `found` are the tensors of each rank. The simulated rounding may shorten updates too, as the
     first step of Adam, in which it turns signs.
     """
-    scales = [_scale(of_rank, reference) for of_rank in found]
-    for scale in scales:
-        if scale is None:
-            continue
+    for scale in _scales(found, reference):
         limit = rules.scale + NOISE_MARGIN * scale.noise
         if abs(scale.excess) <= limit:
             continue
-        rounded = [_scale(steps[0], reference) for steps in reference.rounded(rules)]
-        expected = [each.excess for each in rounded if each is not None]
+        rounded = _scales([steps[0] for steps in reference.rounded(rules)], reference)
+        expected = [each.excess for each in rounded]
         if not any(abs(scale.excess - each) <= max(limit, abs(each)) for each in expected):
             return (
                 f"the updates are {1 + scale.excess:.4f} times as long as those of the reference:"
@@ -52,24 +48,25 @@ def wrong_scale(found: list[Tensors], reference: Reference, rules: Rules) -> str
     return None
 
 
-def visible(storage: Mapping[str, float]) -> list[str]:
-    """The updates that the rounding of stored weights does not hide, by its errors."""
-    return [name for name, error in storage.items() if STORAGE_MARGIN * error < VISIBLE]
-
-
-def _scale(found: Tensors, reference: Reference) -> Scale | None:
-    """Of the first step; None where no update is visible."""
-    expected = reference.tensors[0]
+def _scales(found: list[Tensors], reference: Reference) -> list[Scale]:
+    """Of the first step, of each `found` with an update that stored weights do not hide."""
     storage = storage_errors(reference)
+    visible = {name: each for name, each in storage.items() if STORAGE_MARGIN * each < VISIBLE}
+    scales = (_scale(each, reference.tensors[0], visible) for each in found)
+    return [scale for scale in scales if scale is not None]
+
+
+def _scale(found: Tensors, expected: Tensors, storage: dict[str, float]) -> Scale | None:
+    """By the updates in `storage`, with their errors; None where there are none."""
     components, lengths, noises = [], [], []
-    for name in visible(storage):
+    for name, error in storage.items():
         update, own = expected[name], found[name]
         length = float(np.linalg.norm(update))
         if not length or not np.isfinite(own).all():
             continue
         components.append(float(np.vdot(own, update)) / length**2 - 1)
         lengths.append(float(np.linalg.norm(own)) / length - 1)
-        noises.append(storage[name] / math.sqrt(update.size))
+        noises.append(error / math.sqrt(update.size))
     if not components:
         return None
     excess = _nearer_to_zero(float(np.median(components)), float(np.median(lengths)))
