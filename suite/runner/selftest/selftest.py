@@ -36,16 +36,14 @@ from suite.runner.execution import Execution, ReadyTrial
 from suite.runner.progress import Messages
 from suite.runner.selftest.faults import (
     BFLOAT16_FAULTS,
-    DROPOUT_FAULTS,
     FAULTS,
     INFERENCE_FAULTS,
     RANK_FAULTS,
-    RUN_FAULTS,
     TEXT_FAULTS,
-    TIMED_INFERENCE_FAULTS,
     TWO_RANKS,
     Fault,
 )
+from suite.runner.selftest.timed_faults import DROPOUT_FAULTS, RUN_FAULTS, TIMED_INFERENCE_FAULTS
 from suite.runner.selftest.workloads import (
     DROPOUT_WORKLOAD,
     INFERENCE_WORKLOAD,

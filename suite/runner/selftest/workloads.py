@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 from suite.manifests.workloads import Adam, AdamW, Measure, Sgd, Workload
-from suite.runner.selftest.faults import (
-    DROPOUT_FAULTS,
-    INFERENCE_FAULTS,
-    TEXT_FAULTS,
-    TIMED_INFERENCE_FAULTS,
-    Fault,
-)
+from suite.runner.selftest.faults import INFERENCE_FAULTS, TEXT_FAULTS, Fault
+from suite.runner.selftest.timed_faults import DROPOUT_FAULTS, TIMED_INFERENCE_FAULTS
 
 WORKLOAD = Workload(
     model="every_layer",

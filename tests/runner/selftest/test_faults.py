@@ -10,15 +10,13 @@ from suite.manifests.files import names
 from suite.paths import WORKER
 from suite.runner.selftest.faults import (
     BFLOAT16_FAULTS,
-    DROPOUT_FAULTS,
     FAULTS,
     INFERENCE_FAULTS,
     RANK_FAULTS,
-    RUN_FAULTS,
     TEXT_FAULTS,
-    TIMED_INFERENCE_FAULTS,
     Fault,
 )
+from suite.runner.selftest.timed_faults import DROPOUT_FAULTS, RUN_FAULTS, TIMED_INFERENCE_FAULTS
 
 TRAINING = (*FAULTS, *TEXT_FAULTS, *BFLOAT16_FAULTS, *RUN_FAULTS, *DROPOUT_FAULTS)
 ALL = (*TRAINING, *RANK_FAULTS, *INFERENCE_FAULTS, *TIMED_INFERENCE_FAULTS)

@@ -11,15 +11,9 @@ from suite.engines.venv.engine import VenvEngine
 from suite.protocol.plan import Plan
 from suite.runner.frameworks import Frameworks
 from suite.runner.selftest import selftest
-from suite.runner.selftest.faults import (
-    BFLOAT16_FAULTS,
-    DROPOUT_FAULTS,
-    FAULTS,
-    RUN_FAULTS,
-    TEXT_FAULTS,
-    Fault,
-)
+from suite.runner.selftest.faults import BFLOAT16_FAULTS, FAULTS, TEXT_FAULTS, Fault
 from suite.runner.selftest.selftest import Finding, SelfTest
+from suite.runner.selftest.timed_faults import DROPOUT_FAULTS, RUN_FAULTS
 from suite.runner.selftest.workloads import WORKLOADS
 
 
