@@ -180,12 +180,11 @@ def _report(
 ) -> dict[str, Any]:
     """The values of the event `inference`."""
     values = outcome.values
-    queries = int(values["result_query_count"])
-    mean_s = outcome.seconds("result_mean_latency_ns") or duration_s
-    samples = queries
+    latencies = trial.scenario != "offline"  # those of one query's calls are not durations
+    mean_s = float(values["result_mean_latency_ns"]) / 1e9 if latencies else math.nan
+    samples = queries = int(values["result_query_count"])
     if trial.scenario == "offline":
         samples = int(values["effective_min_sample_count"])
-        # The mean latency is not the duration: samples of the first calls are done long before.
         rate = float(values["result_samples_per_second"])
     elif trial.scenario == "multi_stream":
         samples = queries * trial.batch_size
@@ -194,7 +193,6 @@ def _report(
         rate = float(values["result_completed_samples_per_sec"])
     else:
         rate = 1 / mean_s
-    latencies = trial.scenario != "offline"
     return {
         "scenario": trial.scenario,
         "loadgen": loadgen.NAME,

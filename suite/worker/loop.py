@@ -272,6 +272,8 @@ class Training:
             return
         with self._turn:
             accuracy = _accuracy(self._trial, self._session, self._batches, self._layout)
+        if not all(map(math.isfinite, accuracy.values())):
+            raise ArithmeticError(f"the loss of the evaluation is not finite after {step} steps")
         self._emit("epoch", epoch=step // per_epoch, duration_s=self._epoch_s, **accuracy)
         self._epoch_s = 0.0
 

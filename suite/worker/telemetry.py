@@ -26,6 +26,9 @@ from .protocol import Trial
 
 FILE = "telemetry.jsonl"
 READY = "ready"
+# A driver may never answer. The sampler is killed when it takes longer than this to start, besides
+# its idle time, or to end: the worker goes on, and its record has no telemetry.
+ANSWER_S = 60.0
 FIND_CHILDREN_S = 2.0  # between searches for the worker's children, the most expensive part
 RAPL = Path("/sys/class/powercap")
 
@@ -40,14 +43,18 @@ def sampling(trial: Trial) -> Iterator[None]:
     try:
         yield
     finally:
-        if process and process.stdin and process.stdout:
+        if process and process.stdin:
             process.stdin.close()
-            process.stdout.close()
-            process.wait()
+            try:
+                process.wait(ANSWER_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
 
 
 def start(trial: Trial) -> subprocess.Popen[bytes] | None:
-    """The sampler's process; None where the trial does not ask for it or times no model.
+    """The sampler's process; None where it does not start or is not wanted.
+
+    It is wanted where the trial asks for it and times a model.
 
     Interleaved workers are not sampled: the interval is too long to separate their blocks.
     """
@@ -60,6 +67,10 @@ def start(trial: Trial) -> subprocess.Popen[bytes] | None:
     command += [number or "0"] if device == "cuda" else []
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout
+    limit_s = ANSWER_S + trial.measure.get("idle_s", 0)
+    if not select.select([process.stdout], [], [], limit_s)[0]:
+        process.kill()
+        return None
     process.stdout.readline()
     return process
 

@@ -11,6 +11,7 @@ import pytest
 
 from suite.protocol import trial_file
 from suite.worker import loop
+from suite.worker.data import Batches
 from suite.worker.protocol import Array, Trial
 from suite.worker.ranks import Alone
 
@@ -228,6 +229,20 @@ def test_a_rate_is_samples_over_duration(trial: Trial) -> None:
 def test_a_loss_that_is_not_finite_is_an_error(trial: Trial) -> None:
     with np.errstate(all="ignore"), pytest.raises(ArithmeticError, match="not finite after"):
         train(trial, Regression(learning_rate=float("inf")), epochs=0)
+
+
+def test_an_evaluation_that_is_not_finite_is_an_error(trial: Trial) -> None:
+    class Overflowing(Regression):
+        """Its weights are not finite after the last step of the first epoch."""
+
+        def train_step(self, batch: tuple[Array, Array]) -> float:
+            loss = super().train_step(batch)
+            if self.steps == Batches(trial, "NCHW").steps_per_epoch:
+                self.matrix[:] = np.inf
+            return loss
+
+    with np.errstate(all="ignore"), pytest.raises(ArithmeticError, match="of the evaluation"):
+        train(trial, Overflowing(), epochs=1)
 
 
 def test_a_series_is_steady_when_the_medians_of_two_windows_agree() -> None:

@@ -186,6 +186,18 @@ def test_only_a_timed_run_that_is_not_interleaved_is_sampled(
         pass
 
 
+def test_a_worker_goes_on_without_a_sampler_whose_driver_does_not_answer(
+    trial: Trial, library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(library))
+    monkeypatch.setenv("FAKE_NVML", "hangs")
+    monkeypatch.setattr("suite.worker.telemetry.ANSWER_S", 0.5)
+    hangs = replace(trial, device="cuda:0", measure={"sample_s": INTERVAL_S})
+    with sampling(hangs):
+        pass
+    assert not (Path(trial.paths["results"]) / FILE).exists()
+
+
 def test_a_package_with_two_registers_counts_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -170,6 +170,12 @@ void Training::end_epoch() {
         const Turn turn(turns_);
         values.update(evaluate(trial_, trainer_, batches_.split()));
     }
+    for (const auto& value : values) {
+        if (value.is_number_float() && !std::isfinite(value.get<double>())) {
+            throw ArithmeticError("the loss of the evaluation is not finite after " +
+                                  std::to_string(step_) + " steps");
+        }
+    }
     events_.emit("epoch", values);
     epoch_s_ = 0;
 }

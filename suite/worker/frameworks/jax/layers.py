@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import jax
-import numpy as np
 from flax import nnx
 from jax import lax
 from jax import numpy as jnp
@@ -109,27 +108,43 @@ class Biased(nnx.Module):
 
 
 def is_biased(layer: dict[str, Any], trial: Trial) -> bool:
-    """Whether a layer is made as `Biased`."""
-    return trial.mixed and layer["kind"] in ("conv2d", "dense") and layer["bias"]
+    """Whether a layer, or each of its products, is made as `Biased`."""
+    return trial.mixed and bool(layer["kind"] == "self_attention" or layer.get("bias"))
+
+
+class Embedding(nnx.Embed):
+    """Flax's embedding, whose rows are looked up in float32: see `Biased`."""
+
+    def __call__(self, tokens: Any) -> Any:
+        return jnp.take(self.embedding[...], tokens, axis=0).astype(self.dtype)
 
 
 class SelfAttention(nnx.Module):
-    def __init__(self, layer: dict[str, Any], trial: Trial, **common: Any) -> None:
+    def __init__(self, layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> None:
         size = layer["features"]
         self.heads, self.causal = layer["heads"], layer["causal"]
         self.in_float64 = trial.dtype == "float64"
+        self.rounded_bits = trial.simulated_bits
         # cuDNN's fused attention takes no float32.
         fused = trial.mixed and trial.device != "cpu"
         self.implementation = "cudnn" if fused else None
-        self.input = nnx.Linear(size, 3 * size, **common)
-        self.output = nnx.Linear(size, size, **common)
+        dense = {"kind": "dense", "in_features": size, "bias": True}
+        self.input = _lower({**dense, "out_features": 3 * size}, trial, rngs)
+        self.output = _lower({**dense, "out_features": size}, trial, rngs)
 
     def __call__(self, sequence: Any) -> Any:
         batch, length, features = sequence.shape
-        parts = jnp.split(self.input(sequence), 3, axis=-1)
-        heads = [part.reshape(batch, length, self.heads, -1) for part in parts]
-        if self.in_float64:
-            mixed = _attention(*heads, causal=self.causal)
+        parts = self.input(sequence)
+        if self.rounded_bits:
+            parts = rounding.rounded(self.rounded_bits, parts)
+        shape = batch, length, self.heads, -1
+        heads = [part.reshape(shape) for part in jnp.split(parts, 3, axis=-1)]
+        if self.rounded_bits:
+            mixed = rounding.attention(self.rounded_bits, self.causal, *heads)
+        elif self.in_float64:
+            # jax.nn.dot_product_attention computes its softmax in float32.
+            shares = rounding.attention_shares(*heads[:2], causal=self.causal)
+            mixed = jnp.einsum("bhqk,bkhd->bqhd", shares, heads[2])
         else:
             mixed = jax.nn.dot_product_attention(
                 *heads, is_causal=self.causal, implementation=self.implementation
@@ -137,22 +152,13 @@ class SelfAttention(nnx.Module):
         return self.output(mixed.reshape(batch, length, features))
 
 
-def _attention(queries: Any, keys: Any, values: Any, *, causal: bool) -> Any:
-    """jax.nn.dot_product_attention in float64; that function computes its softmax in float32."""
-    scores = jnp.einsum("bqhd,bkhd->bhqk", queries, keys) / np.sqrt(queries.shape[-1])
-    if causal:
-        scores = jnp.where(np.tri(queries.shape[1], dtype=bool), scores, -jnp.inf)
-    return jnp.einsum("bhqk,bkhd->bqhd", nnx.softmax(scores), values)
-
-
 class ClassToken(nnx.Module):
     def __init__(self, layer: dict[str, Any], dtype: str) -> None:
         self.weight = nnx.Param(jnp.zeros(layer["features"], dtype))
 
     def __call__(self, sequence: Any) -> Any:
-        weight = self.weight[...].astype(sequence.dtype)
-        token = jnp.broadcast_to(weight, (len(sequence), 1, sequence.shape[-1]))
-        return jnp.concatenate([token, sequence], 1)
+        token = jnp.broadcast_to(self.weight[...], (len(sequence), 1, sequence.shape[-1]))
+        return jnp.concatenate([token.astype(sequence.dtype), sequence], 1)
 
 
 class PositionEmbedding(nnx.Module):
@@ -160,7 +166,8 @@ class PositionEmbedding(nnx.Module):
         self.weight = nnx.Param(jnp.zeros((layer["length"], layer["features"]), dtype))
 
     def __call__(self, sequence: Any) -> Any:
-        return sequence + self.weight[...].astype(sequence.dtype)
+        weight = self.weight[...]
+        return (sequence.astype(weight.dtype) + weight).astype(sequence.dtype)
 
 
 class Lstm(nnx.Module):
@@ -179,7 +186,7 @@ def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any
     compute = "bfloat16" if trial.mixed else trial.dtype
     dtypes = {"dtype": compute, "param_dtype": trial.dtype, "rngs": rngs}
     common = {**dtypes, "kernel_init": nnx.initializers.zeros}
-    if is_biased(layer, trial):
+    if kind in ("conv2d", "dense") and is_biased(layer, trial):
         product = _lower({**layer, "bias": False}, trial, rngs)
         channels = layer["out_channels" if kind == "conv2d" else "out_features"]
         return Biased(product, channels, trial.dtype)
@@ -215,11 +222,11 @@ def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any
     if kind == "dropout":
         return nnx.Dropout(layer["rate"], rngs=rngs)
     if kind == "self_attention":
-        return SelfAttention(layer, trial, **common)
+        return SelfAttention(layer, trial, rngs)
     if kind == "lstm":
         return Lstm(layer, **common)
     if kind == "embedding":
-        return nnx.Embed(layer["vocabulary"], layer["features"], **dtypes)
+        return Embedding(layer["vocabulary"], layer["features"], **dtypes)
     if kind == "class_token":
         return ClassToken(layer, trial.dtype)
     if kind == "position_embedding":
@@ -270,7 +277,7 @@ def paths(trial: Trial) -> dict[str, tuple[str, ...]]:
     for each in (*trial.parameters, *trial.statistics):
         layer, role = each["name"].split(".")
         path = PATHS.get(layers[layer]["kind"], {}).get(role, (role,))
-        if role == "weight" and is_biased(layers[layer], trial):
-            path = ("product", *path)
+        if role.endswith("weight") and is_biased(layers[layer], trial):
+            path = (*path[:-1], "product", path[-1])
         found[each["name"]] = (layer, *path)
     return found

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import jax
+import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
@@ -23,6 +24,10 @@ UNROUNDED = ("batch_norm", "layer_norm", "class_token", "position_embedding")
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def rounded(bits: int, values: Any) -> Any:
     """The values rounded to the nearest number of so many bits; their gradient is rounded too."""
+    return _to(bits, values)
+
+
+def _to(bits: int, values: Any) -> Any:
     return lax.reduce_precision(values, EXPONENT_BITS, bits - 1)  # the first bit is implicit
 
 
@@ -46,6 +51,47 @@ def _tanh(bits: int, values: Any) -> tuple[Any, Any]:
 tanh.defvjp(
     _tanh, lambda bits, result, gradient: (rounded(bits, gradient * (1 - result * result)),)
 )
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def attention(bits: int, causal: bool, queries: Any, keys: Any, values: Any) -> Any:
+    """Attention as by fused kernels (FlashAttention, Dao et al. 2022), with rounded operands.
+
+    All are (batch, length, heads, features of a head). The gradient of the softmax is computed from
+    the rounded result, not from the sum over keys.
+    """
+    return _attention(bits, causal, queries, keys, values)[0]
+
+
+def _attention(bits: int, causal: bool, queries: Any, keys: Any, values: Any) -> tuple[Any, Any]:
+    shares = attention_shares(queries, keys, causal=causal)
+    mixed = jnp.einsum("bhqk,bkhd->bqhd", _to(bits, shares), values)
+    mixed = _to(bits, mixed)
+    return mixed, (queries, keys, values, shares, mixed)
+
+
+def _attention_gradients(bits: int, _: bool, kept: Any, gradient: Any) -> tuple[Any, Any, Any]:
+    queries, keys, values, shares, mixed = kept
+    gradient = _to(bits, gradient)
+    of_shares = jnp.einsum("bqhd,bkhd->bhqk", gradient, values)
+    mean = jnp.einsum("bqhd,bqhd->bhq", gradient, mixed)[..., None]
+    of_scores = _to(bits, shares * (of_shares - mean)) / np.sqrt(queries.shape[-1])
+    return (
+        jnp.einsum("bhqk,bkhd->bqhd", of_scores, keys),
+        jnp.einsum("bhqk,bqhd->bkhd", of_scores, queries),
+        jnp.einsum("bhqk,bqhd->bkhd", _to(bits, shares), gradient),
+    )
+
+
+attention.defvjp(_attention, _attention_gradients)
+
+
+def attention_shares(queries: Any, keys: Any, *, causal: bool) -> Any:
+    """The softmax (batch, heads, length of queries, length of keys) of attention."""
+    scores = jnp.einsum("bqhd,bkhd->bhqk", queries, keys) / np.sqrt(queries.shape[-1])
+    if causal:
+        scores = jnp.where(np.tri(queries.shape[1], dtype=bool), scores, -jnp.inf)
+    return jax.nn.softmax(scores)
 
 
 def with_rounded_products(trial: Trial, params: dict[str, Any]) -> dict[str, Any]:

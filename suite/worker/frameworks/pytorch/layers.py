@@ -92,7 +92,7 @@ class Lstm(nn.Module):
 class SelfAttention(nn.Module):
     def __init__(self, layer: dict[str, Any]) -> None:
         super().__init__()
-        self._heads, self._causal = layer["heads"], layer["causal"]
+        self._heads, self.causal = layer["heads"], layer["causal"]
         self.input = nn.Linear(layer["features"], 3 * layer["features"])
         self.output = nn.Linear(layer["features"], layer["features"])
 
@@ -103,10 +103,14 @@ class SelfAttention(nn.Module):
         parts = self.input(sequence).split(features, dim=2)
         shape = batch, length, self._heads, -1
         queries, keys, values = (part.view(shape).transpose(1, 2) for part in parts)
-        mixed = functional.scaled_dot_product_attention(
-            queries, keys, values, is_causal=self._causal
-        )
+        mixed = self.attend(queries, keys, values)
         return self.output(mixed.transpose(1, 2).reshape(batch, length, features))
+
+    def attend(
+        self, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor
+    ) -> torch.Tensor:
+        """All (batch, heads, length, features of a head)."""
+        return functional.scaled_dot_product_attention(queries, keys, values, is_causal=self.causal)
 
 
 class ClassToken(nn.Module):

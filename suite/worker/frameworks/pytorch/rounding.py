@@ -7,13 +7,14 @@ outside: its cell computes in float64.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import nn
 
-from .layers import ClassToken, PositionEmbedding
+from .layers import ClassToken, PositionEmbedding, SelfAttention
 
 FLOAT64_BITS = 53
 
@@ -52,6 +53,49 @@ class Tanh(torch.autograd.Function):
         return gradient * (1 - result * result), None
 
 
+class Attention(torch.autograd.Function):
+    """Attention as by fused kernels (FlashAttention, Dao et al. 2022), with rounded operands.
+
+    The gradient of the softmax is computed from the rounded result, not from the sum over keys.
+    """
+
+    @staticmethod
+    def forward(
+        context: Any,
+        queries: torch.Tensor,
+        keys: torch.Tensor,
+        values: torch.Tensor,
+        causal: bool,
+        bits: int,
+    ) -> torch.Tensor:
+        """All (batch, heads, length, features of a head)."""
+        scores = queries @ keys.transpose(-1, -2) / math.sqrt(queries.shape[-1])
+        if causal:
+            later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+            scores = scores.masked_fill(later, -math.inf)
+        shares = scores.softmax(-1)
+        mixed = rounded(rounded(shares, bits) @ values, bits)
+        context.save_for_backward(queries, keys, values, shares, mixed)
+        context.bits = bits
+        return mixed
+
+    @staticmethod
+    def backward(context: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        queries, keys, values, shares, mixed = context.saved_tensors
+        gradient = rounded(gradient, context.bits)
+        of_shares = gradient @ values.transpose(-1, -2)
+        mean = (gradient * mixed).sum(-1, keepdim=True)
+        of_scores = rounded(shares * (of_shares - mean), context.bits)
+        of_scores = of_scores / math.sqrt(queries.shape[-1])
+        of_values = rounded(shares, context.bits).transpose(-1, -2) @ gradient
+        return of_scores @ keys, of_scores.transpose(-1, -2) @ queries, of_values, None, None
+
+
+def attention(bits: int, *, causal: bool) -> Callable[..., torch.Tensor]:
+    """`Attention` as a function of queries, keys and values."""
+    return lambda *parts: Attention.apply(*parts, causal, bits)
+
+
 def simulated(
     model: nn.Module, modules: dict[str, nn.Module], bits: int
 ) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -70,6 +114,8 @@ def simulated(
     for module in model.modules():
         if isinstance(module, nn.Tanh):
             module.forward = lambda values: Tanh.apply(values, bits)
+        if isinstance(module, SelfAttention):
+            module.attend = attention(bits, causal=module.causal)  # type: ignore[method-assign]
         if module is not model and not isinstance(module, nn.ModuleList):
             module.register_forward_hook(lambda _, inputs, result: rounding(result))
 
