@@ -147,7 +147,7 @@ TEXT_FAULTS = (
         name="attention to the future",
         framework="pytorch",
         file="frameworks/pytorch/layers.py",
-        right="is_causal=self._causal",
+        right="is_causal=self.causal",
         wrong="is_causal=False",
     ),
     Fault(
