@@ -56,7 +56,7 @@ def history(
         host=host,
     )
     with index.opened(results) as connection:
-        problems = index.problems(connection)
+        _warn(index.problems(connection))
         found = histories.history(connection, chosen)
     if format is RowFormat.table:
         table.console().print(history_table.render(found, last))
@@ -65,7 +65,6 @@ def history(
         print(csv_of(values, [*values[0]]))
     else:
         print(history_table.json_of(histories.as_values(found)))
-    _warn(problems)
 
 
 def query(
@@ -88,10 +87,9 @@ def query(
         _print("tables and columns", rows, [*rows[0]], format)
         return
     with index.opened(results) as connection:
-        problems = index.problems(connection)
+        _warn(index.problems(connection))
         answer = queries.answer(connection, sql)
     _print("", answer.rows, answer.text_columns, format)
-    _warn(problems)
 
 
 def _print(

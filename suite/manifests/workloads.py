@@ -139,9 +139,12 @@ class WorkloadDefaults(Strict):
 
 
 class Workload(WorkloadDefaults):
-    """The training work, identical for all frameworks."""
+    """The work, identical for all frameworks.
 
-    model: Annotated[Name, After(_model)]
+    Its model may be unknown here: records of another machine are read too.
+    """
+
+    model: Name
 
     @property
     def way(self) -> str:
@@ -163,6 +166,7 @@ class Workload(WorkloadDefaults):
 class SuiteWorkload(Workload):
     """A workload as a suite states it: also at larger batch sizes, with its proof and its time."""
 
+    model: Annotated[Name, After(_model)]
     max_batch_size: PositiveInt | None = None  # also at each doubled batch size up to this one
     larger_batch_sizes: tuple[PositiveInt, ...] = ()  # instead: also at these, in this order
     proof_steps: PositiveInt | None = None  # instead of the suite's

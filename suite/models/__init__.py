@@ -33,3 +33,9 @@ def _name(annotation: object) -> object:
 
 
 MODELS: dict[str, Callable[[], Architecture]] = {make.__name__: make for make in _found()}
+
+
+def sequence_length(name: str) -> int | None:
+    """The tokens of a sample; None where the model takes no tokens, or is unknown."""
+    model = MODELS[name]() if name in MODELS else None
+    return model.input_shape[0] if model and model.takes_tokens else None

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from suite.models.branches import (
+    first_input_gradient_macs,
     series_macs,
     series_shapes,
     series_to_json,
@@ -91,9 +92,7 @@ class Architecture:
             return forward
         if self.takes_tokens:
             return 3 * forward
-        each = zip(self.layers, self.shapes(), strict=False)
-        first = next(layer.input_gradient_macs(shape) for layer, shape in each if layer.macs(shape))
-        return 3 * forward - 2 * first
+        return 3 * forward - 2 * first_input_gradient_macs(self.layers, self.input_shape)
 
     def bytes_per_sample(self, mode: str, batch_size: int, value_bytes: int = 4) -> float:
         """The least memory traffic, with weights in float32 and others of `value_bytes` each.

@@ -32,6 +32,9 @@ class Branches(Layer):
     def macs(self, shape: Shape) -> int:
         return sum(series_macs(branch, shape) for branch in self.branches)
 
+    def input_gradient_macs(self, shape: Shape) -> int:
+        return sum(first_input_gradient_macs(branch, shape) for branch in self.branches)
+
     def values(self, shape: Shape) -> int:
         return sum(series_values(branch, shape) for branch in self.branches)
 
@@ -98,6 +101,13 @@ def series_macs(layers: tuple[Layer, ...], shape: Shape) -> int:
     """`Layer.macs` of all layers together."""
     shapes = series_shapes(layers, shape)
     return sum(layer.macs(before) for layer, before in zip(layers, shapes, strict=False))
+
+
+def first_input_gradient_macs(layers: tuple[Layer, ...], shape: Shape) -> int:
+    """`Layer.input_gradient_macs` of the first layer that multiplies; 0 where none does."""
+    each = zip(layers, series_shapes(layers, shape), strict=False)
+    found = (layer.input_gradient_macs(before) for layer, before in each if layer.macs(before))
+    return next(found, 0)
 
 
 def series_values(layers: tuple[Layer, ...], shape: Shape) -> int:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 from rich.console import Group
 from rich.table import Table
 
-from suite.manifests import catalog
 from suite.report.best import best
 from suite.report.numbers import UNKNOWN, Unit, latency_of, latency_unit, mebibytes, rate_of
 from suite.report.table import PIPED_WIDTH, TOKENS, known_columns, of_rows
-from suite.report.titles import work_of
+from suite.report.titles import framework_of, work_of
 
 if TYPE_CHECKING:
     from suite.report.summary import TrialSummary
@@ -94,7 +93,7 @@ def _inference_cells(trial: TrialSummary, unit: Unit) -> dict[str, str]:
 def _configuration(trial: TrialSummary) -> dict[str, str]:
     record = trial.record
     return {
-        "framework": catalog.framework(record.framework).title,
+        "framework": framework_of(record),
         "variant": record.variant,
         "track": record.track,
     }

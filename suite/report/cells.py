@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from suite.manifests import catalog
 from suite.report import throughput
 from suite.report.numbers import (
     UNKNOWN,
@@ -30,6 +29,7 @@ from suite.report.table import (
     TOKENS,
     known_columns,
 )
+from suite.report.titles import framework_of
 from suite.results.roofline import HardwarePeak, share
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _queries(trial: TrialSummary, best: TrialSummary, unit: Unit) -> Cells:
 
 
 def _configuration(trial: TrialSummary) -> Cells:
-    title = catalog.framework(trial.record.framework).title
+    title = framework_of(trial.record)
     return {
         "framework": f"{title} {trial.framework_version or ''}".strip(),
         "variant": trial.record.variant,

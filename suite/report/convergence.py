@@ -104,11 +104,11 @@ def _key(record: Record) -> Key:
     return record.configuration, record.device, record.workload
 
 
-def _order(record: Record) -> tuple[str, str, bool, str, int]:
+def _order(record: Record) -> tuple[str, str, str, bool, str, int]:
     workload = record.workload
     title = in_float32(workload).model_dump_json()
     bfloat16 = workload.precision != "float32"
-    return workload.model, title, bfloat16, record.configuration, record.seed
+    return workload.model, title, record.device, bfloat16, record.configuration, record.seed
 
 
 def _accuracies(records: Iterable[Record]) -> dict[int, float]:

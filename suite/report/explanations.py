@@ -123,9 +123,9 @@ EXPLANATIONS = {
     TOKENS: Explanation("Samples per second times the length of a sequence, for models of text."),
     INTERVAL: Explanation(
         "Half the width of the 95 % bootstrap interval of the median, of the rate or of p50, as a "
-        "share of it. The unit is the run, so one run has none. With two, three or four runs it "
-        "reaches from the lowest to the highest, and contains the true median in 50, 75 or 88 % of "
-        "cases."
+        "share of it. The unit is the run, so one run has none. With two to five runs it "
+        "reaches from the lowest to the highest, and contains the true median in 50, 75, 88 or "
+        "94 % of cases."
     ),
     "95 % CI": Explanation("The 95 % bootstrap interval of the ratio."),
     "runs": Explanation("Runs with a rate. Each is a fresh process or container."),

@@ -36,6 +36,9 @@ def csv_of(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
 
 
 def _text(value: Any) -> Any:
+    """A value as the CSV writer takes it. It does not quote a lone carriage return."""
+    if isinstance(value, str):
+        return value.replace("\r\n", "\n").replace("\r", "\n")
     return str(value).lower() if isinstance(value, bool) else value
 
 

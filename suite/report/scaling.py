@@ -28,6 +28,14 @@ class Row:
     speed_up: stats.Difference | None  # None: no such work on one device, or one is not proven
 
     @property
+    def name(self) -> str:
+        """The configuration, with precision and input where they are not float32 and host."""
+        workload = self.trial.record.workload
+        precision = "" if workload.precision == "float32" else f", {workload.precision}"
+        of_input = "" if workload.input == "host" else f", input {workload.input}"
+        return self.trial.record.configuration + precision + of_input
+
+    @property
     def efficiency(self) -> float | None:
         """The speed-up divided by the number of devices; 1 is perfect."""
         return self.speed_up.ratio / self.trial.record.devices.ranks if self.speed_up else None

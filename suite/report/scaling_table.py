@@ -53,7 +53,7 @@ def _cells(row: Row) -> dict[str, str]:
         low, high = speed_up.ci_low, speed_up.ci_high
     interval = "" if low is None or high is None else f" ({low:.2f} to {high:.2f})"
     return {
-        "configuration": record.configuration,
+        "configuration": row.name,
         "scaling": row.kind,
         "devices": record.device,
         "batch": str(record.workload.batch_size),
@@ -75,12 +75,12 @@ def cells_of(rows: Sequence[Row]) -> list[dict[str, str]]:
 
 def _growth(rows: Sequence[Row]) -> Iterator[dict[str, str]]:
     """Each model on one device, by framework and number of parameters."""
-    bases = [row.trial for row in rows if row.kind == "base"]
-    bases.sort(key=lambda each: (each.record.configuration, each.record.parameters or 0))
-    for trial in bases:
-        record, rate = trial.record, trial.samples_per_s.median
+    bases = [row for row in rows if row.kind == "base"]
+    bases.sort(key=lambda each: (each.name, each.trial.record.parameters or 0))
+    for row in bases:
+        trial, record, rate = row.trial, row.trial.record, row.trial.samples_per_s.median
         yield {
-            "configuration": record.configuration,
+            "configuration": row.name,
             "model": record.workload.model,
             "parameters": number(record.parameters, "{:,}"),
             "batch": str(record.workload.batch_size),

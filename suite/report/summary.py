@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from suite.models import MODELS
+from suite.models import sequence_length
 from suite.report import agreement, inference
 from suite.report.inference import Queries
 from suite.report.warning import ReportWarning
@@ -73,11 +73,8 @@ class TrialSummary:
     @property
     def tokens_per_s(self) -> float | None:
         """The median rate in tokens; None where the model takes no tokens."""
-        make, rate = MODELS.get(self.record.workload.model), self.samples_per_s.median
-        model = make() if make else None
-        if rate is None or model is None or not model.takes_tokens:
-            return None
-        return rate * model.input_shape[0]
+        length, rate = sequence_length(self.record.workload.model), self.samples_per_s.median
+        return None if rate is None or length is None else rate * length
 
     @property
     def status(self) -> str:

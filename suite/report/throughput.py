@@ -32,7 +32,7 @@ def series(trials: Sequence[TrialSummary]) -> list[Series]:
 
 def tried(series: Series) -> Series:
     """The trials that have a row: without batch sizes that did not fit or were not tried."""
-    return [each for each in series if each.status not in UNTRIED] or series[:1]
+    return [each for each in series if each.values or each.status not in UNTRIED] or series[:1]
 
 
 def knee(series: Series) -> TrialSummary | None:

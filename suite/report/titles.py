@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from suite.manifests import catalog
+from suite.manifests.files import names
 from suite.report.best import WAYS
 
 if TYPE_CHECKING:
@@ -51,7 +52,14 @@ def name_of(summary: TrialSummary) -> str:
     """The framework's title, the variant, and the track where it is not `equal`."""
     record = summary.record
     track = "" if record.track == "equal" else f", {record.track}"
-    return f"{catalog.framework(record.framework).title} {record.variant}{track}"
+    return f"{framework_of(record)} {record.variant}{track}"
+
+
+def framework_of(record: Record) -> str:
+    """The framework's title; its name where it is unknown here, as in an imported run."""
+    if record.framework not in names("framework"):
+        return record.framework
+    return catalog.framework(record.framework).title
 
 
 def row_of(summary: TrialSummary) -> str:

@@ -124,7 +124,8 @@ def _constant_loss(run: Record) -> float | None:
 
 def _machine(runs: Sequence[Record]) -> Iterator[ReportWarning]:
     """Warnings from the telemetry: other processes, a high cost, a shared or throttled GPU."""
-    measured = [run.telemetry for run in runs if run.telemetry]
+    of_ranks = (rank.telemetry for run in runs for rank in run.ranks or [run])
+    measured = [each for each in of_ranks if each]
     busy = max((run.other_cores or 0.0 for run in runs), default=0.0)
     if busy > BUSY_CORES:
         yield ReportWarning("other processes ran", f"on {busy:.1f} cores", "end them, run again")

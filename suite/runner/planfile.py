@@ -13,6 +13,7 @@ from suite.datasets.inputs import Inputs
 from suite.engines.base import Engine
 from suite.engines.options import EngineOptions
 from suite.errors import ResultsError
+from suite.models import MODELS
 from suite.paths import digest, write_atomically
 from suite.protocol.plan import Plan, Run, Work
 from suite.results import store
@@ -113,6 +114,8 @@ def read(folder: Path) -> Planned:
         values["plan"]["runs"] = []
         planned = _adapter.validate_python(values)
         trials = planned.plan.trials
+        if missing_models := {each.workload.model for each in trials} - set(MODELS):
+            raise ValueError(f"unknown model {', '.join(sorted(missing_models))}")
         found = tuple(Run(trial=trials[position], repeat=repeat) for position, repeat in runs)
         return replace(planned, plan=replace(planned.plan, runs=found))
     except FileNotFoundError:
@@ -127,11 +130,13 @@ def read(folder: Path) -> Planned:
 
 
 def notes(folder: Path) -> tuple[str, ...]:
-    """What was left out of a run's plan; nothing without a plan of this version."""
+    """What was left out of a run's plan, or why it is unknown; nothing of another version."""
     try:
         return read(folder).plan.notes if (folder / NAME).exists() else ()
     except OtherVersion:
         return ()
+    except ResultsError as error:
+        return (f"planned runs without a record are unknown: {error}",)
 
 
 def missing(folder: Path, done: list[Record]) -> list[str]:
@@ -140,7 +145,7 @@ def missing(folder: Path, done: list[Record]) -> list[str]:
         return []
     try:
         plan = read(folder).plan
-    except OtherVersion:
+    except ResultsError:
         return []
     finished = Finished(done)
     return [run.name for group in plan.groups for run in needed(plan, group, finished)]

@@ -50,6 +50,15 @@ def test_history_names_a_run_that_it_leaves_out(
     assert RUN not in captured.out
 
 
+def test_history_names_the_runs_that_it_leaves_out_though_no_record_fits(
+    command: Command, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "results" / RUN / "x-r0.json").write_text("{")
+    with pytest.raises(DlsuiteError):
+        command("history", "--model", "vgg16")
+    assert f"left out: results/{RUN}/x-r0.json" in capsys.readouterr().err
+
+
 def test_query_answers_in_each_form_and_shows_its_columns(command: Command) -> None:
     sql = "select run_id, runs from trials order by run_id"
     assert command("query", sql, "--format", "csv").splitlines()[1] == f"{RUN},3"

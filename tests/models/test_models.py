@@ -92,6 +92,16 @@ def test_the_gradient_of_an_lstms_hidden_states_counts_though_it_is_the_first_la
     assert lstm.flops_per_sample("train") == 3 * forward - 2 * length * 4 * hidden * size
 
 
+def test_the_first_layer_of_each_branch_needs_no_gradient_of_the_input() -> None:
+    """Of the four dense layers, the two that have the model's input as theirs."""
+    first, second = (Dense(name=f"d{n}", in_features=6, out_features=6) for n in (1, 2))
+    third, fourth = (Dense(name=f"d{n}", in_features=6, out_features=6) for n in (3, 4))
+    add = Add(name="add", branches=((first, second), (third, fourth)))
+    model = Architecture(name="branches", input_shape=(6,), classes=6, layers=(add,))
+    macs = 4 * 36
+    assert model.flops_per_sample("train") == 6 * macs - 2 * 2 * 36
+
+
 def test_flops_of_causal_attention_are_those_of_the_pairs_that_it_sees() -> None:
     gpt = MODELS["gpt_tiny"]()
     length, features, blocks = 64, 48, 3

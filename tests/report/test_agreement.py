@@ -44,6 +44,16 @@ def test_only_the_trial_that_differs_from_the_median_is_named() -> None:
     }
 
 
+def test_a_sequence_has_a_prediction_for_each_token() -> None:
+    """The limit of the accuracy is that of 64 times as many predictions as sequences."""
+    error = math.sqrt(2 * 0.5 * 0.5 / (SAMPLES * 64))
+    text: dict[str, object] = {"model": "gpt_tiny", "dataset": "moby_dick"}
+    near, far = (0.5 + factor * THRESHOLD * error for factor in (0.9, 1.1))
+    assert differing(a=trained(0.5, **text), b=trained(0.5, **text), c=trained(near, **text)) == {}
+    found = differing(a=trained(0.5, **text), b=trained(0.5, **text), c=trained(far, **text))
+    assert set(found) == {"c"}
+
+
 def test_of_two_trials_that_differ_both_are_named() -> None:
     """Neither of the two is known to be right."""
     assert set(differing(a=trained(0.97), b=trained(0.83))) == {"a", "b"}

@@ -173,6 +173,17 @@ def test_markdown_has_the_rows_of_all_models_and_the_reasons() -> None:
     assert lines[-1] == "- mxnet:hybrid lenet bf16_mixed: skipped: no bfloat16"
 
 
+def test_device_sets_have_a_table_each() -> None:
+    several = [
+        each
+        for device in ("cpu:1", "cpu:2")
+        for framework in ("pytorch", "jax")
+        for each in records(framework, (98.0, 98.1, 98.2), device=device)
+    ]
+    rows = convergence.rows(several)
+    assert [row.record.device for row in rows] == ["cpu:1", "cpu:1", "cpu:2", "cpu:2"]
+
+
 def test_json_has_the_accuracies_by_seed_and_the_interval() -> None:
     values = convergence_table.as_values(convergence.rows(ALL))
     (jax,) = [

@@ -108,7 +108,7 @@ def test_every_figure_is_drawn_and_the_page_does_not_scroll_sideways(
     page = opened(width, scheme)
     page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
     figures = page.locator("figure svg")
-    assert figures.count() == 3 + 2 + 16 + 2 + 1 + 1
+    assert figures.count() == 3 + 2 + 16 + 2 + 1 + 3
     assert all(figures.nth(number).evaluate(DRAWN) for number in range(figures.count()))
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
@@ -119,7 +119,7 @@ def test_every_figure_of_inference_is_drawn_and_nothing_is_wider_than_the_page(
 ) -> None:
     page = opened(width, scheme, other=file.with_stem("inference"))
     figures = page.locator("figure svg")
-    assert figures.count() == 4 + 4 + 1 + 3 + 1
+    assert figures.count() == 4 + 4 + 1 + 3 + 4
     assert all(figures.nth(number).evaluate(DRAWN) for number in range(figures.count()))
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert serious(page) == []

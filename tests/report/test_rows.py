@@ -32,6 +32,14 @@ def test_csv_has_a_row_for_each_run_and_empty_cells_for_unknown_values(tmp_path:
     assert float(first["test_accuracy"]) == 0.95
 
 
+def test_a_message_with_carriage_returns_is_one_cell() -> None:
+    error = Error(error_class="Killed", message="progress 10%\rprogress 100%\r\nkilled")
+    failed = record(status="failed", error=error)
+    (row,) = parsed([failed])
+    assert row["error"] == "progress 10%\nprogress 100%\nkilled"
+    assert rows.as_parquet([failed])
+
+
 def test_energy_is_that_of_the_gpu_where_there_is_one() -> None:
     def energy(joules: float) -> Energy:
         return Energy(

@@ -94,3 +94,16 @@ def test_an_unproven_trial_gives_no_speed_up(unproven: str) -> None:
     ]
     base, strong = scaling.rows(summarise(records))
     assert (base.kind, strong.kind, strong.speed_up) == ("base", "strong", None)
+
+
+def test_rows_that_differ_in_precision_or_input_have_different_names() -> None:
+    others = [
+        *runs("cpu:1", 64, 100.0),
+        *runs("cpu:1", 64, 50.0, precision="bf16_mixed"),
+        *runs("cpu:1", 64, 90.0, input="loader"),
+    ]
+    for number, each in enumerate(others):
+        others[number] = each.model_copy(update={"trial_id": f"{each.workload}"})
+    names = {row.name for row in scaling.rows(summarise(others))}
+    plain = others[0].configuration
+    assert names == {plain, f"{plain}, bf16_mixed", f"{plain}, input loader"}

@@ -47,6 +47,12 @@ def test_batch_sizes_that_did_not_fit_or_were_skipped_have_no_row() -> None:
     assert [each.record.workload.batch_size for each in throughput.tried(series)] == [1]
 
 
+def test_a_batch_size_with_a_rate_has_a_row_though_a_later_run_ran_out_of_memory() -> None:
+    records = [*offline({1: 10.0, 2: 20.0}), untried("oom", 2, "killed", repeat=1)]
+    (series,) = throughput.series(summarise(records))
+    assert [each.record.workload.batch_size for each in throughput.tried(series)] == [1, 2]
+
+
 def test_an_unproven_batch_size_is_not_the_knee_and_has_no_part_in_it() -> None:
     unproven = Parity(proven=False, reason="x")
     records = [*offline({1: 100.0, 2: 200.0}), *offline({4: 900.0}, parity=unproven)]

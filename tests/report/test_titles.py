@@ -1,7 +1,7 @@
 """Titles of workloads, and the order of tables."""
 
 from suite.report.summary import summarise
-from suite.report.titles import order, row_of, title_of, work_of
+from suite.report.titles import name_of, order, row_of, title_of, work_of
 from tests.report.made_inference import inferred, offline
 from tests.results.test_record import record
 
@@ -18,6 +18,12 @@ def test_a_title_of_training_has_the_input_and_one_of_inference_has_not() -> Non
     assert title_of(train) == work_of(train)
     assert "batch 64, float32, sgd 0.01, input from host, cpu" in title_of(train)
     assert "input" not in title_of(latency) and row_of(latency) == "pytorch:eager"
+
+
+def test_a_framework_or_model_that_is_unknown_here_has_its_name_as_title() -> None:
+    (trial,) = summarise([record(framework="mine", variant="fast", model="mynet")])
+    assert name_of(trial) == "mine fast" and title_of(trial).startswith("mynet on mnist")
+    assert trial.tokens_per_s is None
 
 
 def test_training_is_first_then_the_scenarios_with_the_fastest_first() -> None:

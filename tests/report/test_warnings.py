@@ -6,7 +6,7 @@ import pytest
 
 from suite.manifests.workloads import Scenario
 from suite.report.warnings import warnings_of
-from suite.results.record import Block, Blocks, Closing, Parity, RateTried
+from suite.results.record import Block, Blocks, Closing, Parity, Rank, RateTried
 from suite.results.telemetry import Gpu, Telemetry
 from tests.report.made_inference import CERTIFIED, inferred
 from tests.results.test_record import PROVEN, record
@@ -131,6 +131,14 @@ def test_the_telemetry_raises_warnings_about_the_machine(
     changes: dict[str, object], expected: list[str]
 ) -> None:
     assert raised(telemetry=QUIET_MACHINE.model_copy(update=changes)) == expected
+
+
+def test_the_telemetry_of_every_rank_counts() -> None:
+    assert QUIET_MACHINE.gpu is not None
+    slow = QUIET_MACHINE.model_copy(update=gpu(throttled=("power cap",)))
+    ranks = (Rank(rank=0, telemetry=QUIET_MACHINE), Rank(rank=1, telemetry=slow))
+    found = raised(telemetry=QUIET_MACHINE, ranks=ranks)
+    assert "the GPU was throttled: power cap" in found
 
 
 def of_inference(scenario: str = "single_stream", **changes: object) -> list[str]:

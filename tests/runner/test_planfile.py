@@ -56,6 +56,21 @@ def test_an_invalid_plan_or_one_of_another_version_is_refused(tmp_path: Path) ->
         planfile.read(tmp_path)
 
 
+def test_reports_of_a_run_with_a_damaged_plan_have_a_note(tmp_path: Path) -> None:
+    (tmp_path / planfile.NAME).write_text("{")
+    (note,) = planfile.notes(tmp_path)
+    assert "planned runs without a record are unknown" in note and "not a plan" in note
+    assert planfile.missing(tmp_path, []) == []
+
+
+def test_a_plan_with_an_unknown_model_is_refused(planned: Planned, tmp_path: Path) -> None:
+    planfile.write(tmp_path, planned)
+    file = tmp_path / planfile.NAME
+    file.write_text(file.read_text().replace('"lenet"', '"mynet"'))
+    with pytest.raises(ResultsError, match="not a plan: unknown model mynet"):
+        planfile.read(tmp_path)
+
+
 def test_a_plan_cannot_be_resumed_with_another_worker_or_lock(
     planned: Planned, tmp_path: Path
 ) -> None:

@@ -53,7 +53,7 @@ def _points(row: scaling.Row) -> list[dict[str, Any]]:
     record, found = row.trial.record, row.speed_up
     assert found
     shared = {
-        "configuration": record.configuration,
+        "configuration": row.name,
         "framework": record.framework,
         "kind": row.kind,
     }

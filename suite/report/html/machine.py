@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from suite.manifests import catalog
 from suite.report.figures.figure import Tags
 from suite.report.html.parts import Row, Table, facts
 from suite.report.numbers import UNKNOWN
 from suite.report.table import known_columns
+from suite.report.titles import framework_of
 from suite.results.logs import end_of_log
 from suite.results.record import Record
 from suite.runner import series
@@ -77,7 +77,7 @@ def _versions(record: Record) -> dict[str, str]:
     worker = record.environment.get("worker") or {}
     packages = worker.get("versions") or {}
     return {
-        "framework": catalog.framework(record.framework).title,
+        "framework": framework_of(record),
         "device": record.device,
         "version": record.framework_version or UNKNOWN,
         "packages": ", ".join(f"{name} {of}" for name, of in packages.items()) or UNKNOWN,

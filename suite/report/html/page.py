@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from suite.paths import write_atomically
-from suite.report import comparison_table, convergence, convergence_table, scaling, scaling_table
+from suite.report import (
+    comparison_table,
+    convergence,
+    convergence_table,
+    scaling,
+    scaling_table,
+    titles,
+)
 from suite.report import ladder as ladders
-from suite.report.comparison import Comparisons, compare
+from suite.report.comparison import Comparison, Comparisons, compare
 from suite.report.figures import render
 from suite.report.figures.curves import curves
 from suite.report.figures.figure import Figure, tags_of
@@ -99,20 +106,39 @@ def _choices(run: RunData) -> dict[str, list[str]]:
 def _against(run: RunData, other: RunData) -> dict[str, Any]:
     """The comparison of the run's trials with the same ones of another run."""
     found: Comparisons = compare(other.trials, run.trials)
+    name = other.records[0].run_id
+    pairs = sorted(found.pairs, key=_title_of)
+    groups = [(title, list(group)) for title, group in groupby(pairs, key=_title_of)]
+    return {
+        "name": name,
+        "groups": [
+            _compared(run, name, title, group, drawn=number < MOST_PLOTS)
+            for number, (title, group) in enumerate(groups)
+        ],
+        "notes": list(comparison_table.notes_of(found)),
+    }
+
+
+def _title_of(pair: Comparison) -> str:
+    return titles.title_of(pair.a)
+
+
+def _compared(
+    run: RunData, name: str, title: str, pairs: Sequence[Comparison], *, drawn: bool
+) -> dict[str, Any]:
+    """The figure, if it is drawn, and the table of one workload."""
+    base = f"the same trial of {name}"
+    figure = figure_of(run, pairs, f"{name} {title}", base) if drawn else None
     rows = [
         Row(
             cells={"trial": run.label(pair.b), **comparison_table.cells_of(pair)},
             tags=tags_of(pair.b),
         )
-        for pair in found.pairs
+        for pair in pairs
     ]
-    name = other.records[0].run_id
-    figure = figure_of(run, found.pairs, name, f"the same trial of {name}")
     return {
-        "name": name,
         "plot": Plot(figure=figure) if figure else None,
-        "table": Table(caption=f"a: {name}, b: this run", rows=rows),
-        "notes": list(comparison_table.notes_of(found)),
+        "table": Table(caption=f"{title}; a: {name}, b: this run", rows=rows),
     }
 
 

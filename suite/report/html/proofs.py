@@ -10,6 +10,7 @@ from suite.report.figures.parity import tensors
 from suite.report.html.parts import Row, Table
 from suite.report.numbers import UNKNOWN, number, yes_no
 from suite.report.summary import TrialSummary
+from suite.report.titles import work_of
 
 if TYPE_CHECKING:
     from suite.report.run_data import RunData
@@ -34,8 +35,7 @@ def _cells(run: RunData, trial: TrialSummary) -> dict[str, str]:
     closing = trial.parity.closing
     return {
         "trial": run.label(trial),
-        "model": trial.record.workload.model,
-        "device": trial.record.device,
+        "workload": work_of(trial),
         "same work": yes_no(trial.parity.proven),
         "steps": number(trial.parity.steps, "{}"),
         "largest share": number(certificate.share if certificate else None, "{:.2g}"),
@@ -69,5 +69,4 @@ def errors(run: RunData) -> Iterator[Table]:
             for name, error, tolerance, error_share in found[:MOST_TENSORS]
         ]
         more = f", the {MOST_TENSORS} nearest of {len(found)}" if len(found) > MOST_TENSORS else ""
-        model, device = trial.record.workload.model, trial.record.device
-        yield Table(caption=f"{run.label(trial)}, {model}, {device}{more}", rows=rows)
+        yield Table(caption=f"{run.label(trial)}, {work_of(trial)}{more}", rows=rows)
