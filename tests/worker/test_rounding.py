@@ -78,9 +78,32 @@ found = list(equations(step.jaxpr))
 of_bfloat16 = [each for each in found if each.outvars[0].aval.dtype == jnp.bfloat16]
 assert any(each.primitive.name == "dot_general" for each in of_bfloat16)
 for each in of_bfloat16:
-    if each.primitive.name in ("reduce_sum", "scatter-add"):
+    if each.primitive.name in ("reduce_sum", "scatter-add", "reduce_window_sum"):
         print(each.primitive.name, *each.outvars[0].aval.shape)
 """
+# How much longer the results in bfloat16 of a layer norm are with a larger scale.
+LAYER_NORM = """
+from types import SimpleNamespace
+import jax
+from flax import nnx
+from jax import numpy as jnp
+from suite.worker.frameworks.jax import layers
+
+trial = SimpleNamespace(mixed=True, dtype="float32", variant="jit", simulated_bits=None)
+layer = {"kind": "layer_norm", "features": 64, "epsilon": 1e-6}
+norm = layers._lower(layer, trial, nnx.Rngs(0))
+values = jax.random.normal(jax.random.key(0), (1000, 64)).astype(jnp.bfloat16)
+lengths = []
+for scale in (1.0, 1.0019):
+    norm.scale[...] = jnp.full(64, scale)
+    lengths.append(jnp.linalg.norm(norm(values).astype(jnp.float32)))
+print(float(lengths[1] / lengths[0]))
+"""
+
+
+def test_jax_does_not_round_the_scale_of_a_layer_norm(tmp_path: Path) -> None:
+    ratio = float(in_environment("jax", LAYER_NORM, folder=tmp_path))
+    assert ratio == pytest.approx(1.0019, abs=2e-4)
 
 
 @pytest.mark.parametrize(("framework", "code"), [("pytorch", PYTORCH), ("jax", JAX)])
@@ -92,7 +115,12 @@ def test_simulated_attention_differs_by_its_rounding_alone(
 
 @pytest.mark.parametrize(
     ("model", "dataset"),
-    [("lenet", "mnist"), ("gpt_tiny", "moby_dick"), ("vit_tiny_cifar10", "cifar10")],
+    [
+        ("every_layer", "mnist"),
+        ("every_sequence", "mnist"),
+        ("gpt_tiny", "moby_dick"),
+        ("vit_tiny_cifar10", "cifar10"),
+    ],
 )
 def test_jax_sums_no_gradient_in_bfloat16(model: str, dataset: str, tmp_path: Path) -> None:
     workload = Workload(

@@ -107,9 +107,24 @@ class Biased(nnx.Module):
         return (result.astype(bias.dtype) + bias).astype(result.dtype)
 
 
-def is_biased(layer: dict[str, Any], trial: Trial) -> bool:
-    """Whether a layer, or each of its products, is made as `Biased`."""
+def is_biased(layer: dict[str, Any], role: str, trial: Trial) -> bool:
+    """Whether the product with the weight `role` of a layer is made as `Biased`."""
+    if layer["kind"] == "lstm":
+        return trial.mixed and role == "hidden_weight"  # the other product has no bias
     return trial.mixed and bool(layer["kind"] == "self_attention" or layer.get("bias"))
+
+
+class LayerNorm(nnx.LayerNorm):
+    """Flax's layer norm in float32. In bfloat16 Flax would round its scale and bias too."""
+
+    def __call__(self, values: Any) -> Any:
+        return super().__call__(values.astype(self.param_dtype)).astype(values.dtype)
+
+
+def average_pool(values: Any, **sizes: Any) -> Any:
+    """Flax's average pool, which adds in float32: see `Biased`."""
+    wide = values.astype(jnp.promote_types(values.dtype, jnp.float32))
+    return nnx.avg_pool(wide, **sizes).astype(values.dtype)
 
 
 class Embedding(nnx.Embed):
@@ -171,8 +186,12 @@ class PositionEmbedding(nnx.Module):
 
 
 class Lstm(nnx.Module):
-    def __init__(self, layer: dict[str, Any], **common: Any) -> None:
-        cell = nnx.OptimizedLSTMCell(layer["in_features"], layer["hidden"], **common)
+    def __init__(self, layer: dict[str, Any], trial: Trial, **common: Any) -> None:
+        size = layer["hidden"]
+        cell = nnx.OptimizedLSTMCell(layer["in_features"], size, **common)
+        if is_biased(layer, "hidden_weight", trial):
+            product = nnx.Linear(size, 4 * size, use_bias=False, **common)
+            cell.dense_h = Biased(product, 4 * size, trial.dtype)
         self.layer = nnx.RNN(cell)
 
     def __call__(self, sequence: Any) -> Any:
@@ -186,7 +205,7 @@ def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any
     compute = "bfloat16" if trial.mixed else trial.dtype
     dtypes = {"dtype": compute, "param_dtype": trial.dtype, "rngs": rngs}
     common = {**dtypes, "kernel_init": nnx.initializers.zeros}
-    if kind in ("conv2d", "dense") and is_biased(layer, trial):
+    if kind in ("conv2d", "dense") and is_biased(layer, "weight", trial):
         product = _lower({**layer, "bias": False}, trial, rngs)
         channels = layer["out_channels" if kind == "conv2d" else "out_features"]
         return Biased(product, channels, trial.dtype)
@@ -204,7 +223,7 @@ def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any
     if kind in ("max_pool2d", "avg_pool2d"):
         max_pool = matmul.max_pool if as_matmul else nnx.max_pool
         return partial(
-            max_pool if kind == "max_pool2d" else nnx.avg_pool,
+            max_pool if kind == "max_pool2d" else average_pool,
             window_shape=tuple(layer["kernel"]),
             strides=tuple(layer["stride"]),
             padding=paddings(layer),
@@ -218,13 +237,14 @@ def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any
         norm.slices = trial.own_slices
         return norm
     if kind == "layer_norm":
-        return nnx.LayerNorm(layer["features"], epsilon=layer["epsilon"], **dtypes)
+        in_full = {**dtypes, "dtype": trial.dtype}
+        return LayerNorm(layer["features"], epsilon=layer["epsilon"], **in_full)
     if kind == "dropout":
         return nnx.Dropout(layer["rate"], rngs=rngs)
     if kind == "self_attention":
         return SelfAttention(layer, trial, rngs)
     if kind == "lstm":
-        return Lstm(layer, **common)
+        return Lstm(layer, trial, **common)
     if kind == "embedding":
         return Embedding(layer["vocabulary"], layer["features"], **dtypes)
     if kind == "class_token":
@@ -277,7 +297,7 @@ def paths(trial: Trial) -> dict[str, tuple[str, ...]]:
     for each in (*trial.parameters, *trial.statistics):
         layer, role = each["name"].split(".")
         path = PATHS.get(layers[layer]["kind"], {}).get(role, (role,))
-        if role.endswith("weight") and is_biased(layers[layer], trial):
+        if role.endswith("weight") and is_biased(layers[layer], role, trial):
             path = (*path[:-1], "product", path[-1])
         found[each["name"]] = (layer, *path)
     return found

@@ -15,24 +15,27 @@ from ...protocol import Trial
 
 
 class ClassToken(layers.Layer):
-    """One learned vector before the sequence."""
+    """One learned vector before the sequence; like all parameters without products in float32."""
 
     def build(self, shape: Any) -> None:
-        self.token = self.add_weight(shape=shape[-1:], initializer="zeros", name="token")
+        options = {"initializer": "zeros", "name": "token", "autocast": False}
+        self.token = self.add_weight(shape=shape[-1:], **options)
 
     def call(self, sequence: Any) -> Any:
-        first = ops.zeros_like(sequence[:, :1]) + self.token
-        return ops.concatenate([first, sequence], 1)
+        first = ops.zeros_like(sequence[:, :1], dtype=self.variable_dtype) + self.token
+        return ops.concatenate([ops.cast(first, sequence.dtype), sequence], 1)
 
 
 class PositionEmbedding(layers.Layer):
-    """One learned vector added to each member of the sequence."""
+    """One learned vector added to each member of the sequence, in float32."""
 
     def build(self, shape: Any) -> None:
-        self.table = self.add_weight(shape=shape[1:], initializer="zeros", name="table")
+        options = {"initializer": "zeros", "name": "table", "autocast": False}
+        self.table = self.add_weight(shape=shape[1:], **options)
 
     def call(self, sequence: Any) -> Any:
-        return sequence + self.table
+        wide = ops.cast(sequence, self.variable_dtype)
+        return ops.cast(wide + self.table, sequence.dtype)
 
 
 class TiedHead(layers.Layer):

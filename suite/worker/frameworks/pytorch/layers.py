@@ -159,7 +159,11 @@ class Branches(nn.Module):
             return sum(results[1:], results[0])
         total = results.pop(self._into)
         for result in results:
-            total += result
+            # Under autocast the types may differ; in place, the sum would have that of `total`.
+            if result.dtype == total.dtype:
+                total += result
+            else:
+                total = total + result
         return total
 
 

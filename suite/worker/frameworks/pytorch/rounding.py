@@ -1,8 +1,8 @@
 """The rounding of bfloat16 or TF32, simulated in float64 for the tolerances of proofs.
 
-Rounded, as by torch.autocast: the input, the result of each layer, and the parameters
-of layers with products; in the backward pass, the gradients of all these. An LSTM is rounded only
-outside: its cell computes in float64.
+Rounded: the input, the result of each layer, and the parameters of layers with products; in the
+backward pass, the gradients of all these. An LSTM is rounded only outside: its cell computes in
+float64.
 """
 
 from __future__ import annotations

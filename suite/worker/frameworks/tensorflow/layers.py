@@ -46,7 +46,13 @@ def _tensor(
 tf.register_tensor_conversion_function(CastVariable, _tensor)
 # The results of these are some of their inputs: the same whether rounded before or after.
 SELECTING = ("relu", "max_pool2d", "flatten", "tokens", "rows", "first_token")
-UNROUNDED = ("batch_norm", "layer_norm", "embedding")  # their parameters are read in float32
+# Their parameters are read in float32.
+UNROUNDED = ("batch_norm", "layer_norm", "embedding", "class_token", "position_embedding")
+
+
+def unchanged(values: Any) -> Any:
+    """The cast of a precision without casts."""
+    return values
 
 
 def to_bfloat16(values: Any) -> Any:
@@ -102,12 +108,12 @@ def _lower(
         return lambda x, through: tf.nn.dropout(x, rate) if through.training else x
     if cast is not None and kind not in UNROUNDED:
         own = {role: CastVariable(variable, cast) for role, variable in own.items()}
-    function = _function(layer, own)
+    function = _function(layer, own, cast or unchanged)
     return lambda x, through: function(x)
 
 
-def _function(layer: dict[str, Any], own: Variables) -> Callable[[Any], Any]:
-    """A layer that computes the same in training and in inference."""
+def _function(layer: dict[str, Any], own: Variables, cast: Cast) -> Callable[[Any], Any]:
+    """A layer that computes the same in training and in inference; `cast` as in `series`."""
     kind = layer["kind"]
     weight, bias = own.get("weight"), own.get("bias")
     if kind == "conv2d":
@@ -137,17 +143,20 @@ def _function(layer: dict[str, Any], own: Variables) -> Callable[[Any], Any]:
         return lambda x: tf.reshape(x, [-1, height * width, channels])
     if kind == "class_token":
         shape = [1, layer["features"]]
-        return lambda x: tf.concat([tf.broadcast_to(weight, [tf.shape(x)[0], *shape]), x], 1)
+        return lambda x: tf.concat(
+            [tf.cast(tf.broadcast_to(weight, [tf.shape(x)[0], *shape]), x.dtype), x], 1
+        )
     if kind == "position_embedding":
-        return lambda x: x + weight
+        table = own["weight"]
+        return lambda x: tf.cast(tf.cast(x, table.dtype) + table, x.dtype)
     if kind == "embedding":
         return lambda x: tf.gather(weight, x)
     if kind == "tied_head":
         return lambda x: _product(x, weight, transpose_b=True)
     if kind == "self_attention":
-        return lambda x: _self_attention(x, layer, own)
+        return lambda x: _self_attention(x, layer, own, cast)
     if kind == "lstm":
-        return lambda x: _lstm(x, layer, own)
+        return lambda x: _lstm(x, layer, own, cast)
     if kind in SIMPLE:
         return SIMPLE[kind]
     raise NotImplementedError(f"TensorFlow module has no layer {kind!r}")
@@ -251,31 +260,36 @@ def _layer_norm(values: Any, weight: Any, bias: Any, epsilon: float) -> Any:
     return tf.cast(normed, values.dtype)
 
 
-def _self_attention(sequence: Any, layer: dict[str, Any], own: Variables) -> Any:
+def _self_attention(sequence: Any, layer: dict[str, Any], own: Variables, cast: Cast) -> Any:
     length, features = layer["input_shape"]
     heads = layer["heads"]
-    parts = _product(sequence, own["in_weight"]) + own["in_bias"]
+    parts = cast(_product(sequence, own["in_weight"]) + own["in_bias"])
     parts = tf.reshape(parts, [-1, length, 3, heads, features // heads])
     queries, keys, values = tf.unstack(tf.transpose(parts, [2, 0, 3, 1, 4]))
     # The scores are much larger than the queries, and a sum needs no pass in the backward.
     queries *= 1 / math.sqrt(features // heads)
-    scores = tf.matmul(queries, keys, transpose_b=True)
+    scores = cast(tf.matmul(cast(queries), keys, transpose_b=True))
     if layer["causal"]:
         scores += np.where(np.tri(length, dtype=bool), 0, scores.dtype.min)
-    wide = tf.float32 if scores.dtype == tf.bfloat16 else scores.dtype
-    shares = tf.cast(tf.nn.softmax(tf.cast(scores, wide)), values.dtype)
-    mixed = tf.transpose(tf.matmul(shares, values), [0, 2, 1, 3])
+    shares = cast(tf.cast(tf.nn.softmax(_wide(scores)), values.dtype))
+    mixed = tf.transpose(cast(tf.matmul(shares, values)), [0, 2, 1, 3])
     mixed = tf.reshape(mixed, [-1, length, features])
     return _product(mixed, own["out_weight"]) + own["out_bias"]
 
 
-def _lstm(sequence: Any, layer: dict[str, Any], own: Variables) -> Any:
+def _wide(values: Any) -> Any:
+    """The values, those in bfloat16 in float32."""
+    return tf.cast(values, tf.float32) if values.dtype == tf.bfloat16 else values
+
+
+def _lstm(sequence: Any, layer: dict[str, Any], own: Variables, cast: Cast) -> Any:
     """An unrolled LSTM: on a CPU, TensorFlow's kernel BlockLSTMV2 takes about twice as long."""
-    inputs = _product(sequence, own["input_weight"]) + own["bias"]
-    hidden = cell = tf.zeros([tf.shape(sequence)[0], layer["hidden"]], sequence.dtype)
+    inputs = cast(_product(sequence, own["input_weight"]) + own["bias"])
+    hidden = tf.zeros([tf.shape(sequence)[0], layer["hidden"]], sequence.dtype)
+    cell = _wide(hidden)
     for step in tf.unstack(inputs, axis=1):
-        gates = tf.split(step + tf.matmul(hidden, own["hidden_weight"]), 4, -1)
-        admit, keep, candidate, show = gates
+        gates = _wide(step + tf.matmul(hidden, own["hidden_weight"]))
+        admit, keep, candidate, show = tf.split(gates, 4, -1)
         cell = tf.sigmoid(keep) * cell + tf.sigmoid(admit) * tf.tanh(candidate)
-        hidden = tf.sigmoid(show) * tf.tanh(cell)
+        hidden = cast(tf.cast(tf.sigmoid(show) * tf.tanh(cell), sequence.dtype))
     return hidden
