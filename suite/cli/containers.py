@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from suite.engines.errors import EngineLost, FrameworkUnavailable
 from suite.errors import EngineError
 from suite.manifests import catalog
 from suite.protocol.expansion import parse
+
+DEFAULT_ADDRESS = "unix:///var/run/docker.sock"  # of an engine without DOCKER_HOST
 
 
 def shell(
@@ -71,7 +74,7 @@ def clean(
     from suite.engines.docker.spec import SESSION
 
     kept = dict.fromkeys(("active", "unknown"), 0)
-    removed = 0
+    removed, cleaned = 0, None
     try:
         daemon = Daemon()
     except EngineLost as error:
@@ -88,8 +91,9 @@ def clean(
                 kept[state] += 1
         if data and not kept["active"]:  # a run that is active knows its data volumes
             removed += remove_all(daemon, {"dlsuite": "data"})
+        cleaned = os.environ.get("DOCKER_HOST") or DEFAULT_ADDRESS
         daemon.close()
-    folders = sessions.remove_stale()
+    folders = sessions.remove_stale(cleaned)
     parts = f"{removed} containers, volumes and networks, and {folders} work folders"
     print(f"removed {parts} of ended runs")
     if kept["active"]:

@@ -39,7 +39,10 @@ def build(
     """
     with _images() as known, progress() as live:
         for recipe in _recipes(known, framework or [], device):
-            built = (known.build if fresh else known.ready)(recipe, live.notify)
+            if fresh:
+                built = known.build(recipe, live.notify, fresh=True)
+            else:
+                built = known.ready(recipe, live.notify)
             size = f"{built.size_bytes / 1e6:,.0f} MB"
             live.notify(f"{recipe.manifest.title}: {recipe.tag} {built.image_id[7:19]}, {size}")
 

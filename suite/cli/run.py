@@ -289,7 +289,8 @@ def _prepared(
     for note in chosen.notes:
         live.announce(f"note: {note}")
     live.estimated(final)
-    return chosen, inputs
+    # Without those of trials that were left out: `resume` prepares only what the plan has.
+    return chosen, {work: inputs[work] for work in chosen.input_works}
 
 
 def conclude(records: list[Record], folder: RunFolder) -> None:

@@ -74,7 +74,7 @@ def engine_on(
         nullcontext()
         if on_nodes
         else sessions.measuring(if_busy.value, live.notify, shared=shared),
-        sessions.session(session_id, keep=options.keep) as work_dir,
+        sessions.session(session_id, keep=options.keep, hosts=options.hosts) as work_dir,
         choice.engine(options, used, session_id, live.notify, if_busy=if_busy.value) as engine,
     ):
         yield engine, work_dir

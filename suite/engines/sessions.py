@@ -14,10 +14,10 @@ import shutil
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 from suite.errors import BusyError
 from suite.messages import Notify
@@ -35,8 +35,10 @@ def new_id() -> str:
 
 
 @contextmanager
-def session(session_id: str, *, keep: bool = False) -> Iterator[Path]:
+def session(session_id: str, *, keep: bool = False, hosts: Sequence[str] = ()) -> Iterator[Path]:
     """Hold the session during the block; yield its work folder, which is removed afterwards.
+
+    `hosts` are the addresses of its engines, where it has several.
 
     If the block fails, or `keep` is set, the session is stale afterwards, and `dlsuite clean`
     removes its leftovers. Raise BusyError if another process holds the same session.
@@ -48,6 +50,8 @@ def session(session_id: str, *, keep: bool = False) -> Iterator[Path]:
             raise BusyError(
                 "another dlsuite is working on this run", hint="wait until that one has ended"
             )
+        file.write("\n".join(hosts))
+        file.flush()
         shutil.rmtree(folder, ignore_errors=True)  # left by a killed process
         folder.mkdir()
         try:
@@ -67,19 +71,38 @@ def state(session_id: str) -> State:
         return "unknown"
 
 
-def remove_stale() -> int:
+def remove_stale(cleaned: str | None) -> int:
     """Remove the work folders and files of stale sessions; return their number.
 
-    Each session is held meanwhile, so that `dlsuite resume` cannot begin to use it.
+    `cleaned` is the address of the engine without their leftovers. Only the file of a session shows
+    that it is stale, so it is removed with the last of its engines. Each session is held meanwhile,
+    so that `dlsuite resume` cannot begin to use it.
     """
     removed = 0
     for path in _folder().glob("*.lock"):
         with suppress(FileNotFoundError), path.open("r+", encoding="utf-8") as file:
             if _try_lock(file.fileno()):
-                shutil.rmtree(_work_folder(path.stem), ignore_errors=True)
-                path.unlink()
-                removed += 1
+                folder = _work_folder(path.stem)
+                found = folder.exists()
+                shutil.rmtree(folder, ignore_errors=True)
+                removed += _forget(path, file, cleaned) or found
     return removed
+
+
+def _forget(path: Path, file: IO[str], cleaned: str | None) -> bool:
+    """Remove the engine from those of a session, and the session's file with the last one.
+
+    Return whether the file is removed.
+    """
+    hosts = file.read().split()
+    left = [each for each in hosts if each != cleaned]
+    if cleaned is None or left:
+        file.seek(0)
+        file.truncate()
+        file.write("\n".join(left))
+        return False
+    path.unlink()
+    return True
 
 
 @contextmanager

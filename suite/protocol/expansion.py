@@ -93,7 +93,7 @@ def _check_interleaving(suite: SuiteManifest, sets: Sequence[Devices]) -> None:
             "trials on several devices cannot be interleaved",
             hint="omit --interleave, or --devices",
         )
-    if any(each.input == "loader" for each in suite.workloads):
+    if any(workload.input == "loader" for _, workload in suite.expanded()):
         raise UsageError(
             "trials with input loader cannot be interleaved: loaders also work while waiting",
             hint="omit --interleave, or name other workloads with --model",

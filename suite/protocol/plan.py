@@ -181,6 +181,12 @@ class Plan:
         return tuple(dict.fromkeys(trial.work for trial in self.trials))
 
     @property
+    def input_works(self) -> tuple[Work, ...]:
+        """The works, and those of the certificates: each needs its inputs."""
+        of_proofs = (trial.proof_trial.work for trial in self.trials)
+        return tuple(dict.fromkeys((*self.works, *of_proofs)))
+
+    @property
     def groups(self) -> tuple[tuple[Run, ...], ...]:
         """The runs in order; interleaved runs, which start together, form one group."""
         if not self.interleave:

@@ -107,7 +107,8 @@ def measure(
             prepared[framework],
             Task(trial=peak_trial, inputs=inputs, mode="peak", precisions=precisions),
             folder,
-            name=f"{work_dir.name}-peak-{framework}",
+            # A container that is kept has the name of the first measurement.
+            name=f"{work_dir.name}-peak-{framework}-{time.monotonic_ns()}",
             log=home() / "logs" / f"peak-{framework}.log",
             deadline_s=DEADLINE_S,
         )

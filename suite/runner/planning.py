@@ -73,7 +73,9 @@ def plan_of(suite: str, options: RunOptions, *, device: str, separate_nodes: boo
     `device` is the device set that the engine's options give; its `separate_nodes` are machines.
     """
     options.check()
-    chosen, notes = _without_slow(_changed(catalog.suite(suite, device), options), device)
+    chosen, notes = _changed(catalog.suite(suite, device), options), tuple[str, ...]()
+    if not separate_nodes:  # else this machine's CPU is not that of the workers
+        chosen, notes = _without_slow(chosen, device)
     for _, workload in chosen.expanded():
         _check_data(workload, chosen.name)
     plan = expand(

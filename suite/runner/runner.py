@@ -142,7 +142,6 @@ class Runner:
 
         Raise DataError where a dataset is unavailable.
         """
-        of_proofs = (trial.proof_trial.work for trial in plan.trials)
         return {
             (workload, seed): obtain.obtain(
                 workload,
@@ -150,7 +149,7 @@ class Runner:
                 folder=self.work_dir / f"inputs-{number}",
                 notify=self._progress.notify,
             )
-            for number, (workload, seed) in enumerate(dict.fromkeys((*plan.works, *of_proofs)))
+            for number, (workload, seed) in enumerate(plan.input_works)
         }
 
     def certify(

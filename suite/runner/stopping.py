@@ -42,7 +42,8 @@ def _exceeds(runs: Sequence[Record], budget_s: float | None) -> bool:
     """Whether another run, as long as the last one, would exceed the budget of the trial."""
     if budget_s is None:
         return False
-    return sum(map(duration_s, runs)) + _worker_s(runs[-1]) > budget_s
+    last = max(runs, key=lambda run: run.repeat)  # files are in the order of their names
+    return sum(map(duration_s, runs)) + _worker_s(last) > budget_s
 
 
 def duration_s(run: Record) -> float:

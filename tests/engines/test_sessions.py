@@ -57,8 +57,18 @@ def test_a_session_that_keeps_or_fails_is_stale_and_can_be_removed() -> None:
     with pytest.raises(KeyError), sessions.session("fails"):
         raise KeyError
     assert sessions.state("keeps") == sessions.state("fails") == "stale"
-    assert sessions.remove_stale() == 2
+    assert sessions.remove_stale(None) == 0  # no engine was cleaned
+    assert sessions.state("keeps") == sessions.state("fails") == "stale"
+    assert sessions.remove_stale("unix:///docker.sock") == 2
     assert sessions.state("keeps") == "unknown"
+
+
+def test_a_session_of_several_engines_is_stale_until_all_of_them_are_clean() -> None:
+    with sessions.session("several", keep=True, hosts=("ssh://a", "ssh://b")):
+        pass
+    for engine, state in {"ssh://c": "stale", "ssh://a": "stale", "ssh://b": "unknown"}.items():
+        sessions.remove_stale(engine)
+        assert sessions.state("several") == state
 
 
 def test_the_session_of_a_killed_process_is_stale_at_once_and_can_be_held_again() -> None:
@@ -69,7 +79,7 @@ def test_the_session_of_a_killed_process_is_stale_at_once_and_can_be_held_again(
             sessions.session("b"),
         ):
             pass
-        assert sessions.remove_stale() == 0
+        assert sessions.remove_stale("unix:///docker.sock") == 0
         process.send_signal(signal.SIGKILL)
         process.wait()
         assert sessions.state("b") == "stale"

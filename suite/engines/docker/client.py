@@ -10,7 +10,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -333,12 +333,14 @@ class Daemon:
         labels: Labels,
         arguments: dict[str, str],
         network: str | None,
+        fresh: bool,
         on_line: Callable[[str], None],
         stopped: threading.Event,
     ) -> str | None:
         """Build docker/Dockerfile from a tar archive; return the engine's error, or None.
 
-        Return at once when `stopped` is set; the engine cancels the build when this process ends.
+        `fresh`: without the engine's cache of layers. Return at once when `stopped` is set; the
+        engine cancels the build when this process ends.
         """
         with sdk_errors():
             steps = self._client.api.build(
@@ -349,6 +351,7 @@ class Daemon:
                 labels=labels,
                 buildargs=arguments,
                 network_mode=network,
+                nocache=fresh,
                 rm=True,
                 forcerm=True,
                 decode=True,
@@ -375,13 +378,20 @@ class Daemon:
                 return
 
     def copy_image(self, reference: str, target: Daemon) -> None:
-        """Send an image to another engine, where it has the same id and the same tag."""
-        with sdk_errors(target.address):
-            client = connect(target.address, timeout_s=COPY_TIMEOUT_S)
-            try:
-                client.images.load(self._client.images.get(reference).save(named=reference))
-            finally:
-                client.close()
+        """Send an image to another engine, where it has the same id and the same tag.
+
+        An engine may pack an image for minutes before it sends the first byte.
+        """
+        with (
+            sdk_errors(self.address),
+            closing(connect(self.address, timeout_s=COPY_TIMEOUT_S)) as source,
+        ):
+            chunks = source.images.get(reference).save(named=reference)
+            with (
+                sdk_errors(target.address),
+                closing(connect(target.address, timeout_s=COPY_TIMEOUT_S)) as client,
+            ):
+                client.images.load(chunks)
 
     def save_image(self, reference: str, file: IO[bytes]) -> None:
         """Write an image to a file, as `docker save` does."""

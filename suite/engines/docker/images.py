@@ -78,8 +78,11 @@ class Images:
             return None
         return f"its base image {base.partition('@')[0]} is missing and cannot be pulled"
 
-    def build(self, recipe: Recipe, notify: Notify) -> Image:
-        """Build it, even if it is current; EngineError with pip's or the engine's reason."""
+    def build(self, recipe: Recipe, notify: Notify, *, fresh: bool = False) -> Image:
+        """Build it, even if it is current; EngineError with pip's or the engine's reason.
+
+        `fresh`: without the engine's cache, which would give the same image again.
+        """
         self._require_base(recipe, notify)
         notify(f"{recipe.manifest.title}: building its image ({recipe.tag})")
         log = log_path(recipe)
@@ -97,6 +100,7 @@ class Images:
                 labels=recipe.labels,
                 arguments=_arguments(recipe),
                 network=os.environ.get("DLSUITE_BUILD_NETWORK"),
+                fresh=fresh,
                 on_line=on_line,
                 stopped=self._stopped,
             )

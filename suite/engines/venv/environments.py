@@ -42,8 +42,12 @@ class Builds:
         """End the builds in other threads, and refuse new ones."""
         self.stopping.set()
         for pip in list(self.installers):
-            with suppress(ProcessLookupError):
-                os.killpg(pip.pid, signal.SIGTERM)  # pip has a child process
+            _terminate(pip)
+
+
+def _terminate(pip: subprocess.Popen[str]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(pip.pid, signal.SIGTERM)  # pip has a child process
 
 
 def ready(
@@ -209,6 +213,8 @@ def _install(command: list[str], log: TextIO, output: PipOutput, builds: Builds)
     ) as pip:
         assert pip.stdout is not None
         builds.installers.add(pip)
+        if builds.stopping.is_set():  # since the last check
+            _terminate(pip)
         for line in pip.stdout:
             log.write(line)
             output.line(line)
