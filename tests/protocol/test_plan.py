@@ -156,6 +156,10 @@ def test_loaders_are_not_interleaved() -> None:
     suite = catalog.suite("imagenet").model_copy(update={"interleave": True})
     with pytest.raises(UsageError, match="input loader cannot be interleaved"):
         expand(suite, catalog.frameworks(), catalog.tracks(), only=["jax"])
+    several = catalog.suite("imagenet").model_copy(update={"inputs": ("host", "loader")})
+    of_inputs = several.model_copy(update={"interleave": True})
+    with pytest.raises(UsageError, match="input loader cannot be interleaved"):
+        expand(of_inputs, catalog.frameworks(), catalog.tracks(), only=["jax"])
 
 
 def test_ranks_are_not_interleaved(quick: Callable[..., Plan]) -> None:

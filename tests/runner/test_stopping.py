@@ -132,3 +132,13 @@ def test_interleaved_runs_share_their_duration_and_so_spend_less_of_the_budget()
     runs = [record(interleaved=4, times=Times(total_s=60))]  # 15 s for each trial
     assert stopping.stop_reason(runs, repeats, spent_s=15) is None
     assert stopping.stop_reason(2 * runs, repeats, spent_s=30) == "time budget spent"
+
+
+def test_the_last_run_of_a_budget_is_that_with_the_highest_number() -> None:
+    """Files are read in the order of their names, in which run 10 is before run 2."""
+    runs = [
+        record(repeat=repeat, times=Times(total_s=20 if repeat == 10 else 10))
+        for repeat in (0, 1, 10, 2, 3, 4, 5, 6, 7, 8, 9)
+    ]
+    many = Repeats(at_least=12, at_most=20, trial_budget_s=130)
+    assert stopping.stop_reason(runs, many, spent_s=0) == "time budget spent"
