@@ -32,7 +32,8 @@ def wrong_scale(found: list[Tensors], reference: Reference, rules: Rules) -> str
     """Why the updates of the first step are too long or too short; None where they are not.
 
     `found` are the tensors of each rank. The simulated rounding may shorten updates too, as the
-    first step of Adam, in which it turns signs.
+    first step of Adam, in which it turns signs. An excess between 0 and that of the simulation is
+    then right.
     """
     for scale in _scales(found, reference):
         limit = rules.scale + NOISE_MARGIN * scale.noise
@@ -40,7 +41,9 @@ def wrong_scale(found: list[Tensors], reference: Reference, rules: Rules) -> str
             continue
         rounded = _scales([steps[0] for steps in reference.rounded(rules)], reference)
         expected = [each.excess for each in rounded]
-        if not any(abs(scale.excess - each) <= max(limit, abs(each)) for each in expected):
+        if not any(
+            min(0, each) - limit <= scale.excess <= max(0, each) + limit for each in expected
+        ):
             return (
                 f"the updates are {1 + scale.excess:.4f} times as long as those of the reference:"
                 " a wrong learning rate, momentum or scale of the loss"

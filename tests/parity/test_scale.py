@@ -33,7 +33,9 @@ def test_updates_may_be_as_short_as_the_simulated_rounding_makes_them(
     assert wrong_scale([shortened], known, BF16)
     known._store(("pytorch", "eager"), "bf16_simulated", 0, [tensors(0.01 * 0.988)])
     assert wrong_scale([shortened], known, BF16) is None
-    assert wrong_scale([tensors(0.01 * 1.01)], known, BF16)
+    assert wrong_scale([tensors(0.01 * 0.997)], known, BF16) is None  # between 1 and 0.988
+    for factor in (1.01, 0.98):
+        assert wrong_scale([tensors(0.01 * factor)], known, BF16)
 
 
 def test_hidden_updates_have_no_scale(reference: Callable[..., StateReference]) -> None:
