@@ -11,6 +11,7 @@ from suite.engines.base import Engine
 from suite.engines.errors import FrameworkUnavailable
 from suite.engines.options import EngineOptions
 from suite.engines.sessions import IfBusy
+from suite.engines.venv import orphans
 from suite.engines.venv.engine import VenvEngine
 from suite.errors import EngineError, UsageError
 from suite.manifests import catalog
@@ -42,18 +43,19 @@ def engine(
         elif options.engine == "slurm":
             yield stack.enter_context(_slurm(options, images, session_id, notify))
         elif options.engine == "venv" or options.pythons:
-            yield _venv(options, notify)
+            yield _venv(options, session_id, notify)
         else:
             yield _docker_or_venv(options, frameworks, session_id, notify, stack, if_busy)
 
 
-def _venv(options: EngineOptions, notify: Notify) -> Engine:
+def _venv(options: EngineOptions, session_id: str, notify: Notify) -> Engine:
     settings, pythons = options.settings(), options.interpreters()
     if options.engine == "docker":
         raise UsageError("--python works only with the venv engine", hint="--engine venv")
     if settings.memory_bytes:
         raise UsageError("the venv engine has no memory limit", hint="--engine docker")
     notify("engine: venv")
+    orphans.end(session_id, notify)
     return VenvEngine(gpus=settings.gpus, pythons=pythons)
 
 
@@ -132,6 +134,7 @@ def _docker_or_venv(
             f"Docker unavailable: {obstacle}; without Docker, {error}", hint=error.hint
         ) from None
     notify(f"engine: venv (Docker unavailable: {obstacle})")
+    orphans.end(session_id, notify)
     return venv
 
 

@@ -43,7 +43,7 @@ def session(session_id: str, *, keep: bool = False, hosts: Sequence[str] = ()) -
     If the block fails, or `keep` is set, the session is stale afterwards, and `dlsuite clean`
     removes its leftovers. Raise BusyError if another process holds the same session.
     """
-    folder = _work_folder(session_id)
+    folder = work_folder(session_id)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _file(session_id).open("w", encoding="utf-8") as file:
         if not _try_lock(file.fileno()):
@@ -82,7 +82,7 @@ def remove_stale(cleaned: str | None) -> int:
     for path in _folder().glob("*.lock"):
         with suppress(FileNotFoundError), path.open("r+", encoding="utf-8") as file:
             if _try_lock(file.fileno()):
-                folder = _work_folder(path.stem)
+                folder = work_folder(path.stem)
                 found = folder.exists()
                 shutil.rmtree(folder, ignore_errors=True)
                 removed += _forget(path, file, cleaned) or found
@@ -152,7 +152,8 @@ def _folder() -> Path:
     return home() / "work"
 
 
-def _work_folder(session_id: str) -> Path:
+def work_folder(session_id: str) -> Path:
+    """The folder of a session's temporary files."""
     return _folder() / session_id
 
 
