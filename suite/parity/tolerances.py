@@ -82,7 +82,7 @@ RULES = {
 # float16, whose rounding is eight times smaller, is about an eighth.
 LEAST_SHARE = 1 / 4
 STORED_SHARE = LEAST_SHARE / 2  # the rounding of stored weights has at most this share
-HIDDEN_ERROR = 1 / 3  # simulated; with three times as much tolerance an update is not visible
+CHAOTIC_ERROR = 0.1  # simulated; larger ones come from discontinuities, not from precision
 BEYOND_BFLOAT16 = np.uint32(0xFFFF)  # the bits of a float32 that a bfloat16 does not have
 
 
@@ -245,12 +245,12 @@ def too_accurate(
             f"step 0: logits: relative error {error:.1e}, that of products in bfloat16 is about"
             f" {expected:.1e}: the operands are not rounded to bfloat16"
         )
-    # The rounding of stored weights is in updates of any precision. Where the simulation is off by
-    # as much as the update itself, chaos decides on the error, not the precision.
+    # The rounding of stored weights is in updates of any precision. After many steps, chance decides
+    # which discontinuities the simulation crosses and the run does not.
     shown = [
         name
         for name in storage
-        if storage[name] < STORED_SHARE * simulated[name] and simulated[name] < HIDDEN_ERROR
+        if storage[name] < STORED_SHARE * simulated[name] and simulated[name] < CHAOTIC_ERROR
     ]
     share = float(np.median([errors[name] / simulated[name] for name in shown] or [1.0]))
     if share < LEAST_SHARE:

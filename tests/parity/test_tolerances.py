@@ -165,7 +165,7 @@ def test_a_timed_step_in_float32_is_found_beside_logits_in_bfloat16() -> None:
     assert "the timed step does not round" in str(too_accurate(closing, simulated, storage))
     hidden = dict.fromkeys(storage, 0.01)  # by the rounding of stored weights
     assert too_accurate(in_float32, simulated, hidden) is None
-    chaotic = simulated | {"updates a": 0.4, "updates b": 80.0}
+    chaotic = simulated | {"updates a": 0.15, "updates b": 80.0}
     assert too_accurate(in_bfloat16, chaotic, storage) is None
     one_of_two = chaotic | {"updates b": 1e-2}
     assert "the timed step does not round" in str(too_accurate(in_float32, one_of_two, storage))
