@@ -245,7 +245,7 @@ def too_accurate(
             f"step 0: logits: relative error {error:.1e}, that of products in bfloat16 is about"
             f" {expected:.1e}: the operands are not rounded to bfloat16"
         )
-    # The rounding of stored weights is in updates of any precision. After many steps, chance decides
+    # The rounding of stored weights is in updates of any precision. After many steps, it is chance
     # which discontinuities the simulation crosses and the run does not.
     shown = [
         name
