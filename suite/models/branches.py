@@ -91,26 +91,28 @@ def series_shapes(layers: tuple[Layer, ...], shape: Shape) -> list[Shape]:
     return shapes
 
 
+def _with_inputs(layers: tuple[Layer, ...], shape: Shape) -> Iterator[tuple[Layer, Shape]]:
+    """Each layer with the shape of its input."""
+    return zip(layers, series_shapes(layers, shape), strict=False)
+
+
 def series_to_json(layers: tuple[Layer, ...], shape: Shape) -> list[dict[str, Any]]:
     """The layers in the form of trial.json, for an input of `shape`."""
-    shapes = series_shapes(layers, shape)
-    return [layer.to_json(before) for layer, before in zip(layers, shapes, strict=False)]
+    return [layer.to_json(before) for layer, before in _with_inputs(layers, shape)]
 
 
 def series_macs(layers: tuple[Layer, ...], shape: Shape) -> int:
     """`Layer.macs` of all layers together."""
-    shapes = series_shapes(layers, shape)
-    return sum(layer.macs(before) for layer, before in zip(layers, shapes, strict=False))
+    return sum(layer.macs(before) for layer, before in _with_inputs(layers, shape))
 
 
 def first_input_gradient_macs(layers: tuple[Layer, ...], shape: Shape) -> int:
     """`Layer.input_gradient_macs` of the first layer that multiplies; 0 where none does."""
-    each = zip(layers, series_shapes(layers, shape), strict=False)
+    each = _with_inputs(layers, shape)
     found = (layer.input_gradient_macs(before) for layer, before in each if layer.macs(before))
     return next(found, 0)
 
 
 def series_values(layers: tuple[Layer, ...], shape: Shape) -> int:
     """`Layer.values` of all layers together."""
-    shapes = series_shapes(layers, shape)
-    return sum(layer.values(before) for layer, before in zip(layers, shapes, strict=False))
+    return sum(layer.values(before) for layer, before in _with_inputs(layers, shape))

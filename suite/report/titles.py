@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from suite.errors import UsageError
 from suite.manifests import catalog
-from suite.manifests.files import names
 from suite.report.best import WAYS
 
 if TYPE_CHECKING:
@@ -57,9 +57,10 @@ def name_of(summary: TrialSummary) -> str:
 
 def framework_of(record: Record) -> str:
     """The framework's title; its name where it is unknown here, as in an imported run."""
-    if record.framework not in names("framework"):
+    try:
+        return catalog.framework(record.framework).title
+    except UsageError:
         return record.framework
-    return catalog.framework(record.framework).title
 
 
 def row_of(summary: TrialSummary) -> str:
