@@ -58,11 +58,6 @@ class Stop:
         self._called = False
         self._lock = threading.Lock()
 
-    @property
-    def called(self) -> bool:
-        """Whether the worker must end."""
-        return self._called
-
     def on_call(self, kill: Callable[[], None]) -> None:
         """Call `kill` when the worker must end, at once if that was before."""
         with self._lock:

@@ -80,6 +80,7 @@ class Container:
         self.container_id: str = sdk.id
         self.name: str = sdk.name
         self.labels: Labels = sdk.labels
+        self._killed = False
 
     def state(self) -> State | None:
         """Its state; None if it was removed. A removal in progress is awaited."""
@@ -119,9 +120,11 @@ class Container:
         return attrs
 
     def start(self) -> None:
-        """Start it."""
+        """Start it; where it was killed before, kill it again, because that had no effect."""
         with sdk_errors():
             self._sdk.start()
+        if self._killed:
+            self.kill()
 
     def attach(self) -> Iterator[Chunk]:
         """Its output from the start until it ends; nothing if it has ended already.
@@ -164,7 +167,8 @@ class Container:
         return True
 
     def kill(self) -> None:
-        """Kill it; no error if it has ended or was removed."""
+        """Kill it, now or as soon as it starts; no error if it has ended or was removed."""
+        self._killed = True
         with sdk_errors():
             try:
                 self._sdk.kill()

@@ -15,16 +15,7 @@ from typing import Any, Final, Self
 
 from suite.datasets.formats.prepared import DESCRIPTION
 from suite.engines import sessions
-from suite.engines.base import (
-    LOOPBACK,
-    Network,
-    OnLine,
-    Outcome,
-    Place,
-    Prepared,
-    Stop,
-    WorkerRun,
-)
+from suite.engines.base import LOOPBACK, Network, OnLine, Outcome, Place, Prepared, WorkerRun
 from suite.engines.docker import spec
 from suite.engines.docker.client import Container, Daemon, Image
 from suite.engines.docker.images import Images
@@ -203,17 +194,10 @@ class DockerEngine:
             worker.log.open("wb") as stderr,
             self._stoppable(container),
         ):
-            stop = worker.place.stop if worker.place else Stop()
-            stop.on_call(partial(_kill, container))
+            if worker.place:
+                worker.place.stop.on_call(partial(_kill, container))
             _fill(container, worker, files)
-            watch = Watch(
-                self.daemon,
-                container,
-                worker.deadline_s,
-                on_line,
-                stderr,
-                stopped=lambda: self._stopped or stop.called,
-            )
+            watch = Watch(self.daemon, container, worker.deadline_s, on_line, stderr)
             outcome = watch.until_ended()
             lost = persist(self.daemon, collect)
             if outcome.exit_code and outcome.end == "exited" and (removed or lost):

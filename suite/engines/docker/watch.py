@@ -28,13 +28,11 @@ class Watch:
         deadline_s: float,
         on_line: OnLine,
         stderr: IO[bytes],
-        stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         self._daemon = daemon
         self._container = container
         self._on_line = on_line
         self._stderr = stderr
-        self._stopped = stopped
         self._incomplete_line = b""
         self._passed_on: set[bytes] = set()
         self._timed_out = False
@@ -47,8 +45,6 @@ class Watch:
         # Attach before the start: output between a start and an attachment can be lost.
         chunks = self._attach()
         self._container.start()
-        if self._stopped():  # before the start: a kill has no effect on a created container
-            self._container.kill()
         while True:
             complete = self._read(chunks)
             try:

@@ -265,6 +265,22 @@ def test_the_output_is_attached_before_the_container_starts(
     assert calls[-2:] == ["attach", "start"]
 
 
+def test_a_container_that_is_stopped_before_its_start_is_killed_at_its_start(
+    engine: DockerEngine, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = Container.start
+
+    def stop_first(container: Container) -> None:
+        if container.labels.get("dlsuite") == "trial":
+            engine.stop()
+        start(container)
+
+    monkeypatch.setattr(Container, "start", stop_first)
+    done = run(engine, "started()\ntime.sleep(60)")
+    assert done.status == "failed" and done.error and "SIGKILL" in done.error.message
+    assert leftovers(engine) == []
+
+
 def test_a_worker_that_closes_its_output_is_awaited(engine: DockerEngine, run: Run) -> None:
     script = "emit('finished'); os.close(1); os.close(2); time.sleep(1.5); os._exit(0)"
     done = run(engine, script)
