@@ -117,8 +117,11 @@ def test_a_failure_is_not_tried_again_for_the_next_trial(
     assert len(messages) == 3  # two lowerings, and both draws in one worker
 
 
+@pytest.mark.parametrize(
+    "precision", ["bf16_simulated", pytest.param("float64", marks=pytest.mark.verify)]
+)
 def test_one_worker_computes_the_same_from_each_draw_as_a_worker_of_its_own(
-    quick: Callable[..., Plan], tmp_path: Path
+    precision: str, quick: Callable[..., Plan], tmp_path: Path
 ) -> None:
     """Statistics of batch norm, the slots of Adam and its count of steps start again."""
     trial = with_adam(quick("pytorch").trials[0])
@@ -134,13 +137,12 @@ def test_one_worker_computes_the_same_from_each_draw_as_a_worker_of_its_own(
     )
     prover.work_dir.mkdir()
     found = Reference(prover=prover, trial=trial, key=uuid.uuid4().hex)
-    for precision in ("float64", "bf16_simulated"):
-        together = found._perturbed(precision, 2)
-        alone = found.computed(LOWERINGS[0], precision, 2)
-        for step, expected in zip(together[1], alone, strict=True):
-            assert step.keys() == expected.keys()
-            assert all(np.array_equal(step[name], expected[name]) for name in expected)
-        assert not np.array_equal(together[0][2]["logits"], together[1][2]["logits"])
+    together = found._perturbed(precision, 2)
+    alone = found.computed(LOWERINGS[0], precision, 2)
+    for step, expected in zip(together[1], alone, strict=True):
+        assert step.keys() == expected.keys()
+        assert all(np.array_equal(step[name], expected[name]) for name in expected)
+    assert not np.array_equal(together[0][2]["logits"], together[1][2]["logits"])
 
 
 def test_threads_can_read_references_at_once(tmp_path: Path) -> None:

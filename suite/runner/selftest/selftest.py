@@ -5,6 +5,7 @@ The reference is computed by the worker without a fault, in which the proofs mus
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -59,8 +60,8 @@ from suite.runner.support import unsupported_reason
 
 # Makes an engine that runs the worker in a folder.
 MakeEngine = Callable[[Path], AbstractContextManager[Engine]]
-# By workload, and by the number of slices of the batch with statistics of their own.
-References = Mapping[tuple[Workload, int], Reference]
+# The reference of a workload, by the number of slices of the batch with statistics of their own.
+References = Callable[[Workload, int], Reference]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,23 +99,19 @@ class SelfTest:
         no trusted reference, or a worker fails in a proof.
         """
         trials = [*dict.fromkeys(replace(trial, workload=WORKLOAD) for trial in plan.trials)]
-        references = self._references(trials[0])
+        references = functools.cache(functools.partial(self._reference, trials[0]))
         for number, fault in enumerate(self._faults()):
             trial = next((each for each in trials if _fits(fault, each)), None)
             if trial is not None:
                 yield self._with_fault(fault, f"fault-{number}", plan, trial, references)
         yield from self._unchanged(plan, trials, references)
 
-    def _references(self, trial: Trial) -> References:
-        """The references of the certificates, by workload and slices of the batch."""
-        found: dict[tuple[Workload, int], Reference] = {}
-        on_cpu = ((each, "cpu") for each in (WORKLOAD, TEXT_WORKLOAD, INFERENCE_WORKLOAD))
-        for workload, device in (*on_cpu, (WORKLOAD, TWO_RANKS)):
-            of_work = replace(trial, workload=workload, device=device)
-            name = f"clean-{device}-{workload.mode}"
-            prover = self._prover(self.engine, self.prepared, workload, name)
-            found[workload, of_work.slices] = reference_of(prover, of_work)
-        return found
+    def _reference(self, trial: Trial, workload: Workload, slices: int) -> Reference:
+        """The reference of the certificates; each is computed where the first proof needs it."""
+        of_work = replace(trial, workload=workload, device="cpu" if slices == 1 else TWO_RANKS)
+        name = f"clean-{of_work.device}-{workload.mode}"
+        prover = self._prover(self.engine, self.prepared, workload, name)
+        return reference_of(prover, of_work)
 
     def _with_fault(
         self, fault: Fault, name: str, plan: Plan, trial: Trial, references: References
@@ -131,7 +128,7 @@ class SelfTest:
             if fault in (*RUN_FAULTS, *DROPOUT_FAULTS, *TIMED_INFERENCE_FAULTS):
                 found = self._timed(engine, prepared, plan, trial, name)
             else:
-                own = references[work, trial.slices]
+                own = references(work, trial.slices)
                 found = self._proof(engine, prepared, trial, own, name)
         return _finding(fault.name, trial, found)
 
@@ -139,7 +136,7 @@ class SelfTest:
         self, plan: Plan, trials: list[Trial], references: References
     ) -> Iterator[Finding]:
         """What the proofs find in the worker without a fault; any finding is a false alarm."""
-        reference = references[WORKLOAD, 1]
+        reference = references(WORKLOAD, 1)
         for trial in trials:
             if unsupported_reason(trial):
                 continue
@@ -153,11 +150,11 @@ class SelfTest:
         for trial in first.values():
             yield from self._without_fault_in_dropout(plan, trial)
             of_text = replace(trial, workload=TEXT_WORKLOAD)
-            yield from self._without_fault(of_text, references[TEXT_WORKLOAD, 1])
+            yield from self._without_fault(of_text, references(TEXT_WORKLOAD, 1))
         for trial in first.values() if self._has_cores(TWO_RANKS) else ():
             for batch_norm in get_args(BatchNorm):
                 on_ranks = _on(trial, TWO_RANKS, batch_norm)
-                yield from self._without_fault(on_ranks, references[WORKLOAD, on_ranks.slices])
+                yield from self._without_fault(on_ranks, references(WORKLOAD, on_ranks.slices))
 
     def _without_fault(self, trial: Trial, reference: Reference) -> Iterator[Finding]:
         """What the certificate of a trial finds; nothing where the framework cannot run it."""
@@ -176,7 +173,7 @@ class SelfTest:
         trial = replace(trial, workload=INFERENCE_WORKLOAD)
         if unsupported_reason(trial) is None:
             self.notify(f"without a fault: inference of {trial.configuration}")
-            own = references[INFERENCE_WORKLOAD, 1]
+            own = references(INFERENCE_WORKLOAD, 1)
             found = self._proof(self.engine, self.prepared, trial, own, "clean-infer")
             found = found or self._timed(self.engine, self.prepared, plan, trial, "clean")
             yield _finding(None, trial, found)
