@@ -19,6 +19,14 @@ from tests.report.made_run import CONFIGURATIONS, made_run
 
 CHROMIUM = shutil.which("chromium")
 WIDE, NARROW = 1280, 390  # of a screen in pixels
+# The other three only in `make verify`.
+VIEWS = [
+    (NARROW, "dark"),
+    *(
+        pytest.param(*each, marks=pytest.mark.verify)
+        for each in ((NARROW, "light"), (WIDE, "light"), (WIDE, "dark"))
+    ),
+]
 DRAWN = "svg => { const box = svg.getBBox(); return box.width > 100 && box.height > 20; }"
 
 
@@ -100,8 +108,7 @@ def visible(page: Page, selector: str) -> int:
     return page.locator(selector).locator("visible=true").count()
 
 
-@pytest.mark.parametrize("width", [WIDE, NARROW])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "scheme"), VIEWS)
 def test_every_figure_is_drawn_and_the_page_does_not_scroll_sideways(
     opened: Opened, width: int, scheme: str
 ) -> None:
@@ -113,7 +120,7 @@ def test_every_figure_is_drawn_and_the_page_does_not_scroll_sideways(
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(WIDE, "light"), (NARROW, "dark")])
+@pytest.mark.parametrize(("width", "scheme"), VIEWS)
 def test_every_figure_of_inference_is_drawn_and_nothing_is_wider_than_the_page(
     opened: Opened, file: Path, width: int, scheme: str
 ) -> None:
@@ -178,7 +185,7 @@ def test_without_script_the_page_has_everything_and_no_filter(opened: Opened) ->
     assert visible(page, "#filter") == 0 and visible(page, "#answer svg") == 3
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.verify)])
 def test_axe_finds_nothing_serious(opened: Opened, scheme: str) -> None:
     page = opened(scheme=scheme)
     page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
@@ -227,8 +234,7 @@ def test_every_figure_of_an_interactive_page_is_drawn_again(opened: Opened, file
     assert file.with_stem("interactive").stat().st_size < 3 * 10**6
 
 
-@pytest.mark.parametrize("width", [WIDE, NARROW])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "scheme"), VIEWS)
 def test_the_pages_of_a_site_are_accessible_and_do_not_scroll_sideways(
     opened: Opened, site: Path, width: int, scheme: str
 ) -> None:

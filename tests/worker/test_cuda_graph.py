@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.worker.conftest import in_environment
 
 # A capture computes nothing, and its replay repeats the operations on the same tensors. The
@@ -75,6 +77,7 @@ print("compared")
 """
 
 
+@pytest.mark.verify
 def test_replayed_steps_are_those_of_channels_last(tmp_path: Path, trial_folder: Path) -> None:
     output = in_environment("pytorch", COMPARE, str(trial_folder), folder=tmp_path)
     assert output == "compared\n"

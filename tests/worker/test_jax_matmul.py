@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.worker.conftest import in_environment
 
 # The cases differ in rows and columns, have uneven padding, and windows that leave a remainder.
@@ -48,5 +50,6 @@ print("compared")
 """
 
 
+@pytest.mark.verify
 def test_values_and_gradients_equal_those_of_the_plain_operations(tmp_path: Path) -> None:
     assert in_environment("jax", COMPARE, folder=tmp_path) == "compared\n"
