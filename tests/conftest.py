@@ -76,6 +76,16 @@ def each_framework(names: Iterable[str]) -> list[ParameterSet]:
     ]
 
 
+def rest_in_verify(first: object, *others: object) -> list[ParameterSet]:
+    """The cases as parameters of a test; all but the first only in `make verify`.
+
+    A case of several parameters is a tuple.
+    """
+    cases = [each if isinstance(each, tuple) else (each,) for each in (first, *others)]
+    marks = ((), *(pytest.mark.verify for _ in others))
+    return [pytest.param(*case, marks=mark) for case, mark in zip(cases, marks, strict=True)]
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     place = tmp_path / "home"

@@ -16,6 +16,7 @@ from suite.engines.docker.client import Daemon
 from suite.manifests import catalog
 from suite.manifests.files import names
 from tests.cli.test_cli import DLSUITE, cells, dlsuite, refused, short_suite
+from tests.conftest import rest_in_verify
 
 pytestmark = pytest.mark.docker
 CONTAINERS = {"DLSUITE_ENGINE": "docker"}
@@ -153,18 +154,16 @@ def test_a_shell_on_a_terminal_is_interactive(tmp_path: Path, quick_run: Path) -
     assert b"a-42-terminal" in shown and process.returncode == 0
 
 
-@pytest.mark.parametrize(
-    "framework", ["mxnet", pytest.param("every framework", marks=pytest.mark.verify)]
-)
-def test_images_can_be_listed_and_verified(framework: str, tmp_path: Path, quick_run: Path) -> None:
-    with_lock = [name for name in names("framework") if catalog.framework(name).locks]
-    only = [framework] if framework in with_lock else []
+@pytest.mark.parametrize("options", rest_in_verify(["-f", "mxnet"], []))
+def test_images_can_be_listed_and_verified(
+    options: list[str], tmp_path: Path, quick_run: Path
+) -> None:
     listed = dlsuite("images", "list", folder=tmp_path)
     assert listed.returncode == 0 and listed.stdout.count("MB") >= 4
-    options = [option for name in only for option in ("-f", name)]
     verified = dlsuite("images", "verify", *options, folder=tmp_path)
     assert verified.returncode == 0, verified.stdout + verified.stderr
-    assert verified.stdout.count(": ok") == len(only or with_lock)
+    with_lock = [name for name in names("framework") if catalog.framework(name).locks]
+    assert verified.stdout.count(": ok") == (1 if options else len(with_lock))
 
 
 def test_doctor_shows_the_engine_and_the_images(tmp_path: Path, quick_run: Path) -> None:

@@ -29,7 +29,7 @@ from suite.paths import WORKER
 from suite.protocol.plan import Plan, Trial
 from suite.runner.frameworks import Frameworks
 from suite.worker.protocol import SIMULATED_BITS
-from tests.conftest import made_up
+from tests.conftest import made_up, rest_in_verify
 
 Values = NDArray[np.float64]
 HIDDEN = 4  # so small that no tensor has more than 256 values: each is its own sketch
@@ -217,14 +217,10 @@ def to_bits(values: Values, bits: int) -> Values:
     return rounded
 
 
-@pytest.mark.parametrize(
-    "precision",
-    ["bf16_simulated", pytest.param("tf32_simulated", marks=pytest.mark.verify)],
-)
+@pytest.mark.parametrize(("precision", "bits"), rest_in_verify(*SIMULATED_BITS.items()))
 def test_both_lowerings_round_input_parameters_and_result(
-    inputs: Inputs, quick: Callable[..., Plan], tmp_path: Path, precision: str
+    inputs: Inputs, quick: Callable[..., Plan], tmp_path: Path, precision: str, bits: int
 ) -> None:
-    bits = SIMULATED_BITS[precision]
     layers = (Flatten(name="flat"), Dense(name="classes", in_features=28 * 28, out_features=10))
     model = Architecture(name="oracle", input_shape=(1, 28, 28), classes=10, layers=layers)
     weights = np.random.default_rng(5).normal(0, 0.1, (10, 28 * 28 + 1)).astype(np.float32)

@@ -23,7 +23,7 @@ from suite.parity.tolerances import RULES
 from suite.parity.workers import LOWERINGS
 from suite.protocol.plan import Plan
 from suite.runner.frameworks import Frameworks
-from tests.conftest import made_up
+from tests.conftest import made_up, rest_in_verify
 from tests.parity.replays import with_adam, with_batch_norm
 
 
@@ -117,9 +117,7 @@ def test_a_failure_is_not_tried_again_for_the_next_trial(
     assert len(messages) == 3  # two lowerings, and both draws in one worker
 
 
-@pytest.mark.parametrize(
-    "precision", ["bf16_simulated", pytest.param("float64", marks=pytest.mark.verify)]
-)
+@pytest.mark.parametrize("precision", rest_in_verify("bf16_simulated", "float64"))
 def test_one_worker_computes_the_same_from_each_draw_as_a_worker_of_its_own(
     precision: str, quick: Callable[..., Plan], tmp_path: Path
 ) -> None:

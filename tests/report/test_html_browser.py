@@ -14,19 +14,13 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from suite.report import run_data
 from suite.report.html import page as report_page
 from suite.report.html import site as pages
+from tests.conftest import rest_in_verify
 from tests.report.made_inference import RATES, made_inference
 from tests.report.made_run import CONFIGURATIONS, made_run
 
 CHROMIUM = shutil.which("chromium")
 WIDE, NARROW = 1280, 390  # of a screen in pixels
-# The other three only in `make verify`.
-VIEWS = [
-    (NARROW, "dark"),
-    *(
-        pytest.param(*each, marks=pytest.mark.verify)
-        for each in ((NARROW, "light"), (WIDE, "light"), (WIDE, "dark"))
-    ),
-]
+VIEWS = rest_in_verify((NARROW, "dark"), (NARROW, "light"), (WIDE, "light"), (WIDE, "dark"))
 DRAWN = "svg => { const box = svg.getBBox(); return box.width > 100 && box.height > 20; }"
 
 
@@ -185,7 +179,7 @@ def test_without_script_the_page_has_everything_and_no_filter(opened: Opened) ->
     assert visible(page, "#filter") == 0 and visible(page, "#answer svg") == 3
 
 
-@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.verify)])
+@pytest.mark.parametrize("scheme", rest_in_verify("light", "dark"))
 def test_axe_finds_nothing_serious(opened: Opened, scheme: str) -> None:
     page = opened(scheme=scheme)
     page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")

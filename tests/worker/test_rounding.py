@@ -11,7 +11,7 @@ from suite.protocol import trial_file
 from suite.protocol.expansion import expand
 from suite.protocol.trial_file import Task
 from suite.worker import host
-from tests.conftest import made_up
+from tests.conftest import made_up, rest_in_verify
 from tests.worker.conftest import in_environment
 
 # Attention that rounds to so many bits that nothing changes, and the framework's own.
@@ -106,10 +106,7 @@ def test_jax_does_not_round_the_scale_of_a_layer_norm(tmp_path: Path) -> None:
     assert ratio == pytest.approx(1.0019, abs=2e-4)
 
 
-@pytest.mark.parametrize(
-    ("framework", "code"),
-    [("pytorch", PYTORCH), pytest.param("jax", JAX, marks=pytest.mark.verify)],
-)
+@pytest.mark.parametrize(("framework", "code"), rest_in_verify(("pytorch", PYTORCH), ("jax", JAX)))
 def test_simulated_attention_differs_by_its_rounding_alone(
     framework: str, code: str, tmp_path: Path
 ) -> None:

@@ -9,11 +9,11 @@ from suite.engines import sessions
 from suite.engines.docker.client import Daemon
 from suite.engines.docker.engine import DockerEngine
 from suite.protocol.plan import Plan
-from tests.conftest import made_up
+from tests.conftest import made_up, rest_in_verify
 from tests.engines.ranks import none_left, train
 
 pytestmark = pytest.mark.docker
-DEVICES = (pytest.param("cpu:2", marks=pytest.mark.verify), "cpu:1x2")
+DEVICES = rest_in_verify("cpu:1x2", "cpu:2")
 
 
 def left(label: str) -> list[object]:

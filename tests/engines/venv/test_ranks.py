@@ -14,15 +14,14 @@ from suite.manifests import catalog
 from suite.protocol import events, trial_file
 from suite.protocol.plan import Plan
 from suite.protocol.trial_file import Node, Task
-from tests.conftest import each_framework, made_up
+from tests.conftest import each_framework, made_up, rest_in_verify
 from tests.engines.ranks import RANKS, losses, none_left, train
 
-VERIFY = pytest.mark.verify
-OTHERS = (("cpu:2", 0), ("cpu:1x2", 0), ("cpu:1x2", 1))
+KILLED = (("cpu:2", 1), ("cpu:2", 0), ("cpu:1x2", 0), ("cpu:1x2", 1))
 
 
 @pytest.mark.parametrize("framework", each_framework(RANKS))
-@pytest.mark.parametrize("device", ["cpu:2", pytest.param("cpu:1x2", marks=VERIFY)])
+@pytest.mark.parametrize("device", rest_in_verify("cpu:2", "cpu:1x2"))
 def test_two_ranks_train_one_model(
     framework: str, device: str, quick: Callable[..., Plan], tmp_path: Path
 ) -> None:
@@ -36,9 +35,7 @@ def test_two_ranks_train_one_model(
     assert (folder / "results" / "rank1" / "closing").is_dir()
 
 
-@pytest.mark.parametrize(
-    ("device", "rank"), [("cpu:2", 1), *(pytest.param(*each, marks=VERIFY) for each in OTHERS)]
-)
+@pytest.mark.parametrize(("device", "rank"), rest_in_verify(*KILLED))
 def test_a_killed_rank_ends_the_trial_with_its_name(
     device: str, rank: int, quick: Callable[..., Plan], tmp_path: Path
 ) -> None:
@@ -51,7 +48,7 @@ def test_a_killed_rank_ends_the_trial_with_its_name(
     assert none_left(engine, folder)
 
 
-@VERIFY
+@pytest.mark.verify
 def test_torchrun_starts_the_ranks(quick: Callable[..., Plan], tmp_path: Path) -> None:
     """A trial without an address: torchrun's variables have it, and each rank's number."""
     engine = VenvEngine()

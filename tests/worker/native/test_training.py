@@ -7,17 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.conftest import rest_in_verify
+
 from .conftest import Run, events_of
 
 STEPS = 3
 USUAL = {"dataset": "synthetic", "batch_size": 16, "epochs": 0}
-OPTIMIZERS = [
-    "adam",
-    *(
-        pytest.param(each, marks=pytest.mark.verify)
-        for each in ("sgd", "momentum", "adamw", "rmsprop")
-    ),
-]
+OPTIMIZERS = rest_in_verify("adam", "sgd", "momentum", "adamw", "rmsprop")
 # The quantities that a step changes, and by which relative error they may differ.
 TOLERANCES = {"logits": 1e-5, "inference": 1e-5, "gradients": 1e-4, "loss": 1e-5, "weights": 1e-4}
 
