@@ -79,7 +79,7 @@ class Reference:
         kink on which an activation falls, or which of two values is the maximum of a pool.
         """
         found = times(rules.margin, self.rounding_errors(rules))
-        for tensors in self._perturbed(rules.perturbed, draws):
+        for tensors in self.from_perturbed(rules.perturbed, draws):
             errors = compare(tensors, self.tensors)
             found = _combined(max, found, times(rules.perturbed_margin, errors))
         return found
@@ -96,6 +96,19 @@ class Reference:
     def rounded(self, rules: Rules) -> list[list[Tensors]]:
         """The tensors of each step with the rounding that the rules name, in each lowering."""
         return self._all([(which, rules.rounding, 0) for which in LOWERINGS])
+
+    def from_perturbed(self, precision: str, draws: int) -> list[list[Tensors]]:
+        """The tensors from each draw of perturbed weights, in the first lowering.
+
+        Of small workloads one worker computes all that are not in the cache: its start takes most
+        of the time.
+        """
+        first, wanted = LOWERINGS[0], range(1, draws + 1)
+        if self._in_one_worker:
+            missing = [draw for draw in wanted if self._is_missing(first, precision, draw)]
+            if len(missing) > 1:
+                self._compute_together(precision, missing)
+        return self._all([(first, precision, draw) for draw in wanted])
 
     def storage_tolerances(self, expected: list[Tensors]) -> Errors:
         """The tolerance of each update, because weights are stored in float32 after each step.
@@ -127,19 +140,6 @@ class Reference:
                 f" more than {TOLERANCE:.0e}"
             )
         return first[:steps], max(error for _, error in found[:steps])
-
-    def _perturbed(self, precision: str, draws: int) -> list[list[Tensors]]:
-        """The tensors from each draw of perturbed weights, in the first lowering.
-
-        Of small workloads one worker computes all that are not in the cache: its start takes most
-        of the time.
-        """
-        first, wanted = LOWERINGS[0], range(1, draws + 1)
-        if self._in_one_worker:
-            missing = [draw for draw in wanted if self._is_missing(first, precision, draw)]
-            if len(missing) > 1:
-                self._compute_together(precision, missing)
-        return self._all([(first, precision, draw) for draw in wanted])
 
     @property
     def _in_one_worker(self) -> bool:

@@ -109,7 +109,7 @@ def test_one_worker_replays_the_same_from_each_draw_as_a_worker_of_its_own(
         notify=print,
         start=Start(state=state, first_step=3, steps=2),
     )
-    together = StateReference(prover=prover, trial=trial, key="")._perturbed("float64", 2)
+    together = StateReference(prover=prover, trial=trial, key="").from_perturbed("float64", 2)
     (tmp_path / "alone").mkdir()
     alone = StateReference(prover=replace(prover, work_dir=tmp_path / "alone"), trial=trial, key="")
     for draw, (tensors_of,) in enumerate(together, start=1):

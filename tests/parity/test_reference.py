@@ -113,7 +113,7 @@ def test_a_failure_is_not_tried_again_for_the_next_trial(
         with pytest.raises(ProofFailed, match="exited with code 1"):
             _ = found.tensors
         with pytest.raises(ProofFailed, match="exited with code 1"):
-            found._perturbed("float64", 2)
+            found.from_perturbed("float64", 2)
     assert len(messages) == 3  # two lowerings, and both draws in one worker
 
 
@@ -135,7 +135,7 @@ def test_one_worker_computes_the_same_from_each_draw_as_a_worker_of_its_own(
     )
     prover.work_dir.mkdir()
     found = Reference(prover=prover, trial=trial, key=uuid.uuid4().hex)
-    together = found._perturbed(precision, 2)
+    together = found.from_perturbed(precision, 2)
     alone = found.computed(LOWERINGS[0], precision, 2)
     for step, expected in zip(together[1], alone, strict=True):
         assert step.keys() == expected.keys()
