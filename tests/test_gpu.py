@@ -21,8 +21,14 @@ from tests.cli.test_cli import dlsuite, short_suite
 pytestmark = pytest.mark.gpu
 PYTHONS = os.environ.get("DLSUITE_PYTHON", "").split()
 FRAMEWORKS = [text.partition("=")[0] for text in PYTHONS]
+# Keras's usual backend TensorFlow has no build for a GPU.
+VARIANTS = {"keras": "keras:jax"}
 OPERATIONS = {"matmul_float32", "matmul_tf32", "matmul_bfloat16", "copy"}
-CHOSEN = ["--gpus", "1", *(word for framework in FRAMEWORKS for word in ("-f", framework))]
+CHOSEN = [
+    "--gpus",
+    "1",
+    *(word for each in FRAMEWORKS for word in ("-f", VARIANTS.get(each, each))),
+]
 
 
 def test_nvml_and_nvidia_smi_agree_on_the_first_gpu() -> None:
