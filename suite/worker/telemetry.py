@@ -26,8 +26,8 @@ from .protocol import Trial
 
 FILE = "telemetry.jsonl"
 READY = "ready"
-# A driver may never answer. The sampler is killed when it takes longer than this to start, besides
-# its idle time, or to end: the worker goes on, and its record has no telemetry.
+# A driver may never answer. The sampler is killed when it takes longer than this to start, in
+# addition to its idle time, or to end: the worker goes on, and its record has no telemetry.
 ANSWER_S = 60.0
 FIND_CHILDREN_S = 2.0  # between searches for the worker's children, the most expensive part
 RAPL = Path("/sys/class/powercap")
@@ -49,6 +49,8 @@ def sampling(trial: Trial) -> Iterator[None]:
                 process.wait(ANSWER_S)
             except subprocess.TimeoutExpired:
                 process.kill()
+            assert process.stdout
+            process.stdout.close()
 
 
 def start(trial: Trial) -> subprocess.Popen[bytes] | None:

@@ -1,6 +1,7 @@
 """MXNet's ranks: a key-value store that adds the gradients on servers.
 
-Besides the ranks it needs a scheduler, and servers, of which each holds a part of the gradients.
+In addition to the ranks it needs a scheduler, and servers. Each server holds a part of the
+gradients.
 """
 
 from __future__ import annotations
