@@ -1,8 +1,8 @@
 """The C library's allocator in a worker of the reference: freed memory is kept for later tensors.
 
 By default glibc returns each large block to the kernel, which fills its pages with zeros at the
-next use. A reference makes new large tensors in each layer. Where many cores share the memory, this
-took half of its time (docs/measurements/closing-proof.md).
+next use. A reference makes new large tensors in each layer. On eight cores this took half of its
+time (docs/measurements/gpu.md).
 """
 
 from __future__ import annotations
