@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from . import allocator, interleaving, launch, peak, proof, ranks, telemetry
+from . import interleaving, launch, peak, proof, ranks, telemetry
 from .frameworks import load
 from .loop import exchange, train
 from .native import program
@@ -79,8 +79,6 @@ def _run(trial: Trial, events: Events) -> None:
             stack.enter_context(telemetry.sampling(trial))
             if hasattr(os, "sched_setaffinity"):  # the sampler, already started, is not pinned
                 os.sched_setaffinity(0, trial.cpus)
-            if trial.dtype == "float64":
-                allocator.keep_freed_memory()
             framework = _load(trial, events)
             model = None if trial.mode == "peak" else _build(trial, framework, events)
         _run_mode(trial, framework, model, events, group)

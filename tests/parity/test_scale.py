@@ -28,8 +28,8 @@ def test_a_slightly_wrong_rate_is_found(
 def test_updates_may_be_as_short_as_the_simulated_rounding_makes_them(
     reference: Callable[..., StateReference],
 ) -> None:
-    shortened = tensors(0.01 * 0.99)
     known = reference(tensors(0.01))
+    shortened = tensors(0.01 * 0.99)
     assert wrong_scale([shortened], known, BF16)
     known._store(("pytorch", "eager"), "bf16_simulated", 0, [tensors(0.01 * 0.988)])
     assert wrong_scale([shortened], known, BF16) is None
