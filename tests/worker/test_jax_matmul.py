@@ -1,4 +1,4 @@
-"""JAX's variant `matmul`: its convolution and max pooling equal those of lax and Flax."""
+"""JAX's convolutions and max pooling by matrix products equal those of lax and Flax."""
 
 from pathlib import Path
 
@@ -31,11 +31,12 @@ for kernel, strides, padding in [
 ]:
     images, weight = rng.normal(size=(2, 9, 8, 3)), rng.normal(size=(*kernel, 3, 4))
     layout = {"dimension_numbers": ("NHWC", "HWIO", "NHWC")}
-    same(
-        lambda x, w: matmul.convolve(x, w, strides, padding, **layout),
-        lambda x, w: lax.conv_general_dilated(x, w, strides, padding, **layout),
-        images, weight,
-    )
+    for ours in matmul.convolve, matmul.convolve_by_rows:
+        same(
+            lambda x, w: ours(x, w, strides, padding, **layout),
+            lambda x, w: lax.conv_general_dilated(x, w, strides, padding, **layout),
+            images, weight,
+        )
 for window, strides, padding in [
     ((2, 2), (2, 2), none), ((3, 3), (2, 2), one), ((3, 2), (2, 1), [(0, 1), (1, 0)]),
 ]:

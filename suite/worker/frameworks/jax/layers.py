@@ -200,7 +200,7 @@ class Lstm(nnx.Module):
 
 def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any], Any]:
     """The module or function of a layer."""
-    kind, as_matmul = layer["kind"], trial.variant == "matmul"
+    kind = layer["kind"]
     # Kernels start at zero, because the weights come from the file.
     compute = "bfloat16" if trial.mixed else trial.dtype
     dtypes = {"dtype": compute, "param_dtype": trial.dtype, "rngs": rngs}
@@ -217,11 +217,11 @@ def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any
             tuple(layer["stride"]),
             padding=paddings(layer),
             use_bias=layer["bias"],
-            conv_general_dilated=matmul.convolve if as_matmul else lax.conv_general_dilated,
+            conv_general_dilated=_convolution(trial),
             **common,
         )
     if kind in ("max_pool2d", "avg_pool2d"):
-        max_pool = matmul.max_pool if as_matmul else nnx.max_pool
+        max_pool = matmul.max_pool if trial.variant == "matmul" else nnx.max_pool
         return partial(
             max_pool if kind == "max_pool2d" else average_pool,
             window_shape=tuple(layer["kernel"]),
@@ -256,6 +256,12 @@ def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any
     if kind in SIMPLE:
         return SIMPLE[kind]
     raise NotImplementedError(f"JAX module has no layer {kind!r}")
+
+
+def _convolution(trial: Trial) -> Callable[..., Any]:
+    if trial.dtype == "float64":
+        return matmul.convolve_by_rows
+    return matmul.convolve if trial.variant == "matmul" else lax.conv_general_dilated
 
 
 SIMPLE: dict[str, Callable[[Any], Any]] = {

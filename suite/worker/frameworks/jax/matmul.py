@@ -1,4 +1,4 @@
-"""Convolution and max pooling whose gradients XLA computes fast on a CPU."""
+"""Convolution and max pooling as operations that XLA computes fast on a CPU."""
 
 from __future__ import annotations
 
@@ -40,6 +40,25 @@ def convolve(images: Any, kernel: Any, strides: Any, padding: Pairs, **rest: Any
     return convolution(images, kernel)
 
 
+def convolve_by_rows(images: Any, kernel: Any, strides: Any, padding: Pairs, **_: Any) -> Any:
+    """As `convolve`, with one matrix product for each row of the kernel, and its gradients too.
+
+    XLA on a CPU has a library for convolutions in float32 only: in float64 it computes them in
+    plain loops, many times slower. Of the windows nothing is kept for the gradients.
+    """
+
+    def by_rows(images: Any, kernel: Any) -> Any:
+        rows = _size(images, kernel, strides, padding, axis=0)
+        columns = _size(images, kernel, strides, padding, axis=1)
+        windows = _windows(kernel.shape, images, columns, strides, padding)
+        taken = (_every(windows, 1, row, rows, strides[0]) for row in range(len(kernel)))
+        flat = kernel.reshape(len(kernel), -1, kernel.shape[-1])
+        result = sum(_flat(each) @ of_row for each, of_row in zip(taken, flat))
+        return result.reshape(len(images), rows, columns, -1)
+
+    return jax.checkpoint(by_rows)(images, kernel)
+
+
 def max_pool(images: Any, window_shape: Any, strides: Any, padding: Pairs) -> Any:
     """`nnx.max_pool` by comparisons; of equal values the first gets the gradient, as in Flax."""
     padded = jnp.pad(images, ((0, 0), *padding, (0, 0)), constant_values=-jnp.inf)
@@ -58,12 +77,22 @@ def max_pool(images: Any, window_shape: Any, strides: Any, padding: Pairs) -> An
 def _kernel_gradient(shape: Any, images: Any, gradient: Any, strides: Any, padding: Pairs) -> Any:
     """The gradient with respect to the kernel, whose shape is `shape`."""
     _, rows, columns, _ = gradient.shape
-    padded = jnp.pad(images, ((0, 0), *padding, (0, 0)))
-    # (N, H, columns, w C): for each position, all values under one row of the kernel
-    shifted = [_every(padded, 2, column, columns, strides[1]) for column in range(shape[1])]
-    windows = jnp.concatenate(shifted, -1)
+    windows = _windows(shape, images, columns, strides, padding)
     by_row = (_flat(_every(windows, 1, row, rows, strides[0])) for row in range(shape[0]))
     return jnp.stack([each.T @ _flat(gradient) for each in by_row]).reshape(shape)
+
+
+def _windows(shape: Any, images: Any, columns: int, strides: Any, padding: Pairs) -> Any:
+    """For each position, all values under one row of a kernel of `shape`: (N, H, columns, w C)."""
+    padded = jnp.pad(images, ((0, 0), *padding, (0, 0)))
+    shifted = [_every(padded, 2, column, columns, strides[1]) for column in range(shape[1])]
+    return jnp.concatenate(shifted, -1)
+
+
+def _size(images: Any, kernel: Any, strides: Any, padding: Pairs, *, axis: int) -> int:
+    """The number of rows (axis 0) or columns (axis 1) of a convolution's result."""
+    padded = images.shape[1 + axis] + sum(padding[axis])
+    return int((padded - kernel.shape[axis]) // strides[axis] + 1)
 
 
 def _every(values: Any, axis: int, start: int, count: int, step: int) -> Any:
