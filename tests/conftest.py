@@ -55,7 +55,7 @@ from suite.worker import host
 
 # Folders whose tests share one Docker engine: they run in one process.
 ENGINE_TESTS = ("docker", "test_choice.py", "test_cli_docker.py", "test_containers.py")
-# The longest files start first, so that both processes end at about the same time.
+# The longest files start first, so that all processes end at about the same time.
 LONGEST = (
     "test_cli_docker.py",
     "test_cli.py",
@@ -97,15 +97,17 @@ def pytest_configure(config: pytest.Config) -> None:
     """Let the processes of the tests measure side by side: nothing they assert is a time.
 
     Each has cores of its own, and so have the workers it starts: two with as many threads as there
-    are cores would spin against each other and take many times as long.
+    are cores would spin against each other and take many times as long. Where there are more
+    processes than cores, several share one.
     """
     process = os.environ.get("PYTEST_XDIST_WORKER")
     if process:
         os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="dlsuite-")
         tempfile.tempdir = None
-        cores, processes = host.cpus(), int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
-        if len(cores) >= processes and hasattr(os, "sched_setaffinity"):
-            os.sched_setaffinity(0, cores[int(process.removeprefix("gw")) :: processes])
+        cores, number = host.cpus(), int(process.removeprefix("gw"))
+        processes = min(len(cores), int(os.environ["PYTEST_XDIST_WORKER_COUNT"]))
+        if hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(0, cores[number % processes :: processes])
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -24,10 +24,10 @@ CONTAINERS = {"DLSUITE_ENGINE": "docker"}
 
 @pytest.fixture(scope="module")
 def quick_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of one short run of each framework, interleaved, in containers."""
+    """The folder of one short run of each framework, interleaved, in containers that are kept."""
     folder = tmp_path_factory.mktemp("quick-docker")
     short = short_suite(folder)
-    options = ("--repeats", "1", "--interleave", "--proof-steps", "1")
+    options = ("--repeats", "1", "--interleave", "--proof-steps", "1", "--keep")
     reply = dlsuite("run", short, *options, folder=folder, **CONTAINERS)
     assert reply.returncode == 0, reply.stderr
     return folder
@@ -46,6 +46,24 @@ def test_the_quick_suite_proves_and_measures_every_framework_in_its_image(quick_
         assert record["samples_per_s"] > 0 and record["interleaved"] == 4
         assert record["times"]["measured_s"] >= 2  # interleaved runs use all of their time
     assert len({record["image_id"] for record in records}) == 4
+
+
+def test_clean_removes_the_leftovers_of_a_kept_run_but_not_the_data(
+    tmp_path: Path, quick_run: Path
+) -> None:
+    name = (quick_run / "results" / "latest").resolve().name
+    with closing(Daemon()) as daemon:
+
+        def kept() -> list[str]:
+            return [
+                each.name for each in daemon.containers({"dlsuite": "trial"}) if name in each.name
+            ]
+
+        assert len(kept()) == 4
+        reply = dlsuite("clean", folder=tmp_path)
+        assert reply.returncode == 0 and reply.stdout.startswith("removed ")
+        assert kept() == []
+        assert daemon.volumes({"dlsuite": "data"})  # the cache of datasets stays
 
 
 @pytest.mark.verify
@@ -94,29 +112,6 @@ def test_a_resume_after_a_kill_removes_the_container_and_repeats_the_run(
     assert json.loads(events[0])["monotonic_ns"] > killed_ns
     clean = dlsuite("clean", folder=tmp_path)
     assert clean.returncode == 0, clean.stderr
-
-
-def test_clean_removes_the_leftovers_of_a_kept_run_but_not_the_data(
-    tmp_path: Path, quick_run: Path
-) -> None:
-    suite = short_suite(tmp_path)
-    reply = dlsuite(
-        *("run", suite, "-f", "mxnet", "--repeats", "1", "--keep"), folder=tmp_path, **CONTAINERS
-    )
-    assert reply.returncode == 0, reply.stderr
-    name = (tmp_path / "results" / "latest").resolve().name
-    with closing(Daemon()) as daemon:
-
-        def kept() -> list[str]:
-            return [
-                each.name for each in daemon.containers({"dlsuite": "trial"}) if name in each.name
-            ]
-
-        assert len(kept()) == 1
-        reply = dlsuite("clean", folder=tmp_path)
-        assert reply.returncode == 0 and reply.stdout.startswith("removed ")
-        assert kept() == []
-        assert daemon.volumes({"dlsuite": "data"})  # the cache of datasets stays
 
 
 def test_missing_gpus_are_refused_before_anything_starts(tmp_path: Path, quick_run: Path) -> None:
