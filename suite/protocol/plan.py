@@ -70,6 +70,16 @@ class Trial:
         return replace(self, workload=self.workload.model_copy(update=changes))
 
     @property
+    def of_any_input(self) -> Trial:
+        """A trial that is equal for training trials that differ only in their input.
+
+        They have the same certificate, because its steps take their batches from host memory.
+        """
+        if self.workload.scenario:
+            return self
+        return replace(self, workload=self.workload.model_copy(update={"input": "host"}))
+
+    @property
     def series(self) -> SeriesKey:
         """A key that is equal for trials that differ only in their batch size."""
         return series(
@@ -170,9 +180,12 @@ class Plan:
     def proofs(self) -> Plan:
         """The trials whose certificates cover those of the plan, each once, without runs.
 
-        Of the batch sizes of a series it is the smallest, and of inference one scenario.
+        Of the batch sizes of a series it is the smallest, of the inputs the first, and of inference
+        one scenario.
         """
-        found = {each.proof_trial.trial_id: each.proof_trial for each in self.trials}
+        found: dict[str, Trial] = {}
+        for proof in (each.proof_trial for each in self.trials):
+            found.setdefault(proof.of_any_input.trial_id, proof)
         return replace(self, trials=tuple(found.values()), runs=())
 
     @property

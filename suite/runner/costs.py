@@ -6,7 +6,7 @@ hour; the display replaces them by the durations of finished runs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 from suite.datasets import library
@@ -81,7 +81,7 @@ class Costs:
         """
         found, certificates, references = [], set(), set()
         for trial in self.plan.trials:
-            proof, added_s = _of_any_input(trial.proof_trial), 0.0
+            proof, added_s = trial.proof_trial.of_any_input, 0.0
             if proof.trial_id not in certificates:
                 certificates.add(proof.trial_id)
                 added_s = self.certificate_s(trial)
@@ -150,13 +150,6 @@ class Costs:
 
     def _rate(self, trial: Trial) -> float:
         return FLOAT32_FLOPS * self.cores if trial.devices.kind == "cpu" else GPU_FLOPS
-
-
-def _of_any_input(proof: Trial) -> Trial:
-    """A trial that is equal for proofs that differ only in the input: they are the same proof."""
-    if proof.workload.scenario:
-        return proof
-    return replace(proof, workload=proof.workload.model_copy(update={"input": "host"}))
 
 
 def _step_flops(workload: Workload) -> float:

@@ -102,6 +102,14 @@ def test_a_large_batch_gets_the_closing_proof_of_the_largest_smaller_one() -> No
     assert outcomes.closing(largest) == borrowed  # not of batch 256, which has none of its own
 
 
+def test_one_certificate_serves_all_inputs_and_batch_sizes() -> None:
+    options = RunOptions(models=("resnet50",), frameworks=("pytorch",), precision="float32")
+    plan = plan_of("all", options, device="cuda")
+    assert {each.workload.input for each in plan.trials} == {"host", "device"}
+    proofs = [(each.track, each.workload.batch_size) for each in plan.proofs.trials]
+    assert proofs == [("equal", 8), ("tuned", 8)]
+
+
 def test_a_closing_proof_is_limited_by_its_arithmetic() -> None:
     options = RunOptions(models=("resnet50", "lstm"), frameworks=("pytorch",), precision="float32")
     trials = plan_of("all", options, device="cuda").trials
