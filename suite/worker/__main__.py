@@ -6,6 +6,7 @@ process then starts the ranks of the node.
 
 from __future__ import annotations
 
+import gc
 import os
 import platform
 import resource
@@ -48,6 +49,8 @@ def main(folder: Path) -> int:
         _run(trial, events)
     except BaseException as error:
         return _failed(events, error)
+    # Otherwise the interpreter, at its end, searches all objects of the framework for garbage.
+    gc.freeze()
     return 0
 
 
