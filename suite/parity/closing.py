@@ -33,6 +33,7 @@ from suite.parity.tolerances import (
     rules_of,
     too_accurate,
 )
+from suite.parity.workers import MASK_DRAWS
 from suite.protocol.events import Event
 from suite.protocol.plan import Trial
 from suite.protocol.trial_file import Start
@@ -91,7 +92,7 @@ def _start(trial: Trial, inputs: Inputs, state: Path, event: Event) -> Start:
     """
     draws = 1
     if _has(inputs, "dropout"):
-        draws = dropout.DRAWS
+        draws = MASK_DRAWS
     elif _has(inputs, "batch_norm") and rules_of(trial).rounding == "float32":
         draws = 2
     return Start(state=state, first_step=event["step"], steps=event["steps"], draws=draws)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from suite.parity.replay import StateReference
 from suite.parity.tensors import Tensors
 from suite.parity.tolerances import Judged, Rules, rules_of
 
-DRAWS = 8  # of dropout masks
+if TYPE_CHECKING:
+    from suite.parity.replay import StateReference
+
 # A run may be so many times as far from the draws' mean as the farthest of them: a tensor, or a
 # single value, whose distance varies more. Of eight normal draws, one value in 40,000 is farther.
 DRAW_MARGIN = 3

@@ -8,6 +8,7 @@ from suite.models.architecture import Architecture
 # The two independent lowerings of the reference: framework and variant.
 LOWERINGS = (("pytorch", "eager"), ("jax", "jit"))
 FRAMEWORKS = tuple(framework for framework, _ in LOWERINGS)
+MASK_DRAWS = 8  # steps with other dropout masks, with which a step of a run is compared
 # A step that moves at most this much is small: several workers fit into memory, and most of the
 # time of a proof is that of starting them.
 SMALL_STEP_BYTES = 2**28

@@ -12,8 +12,7 @@ from functools import cache
 from suite.datasets import library
 from suite.manifests.workloads import Workload
 from suite.models import MODELS
-from suite.parity import dropout
-from suite.parity.workers import LOWERINGS, at_once
+from suite.parity.workers import LOWERINGS, MASK_DRAWS, at_once
 from suite.protocol.plan import Plan, Trial
 from suite.runner.series import closes
 from suite.runner.support import unsupported_reason
@@ -144,7 +143,7 @@ class Costs:
         workload = trial.workload
         if workload.scenario or not closes(trial):
             return 0.0
-        steps = dropout.DRAWS + 1 if _has_dropout(workload.model) else 2
+        steps = MASK_DRAWS + 1 if _has_dropout(workload.model) else 2
         work = steps * _step_flops(workload)
         return START_S + work / (FLOAT64_FLOPS * self.cores)
 
