@@ -79,9 +79,9 @@ def test_a_resume_after_a_kill_removes_the_container_and_repeats_the_run(
     tmp_path: Path, quick_run: Path
 ) -> None:
     """dlsuite is killed in its first run, and the worker's container keeps running."""
-    suite = short_suite(tmp_path)
+    options = ("--framework", "mxnet", "--repeats", "2", "--proof-steps", "1", "--engine", "docker")
     with subprocess.Popen(
-        [DLSUITE, "run", suite, "-f", "mxnet", "--repeats", "2", "--engine", "docker"],
+        [DLSUITE, "run", short_suite(tmp_path), *options],
         cwd=tmp_path,
         stderr=subprocess.PIPE,
     ) as process:
