@@ -37,6 +37,7 @@ from suite.errors import (
 from suite.manifests import catalog
 from suite.manifests.workloads import Measure
 from suite.paths import MANIFESTS, REPOSITORY
+from tests.conftest import no_engine
 
 DLSUITE = Path(sys.executable).with_name("dlsuite")
 COMMANDS = (
@@ -369,7 +370,13 @@ def workers_of(parent: int) -> list[int]:
 def quick_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run with one short run of each framework, proven over one step."""
     folder = tmp_path_factory.mktemp("quick")
-    return _run(folder, short_suite(folder), "--proof-steps", "1")
+    chosen = [f"--framework={name}" for name in run_here()]
+    return _run(folder, short_suite(folder), "--proof-steps", "1", *chosen)
+
+
+def run_here() -> set[str]:
+    """The frameworks of the quick suite; two, where test_cli_docker.py runs all of them."""
+    return {"tensorflow", "mxnet"} | ({"pytorch", "jax"} if no_engine() else set())
 
 
 @pytest.fixture(scope="module")
@@ -399,7 +406,7 @@ def test_a_resume_after_a_change_of_the_worker_is_refused(quick_run: Path) -> No
 def test_the_quick_suite_proves_and_measures_every_framework(quick_run: Path) -> None:
     reply = dlsuite("report", "--format", "json", folder=quick_run)
     trials = json.loads(reply.stdout)["trials"]
-    assert {trial["framework"] for trial in trials} == {"pytorch", "tensorflow", "jax", "mxnet"}
+    assert {trial["framework"] for trial in trials} == run_here()
     for trial in trials:
         assert trial["status"] == "ok" and trial["parity"]["proven"]
         assert trial["samples_per_s"]["median"] > 0
@@ -415,7 +422,8 @@ def test_a_real_run_verifies_where_it_is_imported(quick_run: Path, tmp_path: Pat
     (run,) = (tmp_path / "results").iterdir()
     reply = dlsuite("verify", run.name, folder=tmp_path)
     assert reply.returncode == 0, reply.stdout
-    assert reply.stdout == f"{run.name}: 4 records and 4 certificates checked, 0 findings\n"
+    checked = "{0} records and {0} certificates checked".format(len(run_here()))
+    assert reply.stdout == f"{run.name}: {checked}, 0 findings\n"
 
 
 @pytest.mark.verify
@@ -454,7 +462,7 @@ def test_tensorflow_reports_that_onednn_is_active(quick_run: Path) -> None:
 
 def test_the_table_shows_every_row_as_the_same_work(quick_run: Path) -> None:
     rows = [line.split() for line in (quick_run / "table.txt").read_text().splitlines()]
-    assert sum(row[-2:] == ["yes", "ok"] for row in rows) == 4
+    assert sum(row[-2:] == ["yes", "ok"] for row in rows) == len(run_here())
 
 
 @pytest.mark.verify
