@@ -17,6 +17,7 @@ from suite.engines.base import Engine, Prepared
 from suite.engines.parallel import in_parallel
 from suite.errors import ResultsError
 from suite.messages import Notify
+from suite.parity import running_means
 from suite.parity.keys import code_sha256, of_machine, of_trial, of_workload, reference_of
 from suite.parity.prover import Prover
 from suite.parity.reference import Reference, compare_ranks, storage_errors
@@ -236,15 +237,22 @@ def judged(
     `tensors` are those of each rank in each step.
     """
     errors = compare_ranks(tensors, reference.tensors)
-    # The lowerings in float32 store weights as the frameworks do, those in float64 do not.
-    simulated = rules.rounding != "float32"
     found = judge(
         errors,
         lambda draws: reference.rounding_tolerances(draws, rules),
         rules,
-        least=reference.storage_tolerances(reference.tensors) if simulated else None,
+        least=_known(reference, rules),
     )
     return found, found.verdict or _other_reason(tensors, reference, rules, found.errors)
+
+
+def _known(reference: Reference, rules: Rules) -> Errors:
+    """The tolerances that follow from the reference's own tensors."""
+    # The lowerings in float32 store weights as the frameworks do, those in float64 do not.
+    if rules.rounding != "float32":
+        return reference.storage_tolerances(reference.tensors)
+    size = reference.trial.workload.batch_size
+    return running_means.tolerances(reference.tensors, reference.prover.inputs.architecture, size)
 
 
 def _other_reason(
