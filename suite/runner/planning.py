@@ -12,6 +12,7 @@ from suite.datasets import library
 from suite.errors import ManifestError, UsageError, nearest, unknown
 from suite.manifests import catalog
 from suite.manifests.devices import Devices
+from suite.manifests.models import problem
 from suite.manifests.suites import SuiteManifest
 from suite.manifests.workloads import BatchNorm, Precision, Scenario, SuiteWorkload, Workload
 from suite.models import MODELS
@@ -77,6 +78,7 @@ def plan_of(suite: str, options: RunOptions, *, device: str, separate_nodes: boo
     if not separate_nodes:  # else this machine's CPU is not that of the workers
         chosen, notes = _without_slow(chosen, device)
     for _, workload in chosen.expanded():
+        _check_model(workload.model)
         _check_data(workload, chosen.name)
     plan = expand(
         chosen,
@@ -191,7 +193,7 @@ def _workloads(suite: SuiteManifest, options: RunOptions) -> tuple[SuiteWorkload
         if model not in known:
             raise UsageError(
                 f"suite {suite.name!r} has no model {model!r}; {nearest(model, known)}",
-                hint="dlsuite list",
+                hint=f"dlsuite run zoo --model {model}" if model in MODELS else "dlsuite list",
             )
     changes: dict[str, object] = {
         name: value
@@ -221,6 +223,13 @@ def _workloads(suite: SuiteManifest, options: RunOptions) -> tuple[SuiteWorkload
             hint="dlsuite run inference --scenario single_stream",
         )
     return tuple(dict.fromkeys(changed) if options.precision else changed)
+
+
+def _check_model(model: str) -> None:
+    """Raise ManifestError where the description of the model is wrong."""
+    if reason := problem(model):
+        path = MODELS[model].__module__.replace(".", "/") + ".py"
+        raise ManifestError(f"model {model}: {reason}", hint=f"correct {path}")
 
 
 def _with(workload: SuiteWorkload, changes: dict[str, object]) -> SuiteWorkload:
