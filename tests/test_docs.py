@@ -12,6 +12,7 @@ from typer.main import get_command
 
 from suite.cli.main import cli
 from suite.manifests import catalog
+from suite.manifests.files import names
 from suite.manifests.strict import Strict
 from suite.manifests.suites import SuiteManifest
 from suite.manifests.workloads import Measure, Repeats, SuiteWorkload
@@ -96,6 +97,14 @@ def test_the_generated_pages_are_current() -> None:
 def test_the_page_of_suites_has_every_key(schema_of: type[Strict]) -> None:
     text = (REPOSITORY / "docs" / "suites.md").read_text(encoding="utf-8")
     missing = [name for name in schema_of.model_fields if f"`{name}`" not in text]
+    assert missing == []
+
+
+@pytest.mark.parametrize("framework", names("framework"))
+def test_the_page_of_configurations_has_every_variant(framework: str) -> None:
+    text = (REPOSITORY / "docs" / "configurations.md").read_text(encoding="utf-8")
+    variants = catalog.framework(framework).variants
+    missing = [name for name in variants if not re.search(rf"`({framework}:)?{name}`", text)]
     assert missing == []
 
 

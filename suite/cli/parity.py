@@ -121,7 +121,10 @@ def parity(
         if reason and unsupported_reason(trial) is None
     ]
     if failed:
-        raise ParityFailed("; ".join(failed), hint=f"see the workers' logs in {home() / 'logs'}")
+        others = f" (and {len(failed) - 1} others below the table)" if len(failed) > 1 else ""
+        crashed = any(reason and found is None for _, found, reason in rows)
+        hint = f"see the workers' logs in {home() / 'logs'}" if crashed else "docs/proofs.md"
+        raise ParityFailed(f"not proven: {failed[0]}{others}", hint=hint)
 
 
 def _rows(
