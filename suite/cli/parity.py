@@ -115,16 +115,19 @@ def parity(
         print(parity_table.markdown(rows))
     else:
         table.console().print(parity_table.render(rows))
-    failed = [
-        f"{_name(trial)}: {reason}"
-        for trial, _, reason in rows
-        if reason and unsupported_reason(trial) is None
-    ]
-    if failed:
-        others = f" (and {len(failed) - 1} others below the table)" if len(failed) > 1 else ""
-        crashed = any(reason and found is None for _, found, reason in rows)
-        hint = f"see the workers' logs in {home() / 'logs'}" if crashed else "docs/proofs.md"
-        raise ParityFailed(f"not proven: {failed[0]}{others}", hint=hint)
+    _check(rows)
+
+
+def _check(rows: list[parity_table.Row]) -> None:
+    """Raise ParityFailed where a trial that its framework supports is not proven."""
+    failed = [row for row in rows if row[2] and unsupported_reason(row[0]) is None]
+    if not failed:
+        return
+    trial, _, reason = failed[0]
+    others = f" (and {len(failed) - 1} others below the table)" if len(failed) > 1 else ""
+    crashed = any(certificate is None for _, certificate, _ in failed)
+    hint = f"see the workers' logs in {home() / 'logs'}" if crashed else "docs/proofs.md"
+    raise ParityFailed(f"not proven: {_name(trial)}: {reason}{others}", hint=hint)
 
 
 def _rows(

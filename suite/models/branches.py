@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from suite.models.layers import Layer, Parameter, Shape, expect
@@ -17,7 +17,7 @@ class Branches(Layer):
     input itself, and a later layer that computes in place would change it for other layers too.
     """
 
-    branches: tuple[tuple[Layer, ...], ...]
+    branches: tuple[tuple[Layer, ...], ...] = field(repr=False)
 
     def __post_init__(self) -> None:
         if len(self.branches) < 2:

@@ -298,7 +298,4 @@ def _window(shape: Shape, kernel: Pair, stride: Pair, padding: Pair, ceil: bool 
 def expect(layer: Layer, shape: Shape, fits: bool) -> None:
     """Raise ValueError where the layer cannot take an input of `shape`."""
     if not fits:
-        values = {each.name: getattr(layer, each.name) for each in fields(layer)}
-        own = [f"{key}={value}" for key, value in values.items() if key not in ("name", "branches")]
-        described = f" ({', '.join(own)})" if own else ""
-        raise ValueError(f"layer {layer.name!r}{described} cannot take an input of shape {shape}")
+        raise ValueError(f"layer {layer.name!r} cannot take an input of shape {shape}: {layer}")

@@ -5,7 +5,6 @@ PyTorch and JAX compute it on the CPU. It is cached, and serves every framework 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
@@ -20,6 +19,7 @@ from suite.engines.parallel import in_parallel
 from suite.manifests import catalog
 from suite.manifests.tracks import EQUAL
 from suite.manifests.workloads import Workload
+from suite.parity.running_means import EPSILON, error_of_sum
 from suite.parity.tensors import PARSING, UNREADABLE, ProofFailed, Tensors, initial, load
 from suite.parity.tolerances import Errors, Rules
 from suite.parity.workers import LOWERINGS
@@ -254,10 +254,10 @@ class Reference:
         """The largest perturbation of a weight, as a share of it."""
         if precision in PERTURBATIONS:
             return PERTURBATIONS[precision]
-        infers = self.trial.workload.scenario is not None  # batch norm then has no long sum
-        values = 0 if infers else self.prover.inputs.architecture.batch_norm_positions
-        ulps = max(PERTURBATION_ULPS, math.sqrt(self.trial.workload.batch_size * values))
-        return float(ulps * np.finfo(np.float32).eps)
+        workload, least = self.trial.workload, PERTURBATION_ULPS * EPSILON
+        if workload.scenario is not None:  # batch norm then has no long sum
+            return least
+        return max(least, error_of_sum(self.prover.inputs.architecture, workload.batch_size))
 
 
 def _of_reference(workload: Workload) -> Workload:

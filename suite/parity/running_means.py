@@ -22,7 +22,7 @@ def tolerances(expected: list[Tensors], architecture: Architecture, batch_size: 
     cancel, as after a convolution of normalized images, their mean is much smaller. `expected` are
     the reference's tensors of each step.
     """
-    error = math.sqrt(batch_size * architecture.batch_norm_positions) * EPSILON
+    error = error_of_sum(architecture, batch_size)
     norms = [layer for layer in architecture.leaves() if isinstance(layer, BatchNorm)]
     return [
         {
@@ -32,6 +32,11 @@ def tolerances(expected: list[Tensors], architecture: Architecture, batch_size: 
         }
         for steps, tensors in enumerate(expected, 1)
     ]
+
+
+def error_of_sum(architecture: Architecture, batch_size: int) -> float:
+    """The relative error of the longest sum of a batch norm, whose values are added in turn."""
+    return math.sqrt(batch_size * architecture.batch_norm_positions) * EPSILON
 
 
 def _ratio(tensors: Tensors, norm: BatchNorm, steps: int) -> float:

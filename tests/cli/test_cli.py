@@ -422,7 +422,8 @@ def test_a_real_run_verifies_where_it_is_imported(quick_run: Path, tmp_path: Pat
     (run,) = (tmp_path / "results").iterdir()
     reply = dlsuite("verify", run.name, folder=tmp_path)
     assert reply.returncode == 0, reply.stdout
-    checked = "{0} records and {0} certificates checked".format(len(run_here()))
+    count = len(run_here())
+    checked = f"{count} records and {count} certificates checked"
     assert reply.stdout == f"{run.name}: {checked}, 0 findings\n"
 
 

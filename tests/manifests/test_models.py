@@ -41,7 +41,11 @@ def test_a_correct_model_has_no_problem(monkeypatch: pytest.MonkeyPatch) -> None
         ((CONV, NORM, *END), "layer 'conv' comes before a batch norm and needs bias=False"),
         ((CONV, Relu(name="conv"), *END), "two layers are named 'conv'"),
         ((CONV, Relu(name="re.lu"), *END), "the name of layer 're.lu' contains a dot"),
-        (END, "layer 'output' (in_features=3136, out_features=10, bias=True) cannot take an input"),
+        (
+            END,
+            "layer 'output' cannot take an input of shape (784,):"
+            " Dense(name='output', in_features=3136, out_features=10, bias=True)",
+        ),
     ],
 )
 def test_each_mistake_is_named(

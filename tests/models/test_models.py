@@ -144,7 +144,7 @@ def test_a_layer_that_does_not_fit_its_input_is_named() -> None:
             Dense(name="last", in_features=15, out_features=10),
         ),
     )
-    message = r"layer 'last' \(in_features=15, .*\) cannot take an input of shape \(16,\)"
+    message = r"layer 'last' cannot take an input of shape \(16,\): Dense\(.*in_features=15, "
     with pytest.raises(ValueError, match=message):
         broken.shapes()
 

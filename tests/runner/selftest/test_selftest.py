@@ -72,6 +72,15 @@ def test_three_faults_are_found_and_nothing_else(
 
 
 @pytest.mark.verify
+def test_a_summed_loss_is_found_in_the_first_step(
+    tmp_path: Path, quick: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fault = named("loss summed instead of averaged")
+    summed = next(selftest_of(tmp_path, quick("pytorch"), monkeypatch, fault)).caught_by
+    assert "step 0: loss" in str(summed) or "step 0: gradients" in str(summed)
+
+
+@pytest.mark.verify
 def test_faults_of_the_steps_and_of_the_timed_run_are_found_without_false_alarms(
     tmp_path: Path, quick: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
 ) -> None:

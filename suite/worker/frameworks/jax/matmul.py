@@ -48,13 +48,12 @@ def convolve_by_rows(images: Any, kernel: Any, strides: Any, padding: Pairs, **_
     """
 
     def by_rows(images: Any, kernel: Any) -> Any:
-        rows = _size(images, kernel, strides, padding, axis=0)
-        columns = _size(images, kernel, strides, padding, axis=1)
-        windows = _windows(kernel.shape, images, columns, strides, padding)
+        rows = _size(kernel.shape, images, strides, padding, axis=0)
+        windows = _windows(kernel.shape, images, strides, padding)
         taken = (_every(windows, 1, row, rows, strides[0]) for row in range(len(kernel)))
         flat = kernel.reshape(len(kernel), -1, kernel.shape[-1])
         result = sum(_flat(each) @ of_row for each, of_row in zip(taken, flat))
-        return result.reshape(len(images), rows, columns, -1)
+        return result.reshape(len(images), rows, windows.shape[2], -1)
 
     return jax.checkpoint(by_rows)(images, kernel)
 
@@ -62,9 +61,8 @@ def convolve_by_rows(images: Any, kernel: Any, strides: Any, padding: Pairs, **_
 def max_pool(images: Any, window_shape: Any, strides: Any, padding: Pairs) -> Any:
     """`nnx.max_pool` by comparisons; of equal values the first gets the gradient, as in Flax."""
     padded = jnp.pad(images, ((0, 0), *padding, (0, 0)), constant_values=-jnp.inf)
-    _, height, width, _ = padded.shape
-    rows = (height - window_shape[0]) // strides[0] + 1
-    columns = (width - window_shape[1]) // strides[1] + 1
+    rows = _size(window_shape, images, strides, padding, axis=0)
+    columns = _size(window_shape, images, strides, padding, axis=1)
     largest = None
     for row in range(window_shape[0]):
         for column in range(window_shape[1]):
@@ -76,23 +74,23 @@ def max_pool(images: Any, window_shape: Any, strides: Any, padding: Pairs) -> An
 
 def _kernel_gradient(shape: Any, images: Any, gradient: Any, strides: Any, padding: Pairs) -> Any:
     """The gradient with respect to the kernel, whose shape is `shape`."""
-    _, rows, columns, _ = gradient.shape
-    windows = _windows(shape, images, columns, strides, padding)
+    rows, windows = gradient.shape[1], _windows(shape, images, strides, padding)
     by_row = (_flat(_every(windows, 1, row, rows, strides[0])) for row in range(shape[0]))
     return jnp.stack([each.T @ _flat(gradient) for each in by_row]).reshape(shape)
 
 
-def _windows(shape: Any, images: Any, columns: int, strides: Any, padding: Pairs) -> Any:
+def _windows(shape: Any, images: Any, strides: Any, padding: Pairs) -> Any:
     """For each position, all values under one row of a kernel of `shape`: (N, H, columns, w C)."""
+    columns = _size(shape, images, strides, padding, axis=1)
     padded = jnp.pad(images, ((0, 0), *padding, (0, 0)))
     shifted = [_every(padded, 2, column, columns, strides[1]) for column in range(shape[1])]
     return jnp.concatenate(shifted, -1)
 
 
-def _size(images: Any, kernel: Any, strides: Any, padding: Pairs, *, axis: int) -> int:
-    """The number of rows (axis 0) or columns (axis 1) of a convolution's result."""
+def _size(shape: Any, images: Any, strides: Any, padding: Pairs, *, axis: int) -> int:
+    """The positions of a window of `shape` along the rows (axis 0) or the columns (axis 1)."""
     padded = images.shape[1 + axis] + sum(padding[axis])
-    return int((padded - kernel.shape[axis]) // strides[axis] + 1)
+    return int((padded - shape[axis]) // strides[axis] + 1)
 
 
 def _every(values: Any, axis: int, start: int, count: int, step: int) -> Any:
