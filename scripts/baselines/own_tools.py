@@ -18,7 +18,7 @@ from pathlib import Path
 
 from contenders import HERE, Contender, Start, report, starts
 
-CALLS = 10000
+SLICE_S = 5.0  # of calls of the suite; the tool does as many
 EXPORT = """
 import sys
 from pathlib import Path
@@ -34,7 +34,7 @@ MILLISECONDS = {"ms": 1.0, "us": 0.001}
 TOOLS: dict[str, tuple[str, list[str], str]] = {
     "onnxruntime": (
         "mean",
-        ["onnxruntime_test", "{model}", f"{CALLS}"],
+        ["onnxruntime_test", "{model}", "{calls}"],
         r"avg latency: ([\d.]+) (ms)",
     ),
     "openvino": (
@@ -48,7 +48,7 @@ TOOLS: dict[str, tuple[str, list[str], str]] = {
             "-api",
             "sync",
             "-niter",
-            f"{CALLS}",
+            "{calls}",
             "-infer_precision",
             "f32",
             "-inference_only",
@@ -65,19 +65,19 @@ def main(rounds: int, model: str) -> None:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "model.onnx"
             output_of(start, start.python, "-c", EXPORT, start.folder, file)
-            tool = [each.format(model=file) for each in command]
-            tool[0] = str(Path(start.python).parent / tool[0])
             ratios = []
             for _ in range(rounds):
                 ours = Contender(
                     [start.python, HERE / "suite_call.py", start.folder, reduced],
                     start.environment,
                 )
-                suite_ms = 1000 * ours.steps(CALLS) / CALLS
+                calls = max(2, round(SLICE_S / ours.step_s()))
+                suite_ms = 1000 * ours.steps(calls) / calls
                 ours.end()
-                theirs = re.search(line, output_of(start, *tool))
+                name, *options = [each.format(model=file, calls=calls) for each in command]
+                theirs = re.search(line, output_of(start, start.python.parent / name, *options))
                 if theirs is None:
-                    raise RuntimeError(f"{tool[0]} printed no {line!r}")
+                    raise RuntimeError(f"{name} printed no {line!r}")
                 ratios.append(float(theirs[1]) * MILLISECONDS[theirs[2]] / suite_ms)
         report(f"{reduced} of {command[0]} / suite", ratios)
 
