@@ -1,7 +1,9 @@
 """The data of the hand-written scripts, and the stopwatch that compare.py controls through a pipe.
 
 A script is started as `python SCRIPT DATA VARIANT BATCH_SIZE LEARNING_RATE PRECISION [MODEL]`. The
-scripts for inference (inference_<framework>.py) take the model from `<MODEL>_<framework>.py`.
+scripts for inference (inference_<framework>.py) take the model from `<MODEL>_<framework>.py`. Their
+weights have the suite's distribution (He et al. 2015), because TensorFlow's GELU takes longer for
+large values.
 """
 
 from __future__ import annotations

@@ -6,10 +6,12 @@ import tempfile
 import paddle
 from common import VARIANT, model, queries
 from latency import serve_calls
-from paddle import inference
+from paddle import inference, nn
 
 images, threads = queries(), int(os.environ["OMP_NUM_THREADS"])
 paddle.base.core.set_num_threads(threads)
+# Initial weights as the suite's, see common.py.
+nn.initializer.set_global_initializer(nn.initializer.KaimingNormal(), nn.initializer.Constant())
 net = model("paddle").model
 net.eval()
 

@@ -7,7 +7,11 @@ from torch import nn
 from torch.fx.experimental.optimization import fuse
 
 memory = torch.contiguous_format if VARIANT == "eager" else torch.channels_last
-net = model("pytorch").model.eval().requires_grad_(False).to(memory_format=memory)
+net = model("pytorch").model
+for values in net.parameters():
+    if values.dim() > 1:  # initial weights as the suite's, see common.py
+        nn.init.kaiming_normal_(values)
+net = net.eval().requires_grad_(False).to(memory_format=memory)
 if VARIANT == "compiled":
     torch._inductor.config.freezing = True
     net = torch.compile(net)
