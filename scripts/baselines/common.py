@@ -3,7 +3,7 @@
 A script is started as `python SCRIPT DATA VARIANT BATCH_SIZE LEARNING_RATE PRECISION [MODEL]`. The
 scripts for inference (inference_<framework>.py) take the model from `<MODEL>_<framework>.py`. Their
 weights have the suite's distribution (He et al. 2015), because TensorFlow's GELU takes longer for
-large values.
+large values. No bias is zero and no scale is one, because a compiler could remove the operation.
 """
 
 from __future__ import annotations

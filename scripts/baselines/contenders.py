@@ -112,7 +112,13 @@ def starts(
             update={"batch_size": GPU_BATCHES.get(model, workload.batch_size)}
         )
     with tempfile.TemporaryDirectory() as work_dir:
-        its_inputs = obtain.obtain(workload, seed=1, folder=Path(work_dir) / "inputs", notify=print)
+        mode = "infer" if infer else workload.mode
+        its_inputs = obtain.obtain(
+            workload.model_copy(update={"mode": mode}),
+            seed=1,
+            folder=Path(work_dir) / "inputs",
+            notify=print,
+        )
         if infer:
             samples = min(QUERY_SAMPLES, its_inputs.dataset.samples["test"])
             changes = {"batch_size": 1, "optimizer": None, "epochs": 0, "mode": "infer"}

@@ -10,7 +10,7 @@ from paddle import inference, nn
 
 images, threads = queries(), int(os.environ["OMP_NUM_THREADS"])
 paddle.base.core.set_num_threads(threads)
-# Initial weights as the suite's, see common.py.
+# Weights as the suite's, see common.py.
 nn.initializer.set_global_initializer(nn.initializer.KaimingNormal(), nn.initializer.Constant())
 net = model("paddle").model
 net.eval()

@@ -8,9 +8,12 @@ from torch.fx.experimental.optimization import fuse
 
 memory = torch.contiguous_format if VARIANT == "eager" else torch.channels_last
 net = model("pytorch").model
-for values in net.parameters():
-    if values.dim() > 1:  # initial weights as the suite's, see common.py
-        nn.init.kaiming_normal_(values)
+with torch.no_grad():
+    for values in net.parameters():  # weights as the suite's, see common.py
+        if values.dim() > 1:
+            nn.init.kaiming_normal_(values)
+        else:
+            values += 0.1 * torch.randn_like(values)
 net = net.eval().requires_grad_(False).to(memory_format=memory)
 if VARIANT == "compiled":
     torch._inductor.config.freezing = True

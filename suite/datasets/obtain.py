@@ -65,7 +65,9 @@ def make(
     folder.mkdir(parents=True, exist_ok=True)
     weights, order = folder / "weights.npy", folder / "order.npy"
     statistics = folder / "statistics.npy"
-    np.save(weights, architecture.initial_weights(seed))
+    inference = workload.mode == "infer"
+    drawn = architecture.inference_weights if inference else architecture.initial_weights
+    np.save(weights, drawn(seed))
     np.save(statistics, architecture.inference_statistics(seed))
     generator = np.random.default_rng(seed)
     samples = dataset.samples["train"]
@@ -74,7 +76,7 @@ def make(
     described = prepared.read(data)
     assert described is not None  # `data` is the folder of a prepared dataset
     hashes = [sha256(weights), sha256(order), described.fingerprint]
-    if workload.mode == "infer":
+    if inference:
         hashes.append(sha256(statistics))
     return Inputs(
         architecture=architecture,

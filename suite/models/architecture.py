@@ -115,6 +115,21 @@ class Architecture:
         ]
         return np.concatenate(parts)
 
+    def inference_weights(self, seed: int) -> NDArray[np.float32]:
+        """One flat vector, in the order of `parameters`, without those that start as a constant.
+
+        Compilers remove the addition of a bias that is zero and the multiplication by a scale that
+        is one, and a scale that is zero hides what was computed before it. Here these parameters,
+        too, are random, as after training.
+        """
+        weights, first = self.initial_weights(seed), 0
+        generator = np.random.default_rng([seed, 1])
+        for each in self.parameters():
+            if each.std == 0.0:
+                weights[first : first + each.size] += generator.normal(0.0, 0.1, each.size)
+            first += each.size
+        return weights
+
     def inference_statistics(self, seed: int) -> NDArray[np.float32]:
         """One flat vector, in the order of `statistics`: random ones, unlike those of any batch.
 

@@ -129,6 +129,18 @@ def test_initial_weights_depend_on_the_seed_and_fan_in() -> None:
     assert not weights[25_570 + 400_000 : 25_570 + 400_500].any()
 
 
+def test_no_parameter_of_inference_is_a_constant() -> None:
+    resnet = MODELS["resnet50_cifar10"]()
+    initial, weights = resnet.initial_weights(1), resnet.inference_weights(1)
+    assert np.array_equal(weights, resnet.inference_weights(1))
+    first = 0
+    for each in resnet.parameters():
+        values = weights[first : first + each.size]
+        assert values.std() == pytest.approx(each.std or 0.1, rel=0.4), each.name
+        assert np.array_equal(values, initial[first : first + each.size]) == (each.std > 0)
+        first += each.size
+
+
 def test_batch_norm_positions_are_those_of_the_largest_image() -> None:
     assert MODELS["resnet50"]().batch_norm_positions == 112 * 112
     assert MODELS["vgg16"]().batch_norm_positions == 0

@@ -21,7 +21,8 @@ class Branches(gluon.HybridBlock):
 
     def hybrid_forward(self, F: Any, values: Any) -> Any:  # noqa: N803, the name is Gluon's
         results = [series(values) for series in self._children.values()]
-        return F.concat(*results, dim=1) if self._concat else F.add_n(*results)
+        # oneDNN adds within a convolution only the operands of a plus, not those of `add_n`.
+        return F.concat(*results, dim=1) if self._concat else sum(results[1:], results[0])
 
 
 class SelfAttention(gluon.HybridBlock):
