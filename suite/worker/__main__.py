@@ -49,10 +49,12 @@ def main(folder: Path) -> int:
         _run(trial, events)
     except BaseException as error:
         return _failed(events, error)
-    if trial.world_size == 1:
-        # Otherwise the interpreter, at its end, searches all objects of the framework for garbage.
-        # A rank needs that search: MXNet's store leaves the other ranks only when it is collected.
-        gc.freeze()
+    if trial.world_size > 1:
+        # A rank leaves the others when its session is collected. Threads of PyTorch and MXNet that
+        # are still there when the interpreter ends can abort the process.
+        gc.collect()
+    # Otherwise the interpreter, at its end, searches all objects of the framework for garbage.
+    gc.freeze()
     return 0
 
 
