@@ -112,16 +112,12 @@ def starts(
             update={"batch_size": GPU_BATCHES.get(model, workload.batch_size)}
         )
     with tempfile.TemporaryDirectory() as work_dir:
-        mode = "infer" if infer else workload.mode
-        its_inputs = obtain.obtain(
-            workload.model_copy(update={"mode": mode}),
-            seed=1,
-            folder=Path(work_dir) / "inputs",
-            notify=print,
-        )
+        if infer:
+            workload = workload.model_copy(update={"mode": "infer"})
+        its_inputs = obtain.obtain(workload, seed=1, folder=Path(work_dir) / "inputs", notify=print)
         if infer:
             samples = min(QUERY_SAMPLES, its_inputs.dataset.samples["test"])
-            changes = {"batch_size": 1, "optimizer": None, "epochs": 0, "mode": "infer"}
+            changes = {"batch_size": 1, "optimizer": None, "epochs": 0}
             changes |= {"scenario": "single_stream", "query_samples": samples}
         changed = workload.model_copy(update=changes)
         chosen = suite.model_copy(update={"workloads": (changed,)})

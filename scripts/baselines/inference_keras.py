@@ -10,7 +10,7 @@ net = model("keras").model
 for values in net.weights:  # weights as the suite's, see common.py
     if len(values.shape) > 1:
         values.assign(keras.initializers.HeNormal()(values.shape))
-    else:
+    else:  # of one sign, because a variance stays positive
         values.assign_add(abs(keras.random.normal(values.shape, stddev=0.1)))
 
 

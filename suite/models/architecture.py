@@ -108,12 +108,7 @@ class Architecture:
 
     def initial_weights(self, seed: int) -> NDArray[np.float32]:
         """One flat vector, in the order of `parameters`."""
-        generator = np.random.default_rng(seed)
-        parts = [
-            (each.mean + each.std * generator.standard_normal(each.size)).astype(np.float32)
-            for each in self.parameters()
-        ]
-        return np.concatenate(parts)
+        return self._weights(seed, constant_std=0.0)
 
     def inference_weights(self, seed: int) -> NDArray[np.float32]:
         """One flat vector, in the order of `parameters`, without those that start as a constant.
@@ -122,13 +117,16 @@ class Architecture:
         is one, and a scale that is zero hides what was computed before it. Here these parameters,
         too, are random, as after training.
         """
-        weights, first = self.initial_weights(seed), 0
-        generator = np.random.default_rng([seed, 1])
-        for each in self.parameters():
-            if each.std == 0.0:
-                weights[first : first + each.size] += generator.normal(0.0, 0.1, each.size)
-            first += each.size
-        return weights
+        return self._weights(seed, constant_std=0.1)
+
+    def _weights(self, seed: int, *, constant_std: float) -> NDArray[np.float32]:
+        """Normal values; `constant_std` is the standard deviation of parameters that have none."""
+        generator = np.random.default_rng(seed)
+        drawn = (
+            each.mean + (each.std or constant_std) * generator.standard_normal(each.size)
+            for each in self.parameters()
+        )
+        return np.concatenate([values.astype(np.float32) for values in drawn])
 
     def inference_statistics(self, seed: int) -> NDArray[np.float32]:
         """One flat vector, in the order of `statistics`: random ones, unlike those of any batch.
