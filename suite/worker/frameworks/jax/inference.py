@@ -1,8 +1,12 @@
-"""JAX: the Flax NNX model as one function, compiled ahead of time with its weights as constants."""
+"""JAX: the Flax NNX model as one function, compiled ahead of time with its weights as constants.
+
+Batch norms are folded into the convolution before them by the suite: neither Flax nor XLA does so.
+"""
 
 from __future__ import annotations
 
 from functools import reduce
+from itertools import pairwise
 from typing import Any
 
 import jax
@@ -33,10 +37,12 @@ class Predictor:
         if trial.simulated_bits:
             values = rounding.with_rounded_products(trial, values)
         _load(model, trial, {**values, **statistics})
+        if not trial.simulated_bits:
+            _fold(model, trial.layers)
 
         def logits(inputs: Any) -> Any:
-            # The weights are not arguments but constants, so that XLA folds what depends on them
-            # alone: the factor and the shift of each batch norm.
+            # The weights are not arguments but constants, so that XLA can compute what depends on
+            # them alone.
             own = nnx.clone(model)  # Flax lets a trace change only its own state, as an LSTM does
             return logits_of(own, trial, inputs)
 
@@ -53,3 +59,23 @@ def _load(model: Model, trial: Trial, values: Weights) -> None:
     for name, path in paths(trial).items():
         variable: Any = reduce(getattr, path, model)
         variable.set_value(jnp.array(values[name], trial.dtype))
+
+
+def _fold(model: Model, layers: list[dict[str, Any]]) -> None:
+    """Fold each batch norm into the convolution before it, in a series and in its branches."""
+    for before, layer in pairwise([{"kind": "inputs"}, *layers]):
+        for branch in layer.get("branches", []):
+            _fold(model, branch)
+        if (before["kind"], layer["kind"]) == ("conv2d", "batch_norm"):
+            convolution, norm = getattr(model, before["name"]), getattr(model, layer["name"])
+            # In numpy: JAX would compile these operations for each number of channels.
+            scale, bias, mean, variance = (
+                np.asarray(each[...]) for each in (norm.scale, norm.bias, norm.mean, norm.var)
+            )
+            factor = scale / np.sqrt(variance + norm.epsilon)
+            if convolution.bias is not None:
+                mean = mean - np.asarray(convolution.bias[...])
+            convolution.kernel.set_value(jnp.asarray(np.asarray(convolution.kernel[...]) * factor))
+            convolution.bias = nnx.Param(jnp.asarray(bias - mean * factor))
+            convolution.use_bias = True
+            setattr(model, layer["name"], lambda values: values)
