@@ -114,7 +114,8 @@ def parity(
     if format is ParityFormat.markdown:
         print(parity_table.markdown(rows))
     else:
-        table.console().print(parity_table.render(rows))
+        console = table.console()
+        console.print(parity_table.render(rows, console.width))
     _check(rows)
 
 

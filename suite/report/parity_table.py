@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rich import box
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
 from suite.parity.certificates import Certificate
 from suite.protocol.plan import Trial
 from suite.report.numbers import UNKNOWN, yes_no
-from suite.report.table import JUSTIFY, markdown_of
+from suite.report.table import PIPED_WIDTH, known_columns, markdown_of, of_rows
 
 QUANTITIES = {
     "logits": "logits",
@@ -23,6 +21,8 @@ QUANTITIES = {
     "updates": "upd.",
     "statistics": "stat.",
 }
+# The share covers all errors, so that an error is omitted before it.
+DISPENSABLE = ("optimizer", "stat.", "weig.", "loss", "steps", "grad.", "upd.")
 NOTE = (
     "Largest relative L2 errors over the steps, compared with the float64 reference. share: the"
     " largest as a share of its tolerance, which is 1e-4 (TF32: 1e-2, bf16_mixed: 4e-2), or a"
@@ -33,26 +33,29 @@ NOTE = (
 Row = tuple[Trial, Certificate | None, str | None]  # last: the reason where it is not proven
 
 
-def render(rows: Iterable[Row]) -> Group:
-    """A row for each trial, and the reason for each that is not proven."""
+def render(rows: Iterable[Row], width: int = PIPED_WIDTH) -> Group:
+    """A row for each trial, and the reason for each that is not proven.
+
+    Where `width` is too small, whole columns are omitted, the least important first.
+    """
     rows = list(rows)
-    table = Table(caption=NOTE, box=box.SIMPLE_HEAD, caption_justify="left", padding=(0, 1, 0, 0))
-    cells = [_cells(trial, certificate) for trial, certificate, _ in rows]
-    for name in cells[0]:
-        left = JUSTIFY.get(name, "left" if name in ("model", "optimizer") else "right")
-        table.add_column(name, justify=left, no_wrap=True)
-    for row in cells:
-        table.add_row(*row.values())
+    left = ("model", "optimizer")
+    table = of_rows("", _known_cells(rows), left=left, width=width, dispensable=DISPENSABLE)
+    table.caption = NOTE
     return Group(table, *(Text(reason) for reason in _reasons(rows)))
 
 
 def markdown(rows: Iterable[Row]) -> str:
     """The same table as Markdown, with the reason for each row that is not proven."""
     rows = list(rows)
-    cells = [_cells(trial, certificate) for trial, certificate, _ in rows]
-    table = markdown_of(cells)
     reasons = "\n".join(_reasons(rows))
-    return "\n\n".join([NOTE, table, *([reasons] if reasons else [])])
+    return "\n\n".join([NOTE, markdown_of(_known_cells(rows)), *([reasons] if reasons else [])])
+
+
+def _known_cells(rows: list[Row]) -> list[dict[str, str]]:
+    """The cells of each row; quantities that no certificate has are left out."""
+    cells = [_cells(trial, certificate) for trial, certificate, _ in rows]
+    return known_columns(cells, QUANTITIES.values())
 
 
 def _reasons(rows: Iterable[Row]) -> list[str]:

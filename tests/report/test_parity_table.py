@@ -47,6 +47,25 @@ def test_a_row_has_the_largest_errors_and_whether_the_work_is_the_same(
     assert shown[1] == ["lenet", "sgd", "mxnet:hybrid", *["-"] * 9, "no"]
 
 
+def test_a_narrow_table_has_whole_columns_and_the_share(quick: Callable[..., Plan]) -> None:
+    (trial,) = quick("pytorch:max_autotune").trials
+    console = Console(width=60)
+    with console.capture() as captured:
+        rows = [(trial, certificate(None), None)]
+        console.print(parity_table.render(rows, console.width))
+    (row,) = (line.split() for line in captured.get().splitlines() if "lenet" in line)
+    assert row[:2] == ["lenet", trial.configuration]
+    assert row[-2:] == ["0.07", "yes"]
+    assert "…" not in captured.get()
+
+
+def test_quantities_without_a_value_have_no_column(quick: Callable[..., Plan]) -> None:
+    (trial,) = quick("pytorch").trials
+    (names, *_) = parity_table.markdown([(trial, None, "no lock")]).splitlines()[2:]
+    assert "share" in names
+    assert "infer." not in names
+
+
 def test_markdown_lists_the_reason_of_each_row_that_is_not_proven(
     quick: Callable[..., Plan],
 ) -> None:
