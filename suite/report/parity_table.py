@@ -22,7 +22,7 @@ QUANTITIES = {
     "statistics": "stat.",
 }
 # The share covers all errors, so that an error is omitted before it.
-DISPENSABLE = ("optimizer", "stat.", "weig.", "loss", "steps", "grad.", "upd.")
+DISPENSABLE = ("optimizer", "stat.", "weig.", "loss", "steps", "grad.", "infer.", "upd.")
 NOTE = (
     "Largest relative L2 errors over the steps, compared with the float64 reference. share: the"
     " largest as a share of its tolerance, which is 1e-4 (TF32: 1e-2, bf16_mixed: 4e-2), or a"
