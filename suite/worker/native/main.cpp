@@ -97,6 +97,7 @@ void run_inference(const Trial& trial, double started_s, Events& events,
         infer(trial, *predictor, events, turns, [&] { report_memory(*backend, events); });
     } else {
         answer_all(trial, *predictor, events);
+        report_memory(*backend, events);
     }
 }
 
