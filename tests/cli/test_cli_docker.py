@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -23,14 +24,16 @@ CONTAINERS = {"DLSUITE_ENGINE": "docker"}
 
 
 @pytest.fixture(scope="module")
-def quick_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def quick_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The folder of one short run of each framework, interleaved, in containers that are kept."""
     folder = tmp_path_factory.mktemp("quick-docker")
     short = short_suite(folder)
     options = ("--repeats", "1", "--interleave", "--proof-steps", "1", "--keep")
     reply = dlsuite("run", short, *options, folder=folder, **CONTAINERS)
     assert reply.returncode == 0, reply.stderr
-    return folder
+    yield folder
+    clean = dlsuite("clean", folder=folder)  # also where the test of `clean` is not selected
+    assert clean.returncode == 0, clean.stderr
 
 
 def test_the_quick_suite_proves_and_measures_every_framework_in_its_image(quick_run: Path) -> None:
