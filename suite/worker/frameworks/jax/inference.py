@@ -18,7 +18,7 @@ from ...layouts import input_form, to_channels_last
 from ...protocol import Array, Trial, Weights
 from . import device as jax_device
 from . import rounding
-from .layers import Model, logits_of, paths
+from .layers import Model, build, logits_of, paths
 from .session import LAYOUT, device, memory, version
 
 __all__ = ["LAYOUT", "Predictor", "device", "memory", "version"]
@@ -31,7 +31,7 @@ class Predictor:
         if trial.variant == "scan":
             raise NotImplementedError("jax:scan differs from jax:jit only in training")
         jax_device.prepare(trial)
-        model = Model(trial)
+        model = build(trial)
         model.eval()
         values = to_channels_last(trial, weights)
         if trial.simulated_bits:

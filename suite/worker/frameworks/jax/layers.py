@@ -27,6 +27,12 @@ class Model(nnx.Module):
                 setattr(self, layer["name"], _lower(layer, trial, self.rngs))
 
 
+def build(trial: Trial) -> Model:
+    """The model with its initial state, by one compiled program in place of one for each shape."""
+    model: Model = nnx.jit(lambda: Model(trial))()
+    return model
+
+
 def logits_of(model: Model, trial: Trial, inputs: Any) -> Any:
     """The logits (N, classes). A reference that simulates a rounding rounds each result."""
     bits = trial.simulated_bits

@@ -17,7 +17,7 @@ from ...protocol import STEPS_PER_CALL, Array, State, Trial, Weights
 from . import device as jax_device
 from . import rounding
 from .distributed import Ranks, join, mean
-from .layers import Model, logits_of, paths
+from .layers import build, logits_of, paths
 
 LAYOUT = "NHWC"
 
@@ -50,7 +50,7 @@ class Session:
         self._trial = trial
         self._paths = paths(trial)
         # The object graph is traversed once, here; nnx.jit would traverse it in every step.
-        model = Model(trial)
+        model = build(trial)
         self._graph, self._template, rest = nnx.split(model, nnx.Param, ...)
         self._rest_template = rest
         model.eval()
