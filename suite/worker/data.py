@@ -25,7 +25,7 @@ DEVICE_BATCHES = STEPS_PER_CALL
 AREA = (0.08, 1.0)
 RATIO = (3 / 4, 4 / 3)
 ATTEMPTS = 10  # to draw a part that fits into the photograph
-# Samples that are normalized at a time: the indices of their bytes, eight bytes each, stay in cache.
+# Samples that are normalized at a time. Eight bytes of index for each value then fit into a cache.
 NORMALIZED_SAMPLES = 64
 
 
