@@ -17,7 +17,7 @@ from .protocol import Trial
 SIZE = {"cpu": 2048, "cuda": 8192}  # of square matrices
 COPY_BYTES = {"cpu": 2**28, "cuda": 2**30}  # larger than any cache
 BLOCKS = 8
-BLOCK_S = 0.1
+BLOCK_S = 0.05
 MAX_OPERATION_S = 2.0
 
 
