@@ -21,7 +21,9 @@ def test_runs_cost_their_repeats_the_epochs_and_the_closing_proof(
     plan = quick("pytorch", repeats=3)
     (trial,) = plan.trials
     one_epoch = trial.workload.model_copy(update={"epochs": 1})
-    one_run_s = costs.START_S + 12 * 0.1 + 1  # quick's max_warmup_blocks, block_s, max_measure_s
+    measure = plan.measure
+    warmup_s = measure.max_warmup_blocks * measure.block_s
+    one_run_s = costs.START_S + warmup_s + measure.max_measure_s
     runs_s = of(plan).runs_s(trial)
     assert 3 * one_run_s + costs.START_S < runs_s < 3 * one_run_s + costs.START_S + 1
     epoch_s = of(plan).runs_s(replace(trial, workload=one_epoch)) - runs_s

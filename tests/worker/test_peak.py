@@ -43,10 +43,10 @@ def test_each_operation_is_measured_in_blocks(
 
 
 def test_the_fastest_block_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    durations = iter([0.2, 0.05, *[0.4, 0.2, 0.3, 0.4, 0.5, 0.4, 0.4, 0.4]])
+    durations = iter([0.2, 0.025, *[0.4, 0.2, 0.3, 0.4, 0.5, 0.4, 0.4, 0.4]])
     monkeypatch.setattr(peak, "_block", lambda operation, wait, calls: next(durations))
     operation = peak.Operation(call=lambda: None, work=10)
-    # A call takes 0.05 s: each block has two calls, and the fastest block takes 0.2 s.
+    # A call takes 0.025 s: each block has two calls, and the fastest block takes 0.2 s.
     assert peak._best(operation, lambda: None) == pytest.approx(10 * 2 / 0.2)
 
 
