@@ -1,4 +1,5 @@
 import dataclasses
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,11 @@ from suite.worker.data import DEVICE_BATCHES, Batches, Split, feed
 from suite.worker.protocol import SCHEMA_VERSION, Trial, read_weights
 
 ALL = np.arange(200)
+
+
+def of_folder(trial: Trial, folder: Path) -> Trial:
+    """The trial with the data in a folder."""
+    return dataclasses.replace(trial, paths={**trial.paths, "data": str(folder)})
 
 
 def test_images_are_normalized_alike_in_both_layouts(trial: Trial) -> None:
@@ -29,12 +35,30 @@ def test_batches_from_memory_equal_those_from_disk(trial: Trial) -> None:
         assert np.array_equal(one, other)
 
 
+def test_inputs_in_memory_take_no_temporary_copy_of_all_samples(
+    trial: Trial, tmp_path: Path
+) -> None:
+    """It would be in the memory that a record reports."""
+    images = np.zeros((2000, *trial.architecture["input_shape"]), np.uint8)
+    np.save(tmp_path / "train_inputs.npy", images)
+    np.save(tmp_path / "train_labels.npy", np.zeros(2000, np.int32))
+    split = Split(of_folder(trial, tmp_path), "train", "NCHW")
+    tracemalloc.start()
+    try:
+        split.into_memory()
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    inputs_bytes = images.size * 4  # float32
+    assert inputs_bytes <= peak_bytes < 1.2 * inputs_bytes
+
+
 def test_rows_of_a_table_are_normalized(trial: Trial, tmp_path: Path) -> None:
     rows = np.random.default_rng(0).normal(size=(5, 16)).astype(np.float32)
     np.save(tmp_path / "train_inputs.npy", rows)
     np.save(tmp_path / "train_labels.npy", np.zeros(5, np.int32))
-    paths, scale = {**trial.paths, "data": str(tmp_path)}, {"mean": [1.0], "std": [2.0]}
-    table = dataclasses.replace(trial, paths=paths, normalize=scale)
+    scale = {"mean": [1.0], "std": [2.0]}
+    table = dataclasses.replace(of_folder(trial, tmp_path), normalize=scale)
     found, _ = Split(table, "train", "NHWC").take(np.arange(5))
     np.testing.assert_allclose(found, (rows - 1) / 2, rtol=1e-6)
 
@@ -42,8 +66,7 @@ def test_rows_of_a_table_are_normalized(trial: Trial, tmp_path: Path) -> None:
 def test_text_is_cut_into_sequences_and_the_tokens_after_them(trial: Trial, tmp_path: Path) -> None:
     np.save(tmp_path / "train_tokens.npy", np.arange(10, dtype=np.uint8))
     text = dataclasses.replace(
-        trial,
-        paths={**trial.paths, "data": str(tmp_path)},
+        of_folder(trial, tmp_path),
         normalize={"mean": [], "std": []},
         architecture={**trial.architecture, "input_shape": [4]},
     )
