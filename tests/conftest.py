@@ -51,7 +51,7 @@ from suite.protocol.expansion import expand
 from suite.protocol.plan import Plan
 from suite.protocol.trial_file import Task
 from suite.runner.progress import Messages
-from suite.worker import host
+from suite.worker import host, nvidia
 
 # Folders whose tests share one Docker engine: they run in one process.
 ENGINE_TESTS = ("docker", "test_choice.py", "test_cli_docker.py", "test_containers.py")
@@ -144,7 +144,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Tests marked `docker` or `gpu` are skipped where there is none; where an engine must be, the
     former fail.
     """
-    if item.get_closest_marker("gpu") and not host.gpus():
+    if item.get_closest_marker("gpu") and not nvidia.find().gpus:
         pytest.skip("there is no NVIDIA GPU")
     if item.get_closest_marker("docker") is None:
         return

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from suite.results import store
-from suite.worker import host
+from suite.worker import nvidia
 from suite.worker.telemetry import Gpu
 from tests.cli.test_cli import dlsuite, short_suite
 
@@ -33,7 +33,7 @@ CHOSEN = [
 
 def test_nvml_and_nvidia_smi_agree_on_the_first_gpu() -> None:
     gpu = Gpu("0")
-    assert gpu.uuid == host.gpus()[0]["uuid"]
+    assert gpu.uuid == nvidia.find().gpus[0]["uuid"]
     first = gpu()["gpu"]
     time.sleep(0.2)
     second = gpu()["gpu"]
@@ -77,7 +77,7 @@ def test_each_framework_is_proven_on_the_gpu(run: Path) -> None:
 def test_memory_and_energy_of_the_gpu_are_known(run: Path) -> None:
     for record in records(run):
         gpu = record["telemetry"]["gpu"]
-        assert gpu["uuid"] == host.gpus()[0]["uuid"]
+        assert gpu["uuid"] == nvidia.find().gpus[0]["uuid"]
         assert gpu["used_peak_bytes"] > 2**20
         assert gpu["energy"]["gross_j_per_sample"] > gpu["energy"]["net_j_per_sample"] > 0
         if record["framework"] in ("pytorch", "jax", "tensorflow"):

@@ -44,7 +44,7 @@ def examine() -> list[Finding]:
 
 
 def _host() -> Finding:
-    facts = host.describe()
+    facts = host.describe(gpus=True)
     memory = (facts["memory_bytes"] or 0) / 2**30
     text = f"{facts['os']}, {facts['cpu']}, {len(facts['cpus'])} cores, {memory:.0f} GiB memory"
     return Finding(good=True, text="".join([text, *(f", {gpu['name']}" for gpu in facts["gpus"])]))

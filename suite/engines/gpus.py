@@ -54,8 +54,13 @@ def request(gpus: Gpus, info: dict[str, Any]) -> dict[str, Any]:
     return {"driver": "cdi", "device_ids": names}
 
 
-def visible(gpus: Gpus | None, present: list[dict[str, str]]) -> list[dict[str, str]]:
-    """The GPUs (worker/host.py) that a process may use; EngineError if one is missing."""
+def visible(
+    gpus: Gpus | None, present: list[dict[str, str]], problem: str | None = None
+) -> list[dict[str, str]]:
+    """The GPUs (worker/host.py) that a process may use; EngineError if one is missing.
+
+    `problem`: why nvidia-smi did not report all.
+    """
     if gpus is None:
         return []
     if gpus.ids:
@@ -67,8 +72,9 @@ def visible(gpus: Gpus | None, present: list[dict[str, str]]) -> list[dict[str, 
         missing = [str(gpus.count)] if len(selected) < max(1, gpus.count or 0) else []
     if missing:
         names = ", ".join(f"{n} {gpu['name']}" for n, gpu in enumerate(present)) or "none"
+        reason = f" ({problem})" if problem else ""
         raise EngineError(
-            f"--gpus {','.join(missing)}: the GPUs that nvidia-smi shows here are: {names}",
+            f"--gpus {','.join(missing)}: the GPUs that nvidia-smi shows here are: {names}{reason}",
             hint="nvidia-smi -L lists them; --gpus 0 uses none",
         )
     return selected

@@ -1,6 +1,7 @@
-"""The machine as this process sees it; `python host.py` prints its description.
+"""The machine as this process sees it; `python -m suite.worker.host [--gpus]` prints it.
 
-It imports only the standard library, so that the orchestrator and a bare base image can use it too.
+It and what it imports (MODULES) use only the standard library, so that the orchestrator and a bare
+base image can use them too.
 """
 
 from __future__ import annotations
@@ -8,15 +9,21 @@ from __future__ import annotations
 import json
 import os
 import platform
-import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
-GPU_FIELDS = ("uuid", "name", "driver_version", "memory.total")
+from . import nvidia
+
+MODULES = ("__init__", "host", "nvidia", "programs")  # of this package, all that it needs
 
 
-def describe() -> dict[str, Any]:
-    """A description of this machine; unreadable values are null."""
+def describe(*, gpus: bool = False) -> dict[str, Any]:
+    """A description of this machine; unreadable values are null.
+
+    `gpus`: with the GPUs, and the reason where nvidia-smi does not answer; it may take seconds.
+    """
+    found = nvidia.find() if gpus else nvidia.Found()
     return {
         "os": _os_name(),
         "kernel": platform.release(),
@@ -26,7 +33,8 @@ def describe() -> dict[str, Any]:
         "logical_cpus": os.cpu_count(),
         "governor": _read(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
         "memory_bytes": _memory_bytes(),
-        "gpus": gpus(),
+        "gpus": found.gpus,
+        "gpus_problem": found.problem,
         "load_average_1min": os.getloadavg()[0],
     }
 
@@ -42,17 +50,6 @@ def cpus() -> list[int]:
     allowed = sorted(os.sched_getaffinity(0))
     cores = {_core(cpu): cpu for cpu in reversed(allowed)}
     return sorted(cores.values())
-
-
-def gpus() -> list[dict[str, str]]:
-    """The NVIDIA GPUs that nvidia-smi reports to this process."""
-    query = ["nvidia-smi", f"--query-gpu={','.join(GPU_FIELDS)}", "--format=csv,noheader"]
-    try:
-        reply = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return []
-    rows = [line.split(", ") for line in reply.stdout.splitlines()]
-    return [dict(zip(GPU_FIELDS, row)) for row in rows if len(row) == len(GPU_FIELDS)]
 
 
 def _core(cpu: int) -> str:
@@ -89,4 +86,4 @@ def _read(path: Path) -> str | None:
 
 
 if __name__ == "__main__":
-    print(json.dumps(describe()))
+    print(json.dumps(describe(gpus="--gpus" in sys.argv)))

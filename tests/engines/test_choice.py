@@ -11,7 +11,7 @@ import pytest
 from suite.engines import choice
 from suite.engines.options import EngineOptions
 from suite.errors import EngineError, UsageError
-from suite.worker import host
+from suite.worker import nvidia
 
 
 def choose(options: EngineOptions, *frameworks: str) -> tuple[str, list[str]]:
@@ -104,7 +104,7 @@ def test_the_users_python_requires_the_venv_engine(tmp_path: Path) -> None:
 
 
 def test_missing_gpus_are_refused_and_the_present_ones_listed() -> None:
-    if host.gpus():
+    if nvidia.find().gpus:
         pytest.skip("there is a GPU")
     with pytest.raises(EngineError, match="nvidia-smi shows here are: none"):
         choose(EngineOptions(engine="venv", gpus="1"))

@@ -14,7 +14,7 @@ from suite.manifests import catalog
 from suite.manifests.files import names
 from suite.paths import WORKER
 from suite.runner import conformance
-from suite.worker import host
+from suite.worker import nvidia
 from tests.conftest import each_framework
 
 # Those that have an environment on a machine without a GPU.
@@ -34,7 +34,7 @@ def test_the_worker_conforms(framework: str, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("framework", each_framework(FRAMEWORKS))
 def test_a_missing_gpu_is_a_failure_with_a_message(framework: str, trial_folder: Path) -> None:
     """The worker never computes on the CPU in place of a missing GPU."""
-    if host.gpus():
+    if nvidia.find().gpus:
         pytest.skip("there is a GPU")
     engine = VenvEngine()
     values = json.loads((trial_folder / "trial.json").read_text())

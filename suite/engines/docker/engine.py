@@ -114,6 +114,7 @@ class DockerEngine:
         }
         if self._image_id:
             facts = {**self._probe.machine(self._image_id, self._gpus), "os": facts["os"]}
+            del facts["gpus_problem"]
         engine = {"name": info.get("Name"), "version": info.get("ServerVersion")}
         return {**facts, "engine": engine, "limits": spec.limits(self.settings, facts)}
 

@@ -8,16 +8,18 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from suite.engines.docker.client import Container, Daemon, Image, Labels
-from suite.engines.docker.volumes import fetch
+from suite.engines.docker.volumes import UID, archive, fetch
 from suite.engines.errors import EngineLost
 from suite.engines.recipe import IMAGE_WORKER, OURS, Recipe, base_image
 from suite.errors import EngineError
 from suite.paths import WORKER, tree_sha256
+from suite.worker import host
 
 TIMEOUT_S = 60.0
+SOURCE = "dlsuite-host"  # the folder of host.py in the container, a base image has no worker
 HINT = "dlsuite images build --fresh"
 CHECK_TIMEOUT_S = 300.0  # importing TensorFlow from a cold disk is slow
 
@@ -31,10 +33,11 @@ class Probe:
         self._labels = {**labels, "dlsuite": "helper"}
 
     def machine(self, image_id: str, gpus: dict[str, Any]) -> dict[str, Any]:
-        """The output of worker/host.py in a container with these `gpus` (spec.gpu_options)."""
-        source = (WORKER / "host.py").read_text(encoding="utf-8")
-        command = ["python3", "-c", source]
-        with self._container(image_id, command, network_mode="none", **gpus) as container:
+        """The description by worker/host.py in a container with these `gpus` (spec.gpu_options)."""
+        command = ["python3", "-m", "suite.worker.host", *(["--gpus"] if gpus else [])]
+        options = {"network_mode": "none", "environment": {"PYTHONPATH": f"/{SOURCE}"}, **gpus}
+        with self._container(image_id, command, **options) as container:
+            container.put("/", _source_of_host())
             container.start()
             state = container.wait(TIMEOUT_S)
             output, errors = container.output()
@@ -52,7 +55,7 @@ class Probe:
         if image is None:
             self._daemon.pull(base)
         try:
-            found = self.machine(image.image_id if image else base, gpus)["gpus"]
+            found = self.machine(image.image_id if image else base, gpus)
         except EngineLost:
             raise
         except EngineError as error:
@@ -60,9 +63,10 @@ class Probe:
                 f"the engine cannot provide the requested GPUs: {error}",
                 hint="install NVIDIA's container toolkit for the engine, or omit --gpus",
             ) from None
-        if not found:
+        if not found["gpus"]:
+            reason = f" ({found['gpus_problem']})" if found["gpus_problem"] else ""
             raise EngineError(
-                "GPUs were requested, but a container sees none",
+                f"GPUs were requested, but a container sees none{reason}",
                 hint="nvidia-smi on the engine's machine shows whether the driver works",
             )
 
@@ -97,3 +101,12 @@ class Probe:
             yield container
         finally:
             container.remove()
+
+
+def _source_of_host() -> IO[bytes]:
+    """A tar archive with worker/host.py and what it imports, as a package."""
+    entries = {f"{SOURCE}/suite/__init__.py": b""}
+    for module in host.MODULES:
+        name = f"worker/{module}.py"
+        entries[f"{SOURCE}/suite/{name}"] = (WORKER.parent / name).read_bytes()
+    return archive(entries, uid=UID)

@@ -165,14 +165,17 @@ class SlurmEngine(VenvEngine):
     def _describe(self) -> dict[str, Any]:
         """The first node, as a step of the job sees it."""
         start = cluster.start(self.job, name="host", nodes=1)
-        text = cluster.output_of([*start, sys.executable, str(Path(host.__file__))])
+        gpus_asked = ["--gpus"] if self._allocation.gpus_per_node else []
+        text = cluster.output_of([*start, sys.executable, "-m", host.__name__, *gpus_asked])
         found: dict[str, Any] = json.loads(text)
+        problem = found.pop("gpus_problem")
         # Where Slurm does not restrict devices, a step sees GPUs that the job did not ask for.
         asked = self._allocation.gpus_per_node
         gpus = found["gpus"][:asked]
         if len(gpus) < asked:
             raise EngineError(
-                f"a step of job {self.job} sees {len(gpus)} of {asked} GPUs",
+                f"a step of job {self.job} sees {len(gpus)} of {asked} GPUs"
+                + (f" ({problem})" if problem else ""),
                 hint="--sbatch=--partition=NAME, of a partition with GPUs; see nvidia-smi there",
             )
         return {**found, "gpus": gpus, "separate_nodes": True}

@@ -56,8 +56,8 @@ class VenvEngine:
         self.worker = worker
         self._pythons = pythons or {}
         self.worker_sha256 = tree_sha256(worker)
-        self.host = host.describe()
-        self.host["gpus"] = visible(gpus, self.host["gpus"])
+        self.host = host.describe(gpus=gpus is not None)
+        self.host["gpus"] = visible(gpus, self.host["gpus"], self.host.pop("gpus_problem"))
         self._running: set[subprocess.Popen[str]] = set()
         self._stopped = False
         self._builds = environments.Builds()

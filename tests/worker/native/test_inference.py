@@ -11,7 +11,7 @@ import pytest
 from suite.engines.venv import environments
 from suite.manifests import catalog
 from suite.manifests.workloads import Measure
-from suite.worker import host
+from suite.worker import nvidia
 
 from .conftest import Run, answers_of, events_of, run
 
@@ -100,7 +100,7 @@ def test_a_server_gets_queries_at_the_highest_rate_within_the_bound(
 
 @pytest.mark.verify
 def test_cudnn_compiles_and_names_the_missing_driver(task_folder: Callable[..., Path]) -> None:
-    if host.gpus():
+    if nvidia.find().gpus:
         pytest.skip("there is a GPU")
     folder = task_folder("cudnn", INFERENCE | {"model": "lenet"}, mode="parity")
     values = json.loads((folder / "trial.json").read_text())
