@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from rich.table import Table
 
 from suite.cli.doctor import examine
-from suite.errors import EngineError
+from suite.errors import EngineError, ManifestError
 from suite.manifests import catalog
+from suite.manifests.datasets import DatasetManifest
 from suite.manifests.files import names
+from suite.manifests.models import problem
+from suite.manifests.suites import SuiteManifest
 from suite.models import MODELS
 from suite.report import table
 
@@ -33,19 +36,28 @@ def list_all() -> None:
         ("name", "", "description"),
         ((each.name, "", each.title) for each in catalog.tracks().values()),
     )
-    _print(
-        "Models",
-        ("name", "parameters", "input"),
-        (
-            (name, f"{model.parameter_count:,}", " x ".join(map(str, model.input_shape)))
-            for name, make in MODELS.items()
-            for model in (make(),)
-        ),
-    )
-    datasets = [catalog.dataset(name) for name in names("dataset")]
-    _print("Datasets", ("name", "", "description"), ((d.name, "", d.title) for d in datasets))
-    suites = [catalog.suite(name) for name in names("suite")]
-    _print("Suites", ("name", "", "description"), ((s.name, "", s.title) for s in suites))
+    _print("Models", ("name", "parameters", "input"), map(_model_row, MODELS))
+    _print("Datasets", ("name", "", "description"), _titles(names("dataset"), catalog.dataset))
+    _print("Suites", ("name", "", "description"), _titles(names("suite"), catalog.suite))
+
+
+def _model_row(name: str) -> Row:
+    """A model with its size; one whose file is wrong, with the reason."""
+    if reason := problem(name):
+        return name, "", f"not usable: {reason}"
+    model = MODELS[name]()
+    return name, f"{model.parameter_count:,}", " x ".join(map(str, model.input_shape))
+
+
+def _titles(
+    names: Iterable[str], read: Callable[[str], DatasetManifest | SuiteManifest]
+) -> Iterator[Row]:
+    """Manifests with their titles; one whose file is wrong, with the reason."""
+    for name in names:
+        try:
+            yield name, "", read(name).title
+        except ManifestError as error:
+            yield name, "", f"not usable: {error}"
 
 
 def doctor() -> None:

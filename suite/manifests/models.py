@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
 
-from suite.models import MODELS
+from suite.models import MODELS, BrokenModel
 from suite.models.branches import Branches
 from suite.models.layers import BatchNorm, Conv2d, Layer
+
+
+NAME = re.compile(r"[a-z0-9_]+")  # of a model, as manifests accept it
 
 
 @cache
 def problem(name: str) -> str | None:
     """What is wrong with the model `name`; None where nothing is."""
+    if not NAME.fullmatch(name):
+        return "its name has other characters than a-z, 0-9 and _"
     try:
         model = MODELS[name]()
         model.shapes()
+        _ = model.parameter_count, model.flops_per_sample("train")
+    except BrokenModel as error:
+        return error.reason
     except ValueError as error:
         return str(error)
+    except Exception as error:  # of a size that is not a number, for example
+        return f"{type(error).__name__}: {error}"
     if model.name != name:
         return f"its architecture is named {model.name!r}, unlike its function"
     names = Counter(layer.name for layer in model.leaves())

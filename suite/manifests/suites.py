@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from suite.manifests.devices import DeviceSet
+from suite.manifests.models import NAME
 from suite.manifests.strict import Name, Strict
 from suite.manifests.tracks import TrackName
 from suite.manifests.workloads import (
@@ -61,7 +62,7 @@ class SuiteManifest(Strict):
             return self.workloads
         listed = {workload.model for workload in self.workloads}
         defaults = self.default_workload.model_dump()
-        others = [model for model in MODELS if model not in listed]
+        others = [name for name in MODELS if name not in listed and NAME.fullmatch(name)]
         return (*self.workloads, *(SuiteWorkload(model=model, **defaults) for model in others))
 
     def expanded(self) -> Iterator[tuple[SuiteWorkload, Workload]]:
