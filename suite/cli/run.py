@@ -332,14 +332,15 @@ def _write_page(records: list[Record], folder: RunFolder) -> None:
     """Write the page of a run, and name it.
 
     Where a figure cannot be drawn, a message says so: the records and the exit code stay. In a
-    read-only folder, that of a finished run, the page stays as it is.
+    read-only folder, that of a finished run, and in a signed one the page stays as it is.
     """
     path = folder.path / page.NAME
-    if not os.access(folder.path, os.W_OK):
+    if not os.access(folder.path, os.W_OK) or (folder.path / checksums.SIGNATURE).exists():
         return
     try:
         with folder.writing(page.NAME):
             page.write(path, run_data.of(folder.path, records))
+            checksums.add(folder.path, page.NAME)
     except ValueError as error:  # of vl-convert
         reason = str(error).partition("\n")[0]
         print(f"{path} is not written, a figure cannot be drawn: {reason}", file=sys.stderr)

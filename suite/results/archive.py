@@ -112,8 +112,8 @@ def read(file: Path, results: Path) -> Path:
 
 def _manifest(folder: Path) -> Manifest:
     names = checksums.files(folder)
-    if (folder / checksums.NAME).is_file():
-        names.append(checksums.NAME)
+    own = (checksums.NAME, checksums.SIGNATURE)
+    names += [name for name in own if (folder / name).is_file()]
     files = {
         name: Member(size_bytes=(folder / name).stat().st_size, sha256=sha256(folder / name))
         for name in sorted(names)

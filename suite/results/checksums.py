@@ -1,4 +1,7 @@
-"""SHA256SUMS in a run's folder: the digests of its files, in the form that sha256sum checks."""
+"""SHA256SUMS in a run's folder: the digests of its files, in the form that sha256sum checks.
+
+It has the files that dlsuite writes, and no other ones, such as the user's notes.
+"""
 
 from __future__ import annotations
 
@@ -8,29 +11,44 @@ from pathlib import Path
 
 from suite.errors import ResultsError
 from suite.paths import sha256, write_atomically
+from suite.results.contents import of_run
 
 NAME = "SHA256SUMS"
-DERIVED = ("report.html",)  # made from the other files, at any time
+SIGNATURE = f"{NAME}.sig"
 LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
 
 
 def files(folder: Path) -> list[str]:
     """The files of a run as sorted paths relative to its folder.
 
-    SHA256SUMS, derived files, hidden files and links are not among them.
+    SHA256SUMS, its signature, hidden files and links are not among them.
     """
     paths = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
     names = (path.relative_to(folder) for path in paths)
     return sorted(
         name.as_posix()
         for name in names
-        if str(name) not in (NAME, *DERIVED) and not any(part[0] == "." for part in name.parts)
+        if str(name) not in (NAME, SIGNATURE) and not any(part[0] == "." for part in name.parts)
     )
 
 
 def write(folder: Path) -> None:
     """Write the digests of all files of a run; raise OSError where that fails."""
-    lines = [f"{sha256(folder / name)}  {name}\n" for name in files(folder)]
+    _write(folder, {name: sha256(folder / name) for name in files(folder) if of_run(name)})
+
+
+def add(folder: Path, name: str) -> None:
+    """Write the digest of a file that was made after the others; raise OSError where that fails.
+
+    Nothing is written where the run has no SHA256SUMS, because it is not finished.
+    """
+    found = read(folder)
+    if found is not None and (digest := sha256(folder / name)) != found.get(name):
+        _write(folder, {**found, name: digest})
+
+
+def _write(folder: Path, digests: dict[str, str]) -> None:
+    lines = (f"{digests[name]}  {name}\n" for name in sorted(digests))
     write_atomically(folder / NAME, "".join(lines))
 
 

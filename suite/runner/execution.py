@@ -27,6 +27,7 @@ from suite.runner.progress import Progress
 from suite.runner.series import Outcomes
 from suite.worker import ranks
 from suite.worker.launch import LOG
+from suite.worker.loop import PREDICTIONS
 from suite.worker.telemetry import FILE
 
 # The files of a rank that are kept, and the ends of their names.
@@ -34,6 +35,7 @@ KEPT = {
     "events.jsonl": "events.jsonl",
     FILE: FILE,
     LOG: "log",
+    PREDICTIONS: PREDICTIONS,
     "loadgen/mlperf_log_summary.txt": "loadgen.txt",
 }
 

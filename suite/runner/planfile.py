@@ -100,6 +100,17 @@ def write(folder: Path, planned: Planned) -> None:
 
 
 def read(folder: Path) -> Planned:
+    """The plan of a run that can be resumed here: as `parsed`, and its models are known."""
+    planned = parsed(folder)
+    if unknown := {each.workload.model for each in planned.plan.trials} - set(MODELS):
+        raise ResultsError(
+            f"{folder / NAME}: unknown model {', '.join(sorted(unknown))}",
+            hint="resume it in the checkout that has the model",
+        )
+    return planned
+
+
+def parsed(folder: Path) -> Planned:
     """Raise ResultsError where there is none, OtherVersion where its version is another."""
     path = folder / NAME
     try:
@@ -114,8 +125,6 @@ def read(folder: Path) -> Planned:
         values["plan"]["runs"] = []
         planned = _adapter.validate_python(values)
         trials = planned.plan.trials
-        if missing_models := {each.workload.model for each in trials} - set(MODELS):
-            raise ValueError(f"unknown model {', '.join(sorted(missing_models))}")
         found = tuple(Run(trial=trials[position], repeat=repeat) for position, repeat in runs)
         return replace(planned, plan=replace(planned.plan, runs=found))
     except FileNotFoundError:
@@ -132,7 +141,7 @@ def read(folder: Path) -> Planned:
 def notes(folder: Path) -> tuple[str, ...]:
     """What was left out of a run's plan, or why it is unknown; nothing of another version."""
     try:
-        return read(folder).plan.notes if (folder / NAME).exists() else ()
+        return parsed(folder).plan.notes if (folder / NAME).exists() else ()
     except OtherVersion:
         return ()
     except ResultsError as error:
@@ -144,7 +153,7 @@ def missing(folder: Path, done: list[Record]) -> list[str]:
     if not (folder / NAME).exists():
         return []
     try:
-        plan = read(folder).plan
+        plan = parsed(folder).plan
     except ResultsError:
         return []
     finished = Finished(done)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from suite.results import certificate, checksums, roofline
 from suite.results.record import Parity, Record
 from suite.results.roofline import HardwarePeak
 from suite.results.store import RunFolder
-from suite.runner import peak, sources, stopping
+from suite.runner import peak, sources, starts, stopping
 from suite.runner.execution import Execution, ReadyTrial
 from suite.runner.frameworks import Frameworks, Unavailable
 from suite.runner.progress import STAGES, Progress, Stage
@@ -87,18 +87,24 @@ class Runner:
         *,
         done: Iterable[Record] = (),
         fresh_peak: bool = False,
+        sign: Callable[[Path], object] | None = None,
     ) -> list[Record]:
         """Do the runs of the plan that are not `done`; return the records of all.
 
         `by_work` is the result of `prepare`. Each run ends as a record, written at once; SHA256SUMS
-        follows at the end. Raise EngineLost where the engine stops answering: the remaining runs
+        follows at the end. `sign` gets the description of this start, before anything is run. Raise EngineLost where the engine stops answering: the remaining runs
         can be resumed.
         """
         records = stopping.without_partial_groups(plan, done)
+        with folder.writing(starts.FOLDER):
+            started = starts.write(folder.path, self.engine.host, done=len(records))
+        if sign:
+            sign(started)
         self._progress.stage("parity")
         ready = self._ready(plan, by_work, folder)
         with folder.writing(sources.WORKER_FOLDER):
             sources.write(folder.path, self.engine.worker, self.frameworks.prepared.values())
+            sources.describe(folder.path, by_work)
         if plan.peak:
             self._progress.stage("peak")
             self._write_peak(plan, by_work, folder, fresh=fresh_peak)

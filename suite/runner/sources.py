@@ -1,15 +1,18 @@
-"""The worker and the locks of a run, copied into its folder for those who check the run."""
+"""What others need to check a run, copied into its folder: worker, locks, models and datasets."""
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from suite.datasets.inputs import Inputs
 from suite.engines.base import Prepared
 from suite.paths import tree_files, write_atomically
+from suite.protocol.plan import Work
 
-WORKER_FOLDER, LOCKS_FOLDER = "worker", "locks"
+WORKER_FOLDER, LOCKS_FOLDER, INPUTS_FOLDER = "worker", "locks", "inputs"
 
 
 def write(folder: Path, worker: Path, prepared: Iterable[Prepared]) -> None:
@@ -22,6 +25,27 @@ def write(folder: Path, worker: Path, prepared: Iterable[Prepared]) -> None:
     for framework in prepared:
         if framework.lock is not None:
             write_atomically(lock_path(folder, framework.framework), framework.lock)
+
+
+def describe(folder: Path, by_work: Mapping[Work, Inputs]) -> None:
+    """Write `inputs/` into a run's folder: each model, and the dataset in the form that it takes.
+
+    So a checkout that lacks the model can check the run. Raise OSError where that fails.
+    """
+    (folder / INPUTS_FOLDER).mkdir(exist_ok=True)
+    for (workload, _), inputs in by_work.items():
+        values = {
+            "architecture": inputs.architecture.to_json(),
+            "dataset": inputs.dataset.model_dump(mode="json"),
+            "origin": inputs.origin,
+        }
+        path = inputs_path(folder, workload.model, workload.dataset)
+        write_atomically(path, json.dumps(values) + "\n")
+
+
+def inputs_path(folder: Path, model: str, dataset: str) -> Path:
+    """The description of a model and its dataset in a run's folder."""
+    return folder / INPUTS_FOLDER / f"{model}-{dataset}.json"
 
 
 def lock_path(folder: Path, framework: str) -> Path:

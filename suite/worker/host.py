@@ -27,6 +27,7 @@ def describe(*, gpus: bool = False) -> dict[str, Any]:
     return {
         "os": _os_name(),
         "kernel": platform.release(),
+        "boot_id": boot_id(),
         "machine": platform.machine(),
         "cpu": _cpu_model(),
         "cpus": cpus(),
@@ -37,6 +38,11 @@ def describe(*, gpus: bool = False) -> dict[str, Any]:
         "gpus_problem": found.problem,
         "load_average_1min": os.getloadavg()[0],
     }
+
+
+def boot_id() -> str | None:
+    """What identifies this start of the machine: its monotonic clocks are one clock."""
+    return _read(Path("/proc/sys/kernel/random/boot_id"))
 
 
 def cpus() -> list[int]:

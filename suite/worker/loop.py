@@ -10,6 +10,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -27,6 +28,8 @@ CALIBRATION_STEPS = 5
 SYNCHRONIZE_SHARE = 0.005  # the last synchronization takes at most this share of a block
 SYNCHRONIZE_CALLS = 20
 EXCHANGES = 20  # of gradients alone; the second half counts
+PREDICTIONS = "predictions.npy"  # in results/
+MAX_PREDICTIONS = 65_536
 LONG_STEP_S = 1.0  # such steps need no lead-in after a change of turns
 
 
@@ -309,9 +312,22 @@ def _accuracy(trial: Trial, session: Session, batches: Batches, layout: str) -> 
         results[f"{name}_loss"] = float(losses.mean())
         results[f"{name}_accuracy"] = float(np.mean(logits.argmax(axis=-1) == labels))
         if name == "test":
+            _keep_predictions(Path(trial.paths["results"]), logits.argmax(axis=-1), labels)
             # The standard error of the mean loss: docs/method.md.
             results["test_loss_error"] = float(losses.std() / math.sqrt(losses.size))
     return results
+
+
+def _keep_predictions(results: Path, predicted: Array, labels: Array) -> None:
+    """Write predictions.npy (2, n): the predicted classes of the last evaluation, and the labels.
+
+    It has the smallest unsigned type. Of more than MAX_PREDICTIONS, evenly spaced ones are written.
+    """
+    pairs = np.stack([predicted.ravel(), labels.ravel()])
+    if pairs.shape[1] > MAX_PREDICTIONS:
+        chosen = np.linspace(0, pairs.shape[1] - 1, MAX_PREDICTIONS).astype(int)
+        pairs = pairs[:, chosen]
+    np.save(results / PREDICTIONS, pairs.astype(np.min_scalar_type(int(pairs.max()))))
 
 
 def _predict(trial: Trial, session: Session, split: Split, samples: int) -> Array:

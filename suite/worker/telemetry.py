@@ -117,16 +117,20 @@ class Processes:
         self._searched_s = -FIND_CHILDREN_S
 
     def __call__(self) -> Sample:
-        """`rss_bytes` and `cpu_s` of the worker's tree, `busy_s` and `steal_s` of the machine."""
+        """`rss_bytes` and `cpu_s` of the worker's tree, `own_rss_bytes` without it, `busy_s` and `steal_s` of the machine."""
         if self._psutil is None:
-            return {"rss_bytes": None, "cpu_s": None, "busy_s": None, "steal_s": None}
+            unknown = ("rss_bytes", "own_rss_bytes", "cpu_s", "busy_s", "steal_s")
+            return dict.fromkeys(unknown)
         self._find_children()
-        known = [each for each in map(self._one, self._tree) if each]
+        found = [self._one(each) for each in self._tree]
+        known = [each for each in found if each]
+        own = found[0]  # of the worker alone; the others are its children
         machine = self._psutil.cpu_times()
         # A sum of busy times, because Linux's idle and waiting times may decrease.
         busy = ("user", "nice", "system", "irq", "softirq")  # the first two include guests
         return {
             "rss_bytes": sum(rss for rss, _ in known) if known else None,
+            "own_rss_bytes": own[0] if own else None,
             "cpu_s": sum(cpu_s for _, cpu_s in known) if known else None,
             "busy_s": sum(getattr(machine, name, 0.0) for name in busy),
             "steal_s": getattr(machine, "steal", None),

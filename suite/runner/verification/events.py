@@ -11,20 +11,26 @@ from suite.protocol.events import Event, ProtocolError
 from suite.results.logs import samples_of
 from suite.results.record import Record
 from suite.runner import recording
-from suite.runner.verification.findings import Note, Outcome, compared, finding
+from suite.runner.verification import endings, predictions, samples, steps
+from suite.runner.verification.findings import Outcome, compared, finding
 from suite.worker.telemetry import FILE
 
 # Measured by the host, so they are in no event.
 OF_HOST = {"total_s", "engine_s"}
 
 
-def check(where: str, record: Record, folder: Path) -> Iterator[Outcome]:
-    """Compare a record with the events and samples in `logs/` of the run's folder."""
+def check(
+    where: str, record: Record, folder: Path, train_samples: int | None = None
+) -> Iterator[Outcome]:
+    """Compare a record with the events and samples in `logs/` of the run's folder.
+
+    `train_samples` are those of its dataset; None where they are unknown.
+    """
     logs = folder / "logs"
     path = logs / f"{record.name}.events.jsonl"
     if not path.exists():
         if record.status == "ok":
-            yield Note(where=where, text="the run has no events, so they are not compared")
+            yield finding(where, "events", f"logs/{path.name}", "none")
         return
     try:
         ranks = [_rank(logs, record.name, rank) for rank in range(record.devices.ranks)]
@@ -40,6 +46,11 @@ def check(where: str, record: Record, folder: Path) -> Iterator[Outcome]:
         others=ranks[1:],
     )
     yield from _compared(where, record, attempt)
+    yield from endings.check(where, record, attempt.events)
+    if record.status == "ok":
+        yield from steps.check(where, record, attempt.events, train_samples)
+        yield from samples.check(where, record, attempt.events, attempt.samples)
+        yield from predictions.check(where, record, folder)
 
 
 def _compared(where: str, record: Record, attempt: Attempt) -> Iterator[Outcome]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from suite.models import MODELS
 from suite.parity import certificates, keys
 from suite.parity.certificates import CERTIFICATE_VERSION, Certificate
 from suite.parity.tolerances import Judged, rules_of, worst
@@ -65,8 +64,12 @@ def _of_trial(
 ) -> Iterator[Finding]:
     """Compare the parts on which a certificate depends with the trial, the plan and the machine."""
     machine = record.environment
+    described = context.inputs.get((trial.workload.model, trial.workload.dataset))
+    of_trial = (
+        keys.of_trial(trial, described.architecture, trial.proof_steps) if described else {}
+    )
     parts = {
-        **keys.of_trial(trial, MODELS[trial.workload.model](), trial.proof_steps),
+        **of_trial,
         "worker": context.planned.worker_sha256,
         "lock": machine.get("lock_sha256"),
         "image": record.image_id,

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from suite.models import MODELS
 from suite.protocol.plan import Trial
 from suite.results.record import Record
 from suite.runner import plausibility, stopping
 from suite.runner.recording import bytes_per_sample
 from suite.runner.verification.context import Context
 from suite.runner.verification.findings import Finding, compared, finding
+from suite.runner.verification.inputs import Known
 
+PEAK = "times the measured peak"  # in the message about a rate above it
 OF_TRIAL = ("framework", "variant", "track", "runtime", "device", "workload", "seed", "cpu_parts")
 
 
@@ -39,10 +40,13 @@ def check(where: str, record: Record, context: Context) -> Iterator[Finding]:
         yield from compared(where, "lock_sha256", context.lock_sha256(record.framework), lock)
 
 
-def check_figures(where: str, record: Record) -> Iterator[Finding]:
+def check_figures(where: str, record: Record, known: Known) -> Iterator[Finding]:
     """Compare the figures of a record with those that its blocks and its model give."""
     yield from _of_queries(where, record) if record.inference else _of_blocks(where, record)
-    model = MODELS[record.workload.model]()
+    described = known.get((record.workload.model, record.workload.dataset))
+    if described is None:
+        return
+    model = described.architecture
     flops = model.flops_per_sample(record.workload.mode)
     yield from compared(where, "flops_per_sample", flops, record.flops_per_sample)
     traffic = bytes_per_sample(model, record.workload, record.devices.ranks)
@@ -80,12 +84,17 @@ def _of_blocks(where: str, record: Record) -> Iterator[Finding]:
 
 
 def check_plausible(where: str, record: Record, context: Context) -> Iterator[Finding]:
-    """Whether the figures of a run with status ok are possible."""
+    """Whether the figures of a run with status ok are possible, and only those."""
     run = context.runs.get(record.name)
-    if record.status != "ok" or run is None:
+    if run is None:
         return
-    if problem := plausibility.problem(record, run.epochs, context.peak):
+    problem = plausibility.problem(record, run.epochs, context.peak)
+    if record.status == "ok" and problem:
         yield finding(where, "status", f"failed ({problem.message})", "ok")
+    said = record.error
+    # The peak may have been measured again since a rate exceeded it.
+    if said and said.error_class == plausibility.CLASS and PEAK not in said.message and not problem:
+        yield finding(where, "status", "ok, its figures are possible", f"{said.message}")
 
 
 def trial_of(record: Record) -> Trial:

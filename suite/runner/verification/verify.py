@@ -14,9 +14,20 @@ from suite.results.certificate import FOLDER
 from suite.results.record import SCHEMA_VERSION, Record
 from suite.runner import planfile
 from suite.runner.planfile import OtherVersion, Planned
-from suite.runner.verification import events, files, plans, proofs, records
+from suite.runner.verification import (
+    clocks,
+    events,
+    files,
+    inputs,
+    losses,
+    machine,
+    plans,
+    proofs,
+    records,
+)
 from suite.runner.verification.context import Context
 from suite.runner.verification.findings import Finding, Note, Outcome, finding
+from suite.runner.verification.inputs import Known
 
 
 @dataclass(kw_only=True)
@@ -53,17 +64,26 @@ def verify(folder: Path) -> Verification:
     if not store.record_files(folder):
         raise ResultsError(f"{folder} has no records", hint="dlsuite verify RUN")
     outcomes: list[Outcome] = [*files.check(folder)]
+    begun = machine.read_starts(folder, outcomes)
     proven = _certificates(folder, outcomes)
     found = _records(folder, outcomes)
     planned = _planned(folder, outcomes)
+    pairs = {(each.workload.model, each.workload.dataset) for each in found.values()}
+    known, about_inputs = inputs.known(folder, pairs, proven)
+    outcomes += about_inputs
     verification = Verification(records=len(found), certificates=len(proven))
     verification.add(outcomes)
     verification.add(plans.check_peak(folder))
     if planned is not None:
         verification.add(plans.check(folder, planned))
-        verification.add(_missing(folder, [*found.values()]))
+        all_records, plan = [*found.values()], planned.plan
+        verification.add(_missing(folder, all_records))
+        verification.add(machine.check_peak(folder, planned, all_records))
+        verification.add(machine.check_environments(all_records, plan, begun))
+        verification.add(clocks.check(folder, plan, all_records, begun))
+    verification.add(losses.check(folder, found, known))
     for where, record in found.items():
-        verification.add(_alone(where, record, folder), where)
+        verification.add(_alone(where, record, folder, known), where)
     if planned is not None:
         context = Context(
             folder=folder,
@@ -71,19 +91,24 @@ def verify(folder: Path) -> Verification:
             runs={run.name: run for run in planned.plan.runs},
             certificates=proven,
             peak=roofline.read(folder),
+            inputs=known,
         )
         for where, record in found.items():
             verification.add(_in_plan(where, record, context), where)
     return verification
 
 
-def _alone(where: str, record: Record, folder: Path) -> Iterator[Outcome]:
+def _alone(where: str, record: Record, folder: Path, known: Known) -> Iterator[Outcome]:
     """The findings about a record, without its plan."""
     if record.run_id != folder.name:
         text = f"its run_id is {record.run_id}, but the folder has another name"
         yield Note(where=where, text=text)
-    yield from records.check_figures(where, record)
-    yield from events.check(where, record, folder)
+    described = known.get((record.workload.model, record.workload.dataset))
+    samples = described.train_samples if described else None
+    yield from records.check_figures(where, record, known)
+    yield from events.check(where, record, folder, samples)
+    if record.log and not (folder / record.log).is_file():
+        yield finding(where, "log", record.log, "no such file")
 
 
 def _in_plan(where: str, record: Record, context: Context) -> Iterator[Outcome]:
@@ -91,6 +116,7 @@ def _in_plan(where: str, record: Record, context: Context) -> Iterator[Outcome]:
     yield from records.check(where, record, context)
     yield from records.check_plausible(where, record, context)
     yield from proofs.check_record(where, record, context)
+    yield from machine.check_record(where, record, context)
 
 
 def _certificates(folder: Path, outcomes: list[Outcome]) -> dict[str, Certificate]:
@@ -132,7 +158,7 @@ def _records(folder: Path, outcomes: list[Outcome]) -> dict[str, Record]:
 def _planned(folder: Path, outcomes: list[Outcome]) -> Planned | None:
     """The plan of a run; None where it cannot be read."""
     try:
-        return planfile.read(folder)
+        return planfile.parsed(folder)
     except OtherVersion as error:
         outcomes.append(Note(where=planfile.NAME, text=f"not checked: {error}"))
     except ResultsError as error:

@@ -28,27 +28,51 @@ from suite.results.certificate import FOLDER
 from suite.runner import planfile
 from suite.runner.planfile import Planned
 from suite.runner.runner import Runner
+from suite.runner.verification.machine import PIN
 from tests.conftest import ScriptEngine, Silent, script_worker
 from tests.results.test_roofline import PEAK
 
 WORKS = """
 if trial["mode"] != "train":
     sys.exit(9)
-started()
+import numpy as np
+# The durations are made up, so the clock goes on where that of the worker before it ended.
+clock = pathlib.Path(__file__).parent.parent / "clock"
+clock_ns = max(clock_ns, int(clock.read_text()) if clock.exists() else 0) + 10**9
+version = VERSIONS[trial["framework"]]
+emit("started", import_s=0.1, framework_version=version, versions={})
 emit("built", build_s=0.1, parameters=431080, device={"threads": 2})
 emit("compiled", first_step_s=0.5, synchronize_s=0.001, loss=2.3)
-emit("warmup", step=2, steps=1, duration_s=0.5, samples_per_s=128.0, left_s=1)
+first = 3 if trial["epochs"] else 2  # an epoch has three steps
+noise = int.from_bytes(os.urandom(3), "big") * 1e-12  # no two runs have the same durations
+warmup = {"duration_s": 0.5, "samples_per_s": 128.0 * (first - 1)}
+emit("warmup", step=first, steps=first - 1, left_s=1, **warmup)
+if trial["epochs"]:
+    predicted = np.arange(40, dtype=np.uint8) % 10
+    labels = np.where(np.arange(40) < 10, 9 - predicted, predicted).astype(np.uint8)
+    np.save(results / "predictions.npy", np.stack([predicted, labels]))
+    accuracies = {"train_accuracy": 0.5, "test_accuracy": float(np.mean(predicted == labels))}
+    losses = {"train_loss": 1.0, "test_loss": 1.0, "test_loss_error": 0.1}
+    clock_ns -= 10**9  # which `emit` adds: the epoch's duration is that of its blocks
+    emit("epoch", epoch=1, duration_s=1.0, test_samples=40, **accuracies, **losses)
 emit("warm", blocks=1, steady=True)
-emit("block", step=12, steps=10, duration_s=1.0, samples_per_s=640.0, left_s=1)
-emit("block", step=22, steps=10, duration_s=2.0, samples_per_s=320.0, left_s=0)
-emit("trained", steps=22, optimizer_steps=22)
+def timed(step, seconds):
+    global clock_ns
+    clock_ns += 1000
+    seconds += noise
+    emit("block", step=step, steps=10, duration_s=seconds, samples_per_s=640 / seconds, left_s=1)
+timed(first + 10, 1.0)
+timed(first + 20, 2.0)
+emit("trained", steps=first + 20, optimizer_steps=first + 20)
 emit("memory", host_rss_peak_bytes=1000)
 emit("finished")
 with (results / "telemetry.jsonl").open("w") as file:
     for position in range(9):
         at_ns = clock_ns - int((8 - position) * 5e8)
         sample = {"monotonic_ns": at_ns, "rss_bytes": 900 + position, "cpu_s": position * 0.5}
+        sample |= {"own_rss_bytes": 900 + position, "busy_s": position * 0.6, "steal_s": 0.0}
         file.write(json.dumps(sample) + "\\n")
+clock.write_text(str(clock_ns))
 """
 ERRORS = [{"logits": 1e-6, "loss": 2e-7, "gradients output.weight": 3e-6}] * 10
 
@@ -69,7 +93,8 @@ def finished(
     library.prepare(dataset, notify=lambda text: None, source=raw)
     monkeypatch.setattr(catalog, "dataset", lambda name: dataset)
     (place / "work").mkdir()
-    engine = LockedEngine(script_worker(place / "script", WORKS))
+    versions = {name: pinned(name) for name in ("pytorch", "jax", "mxnet")}
+    engine = LockedEngine(script_worker(place / "script", f"VERSIONS = {versions}\n{WORKS}"))
     runner = Runner(engine, Silent(), place / "work")
     with store.run_folder(place / "results", plan.suite) as folder:
         inputs = runner.prepare(plan)
@@ -83,11 +108,21 @@ def finished(
             worker_sha256=engine.worker_sha256,
             locks=runner.frameworks.locks,
             plan=plan,
+            machine=planfile.machine_of(engine),
         )
         planfile.write(folder.path, planned)
         roofline.write(folder.path, PEAK)  # so that the run measures none
         runner.run(plan, inputs, folder)
+    for path in store.record_files(folder.path):  # the durations of the workers are made up too
+        edit(folder.path, path.name, lambda values: values["times"].update(total_s=3.8))
     return folder.path
+
+
+def pinned(framework: str) -> str:
+    """The version of a framework in its lock."""
+    package = {"pytorch": "torch"}.get(framework, framework)
+    text = (LOCKS / framework / "cpu.txt").read_text(encoding="utf-8")
+    return dict(PIN.findall(text))[package]
 
 
 def cache(engine: ScriptEngine, trial: Trial, prepared: Prepared, inputs: Inputs) -> None:
@@ -122,7 +157,7 @@ def edit(folder: Path, name: str, change: Callable[[dict[str, Any]], None]) -> N
     path = folder / name
     values = json.loads(path.read_text(encoding="utf-8"))
     change(values)
-    path.write_text(json.dumps(values), encoding="utf-8")
+    path.write_text(json.dumps(values, indent=1), encoding="utf-8")
     reseal(folder, name)
 
 

@@ -5,6 +5,7 @@ import pytest
 from suite.models import MODELS
 from suite.results.record import Record
 from suite.runner.recording import bytes_per_sample
+from suite.runner.verification.inputs import Described
 from suite.runner.verification.records import check_figures
 from tests.report.made_inference import inferred
 
@@ -23,6 +24,10 @@ def complete(scenario: str, samples_per_s: float) -> Record:
 
 @pytest.mark.parametrize("scenario", ["single_stream", "multi_stream"])
 def test_the_rate_is_that_of_the_mean_latency(scenario: str) -> None:
-    assert not [*check_figures("r.json", complete(scenario, 500.0))]
-    (found,) = check_figures("r.json", complete(scenario, 501.0))
+    record = complete(scenario, 500.0)
+    workload = record.workload
+    described = Described(architecture=MODELS[workload.model]())
+    known = {(workload.model, workload.dataset): described}
+    assert not [*check_figures("r.json", record, known)]
+    (found,) = check_figures("r.json", complete(scenario, 501.0), known)
     assert "samples_per_s" in str(found)

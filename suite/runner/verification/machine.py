@@ -1,0 +1,144 @@
+"""Where a run was made: the machine, the engine and the framework of each record."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from suite.manifests import catalog
+from suite.manifests.files import names
+from suite.paths import sha256
+from suite.protocol.plan import Plan
+from suite.results import store
+from suite.results.record import Record
+from suite.runner import sources, starts
+from suite.runner.planfile import Planned
+from suite.runner.starts import Start
+from suite.runner.verification.context import Context
+from suite.runner.verification.findings import Note, Outcome, compared, finding
+
+# Parts of the machine that do not change while a run is made.
+STABLE = ("os", "kernel", "boot_id", "machine", "cpu", "cpus", "logical_cpus", "governor")
+OF_HOST = (*STABLE, "memory_bytes")
+OF_SUITE = ("dlsuite", "python")
+PACKAGES = {"paddle": "paddlepaddle", "torch": "torch"}  # import -> name in a lock, where unlike
+PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)", re.MULTILINE)
+
+
+def check_record(where: str, record: Record, context: Context) -> Iterator[Outcome]:
+    """What does not fit the plan's machine and engine, or the lock."""
+    options = context.planned.engine_options
+    own = {text.partition("=")[0] for text in options.pythons}
+    ran = record.status == "ok"
+    said = record.environment.get("own_python")
+    if said is not None:
+        yield from compared(where, "environment.own_python", record.framework in own, said)
+    if ran and record.engine == "docker" and record.image_id is None:
+        yield finding(where, "image_id", "that of a container, the engine is docker", None)
+    if record.engine == "venv" and record.image_id is not None:
+        yield finding(where, "image_id", "None, the engine is venv", record.image_id)
+    if ran and record.engine == "docker" and record.times.engine_s is None:
+        yield finding(where, "times.engine_s", "the overhead of the containers", None)
+    if record.engine == "venv" and record.times.engine_s is not None:
+        yield finding(where, "times.engine_s", "None, the engine is venv", record.times.engine_s)
+    if machine := context.planned.machine:
+        yield from compared(where, "machine of the plan", machine, _machine_of(record))
+    if ran and record.framework not in own:
+        yield from _version(where, record, context.folder)
+
+
+def _machine_of(record: Record) -> str:
+    """As planfile.machine_of describes it."""
+    host = record.environment
+    gpus = [gpu["name"] for gpu in host.get("gpus") or []]
+    return ", ".join([f"{host.get('cpu')} with {len(host.get('cpus') or [])} cores", *gpus])
+
+
+def _version(where: str, record: Record, folder: Path) -> Iterator[Outcome]:
+    """The version that the worker reported must be the one that the lock pins."""
+    path = sources.lock_path(folder, record.framework)
+    if not path.is_file() or record.framework not in names("framework"):
+        return
+    packages = catalog.framework(record.framework).packages
+    if not packages or record.framework_version is None:
+        return
+    package = PACKAGES.get(packages[0], packages[0])
+    text = path.read_text(encoding="utf-8", errors="replace")
+    pinned = {version for name, version in PIN.findall(text) if name.lower() == package}
+    found = {_public(version) for version in pinned}
+    if found and _public(record.framework_version) not in found:
+        expected = f"{package} {' or '.join(sorted(pinned))}, as the lock"
+        yield finding(where, "framework_version", expected, record.framework_version)
+
+
+def _public(version: str) -> str:
+    """A version without its local part, such as +cpu, and without a build's date."""
+    return version.split("+")[0].split("-")[0]
+
+
+def read_starts(folder: Path, outcomes: list[Outcome]) -> list[Start]:
+    """The starts of a run; those that do not fit its plan are findings."""
+    found = []
+    plan = folder / store.PLAN
+    for path in starts.files(folder):
+        where = path.relative_to(folder).as_posix()
+        start = starts.read(path)
+        found.append(start)
+        if plan.exists():
+            outcomes += compared(where, "plan_sha256", sha256(plan), start.plan_sha256)
+    if not found:
+        text = "not in the run: an older version wrote it"
+        outcomes.append(Note(where=starts.FOLDER, text=text))
+    return found
+
+
+def check_environments(
+    records: Sequence[Record], plan: Plan, begun: Sequence[Start]
+) -> Iterator[Outcome]:
+    """Each record's machine must be that of a start; of an older run, that of all records.
+
+    A resume may have been on a restarted or updated machine: then a part changes once, in order.
+    """
+    of_starts = [{name: each.host.get(name) for name in OF_HOST} for each in begun]
+    suites = [{name: getattr(each, name) for name in OF_SUITE} for each in begun]
+    order = {run.name: number for number, run in enumerate(plan.runs)}
+    first: dict[str, list[object]] = {}
+    for record in sorted(records, key=lambda each: order.get(each.name, 0)):
+        where = f"{record.name}.json"
+        found = {name: record.environment.get(name) for name in OF_HOST}
+        if of_starts:
+            if found not in of_starts:
+                yield from compared(where, "environment", of_starts[-1], found)
+            of_suite = {name: record.environment.get(name) for name in OF_SUITE}
+            if of_suite not in suites:
+                yield from compared(where, "environment", suites[-1], of_suite)
+            continue
+        for name in (*OF_HOST, *OF_SUITE):
+            seen, value = first.setdefault(name, []), record.environment.get(name)
+            if seen and seen[-1] != value:
+                if value in seen or len(records) > 2 and record is _last(records, order):
+                    yield finding(where, f"environment.{name}", seen[-1], value)
+                else:
+                    text = f"environment.{name} is {value}, before it {seen[-1]}: resumed?"
+                    yield Note(where=where, text=text)
+            if not seen or seen[-1] != value:
+                seen.append(value)
+
+
+def _last(records: Sequence[Record], order: dict[str, int]) -> Record:
+    return max(records, key=lambda each: order.get(each.name, 0))
+
+
+def check_peak(folder: Path, planned: Planned, records: Sequence[Record]) -> Iterator[Outcome]:
+    """A plan with a hardware peak has one, where a framework that measures it ran."""
+    from suite.results import roofline
+
+    if not planned.plan.peak or roofline.read(folder) is not None:
+        return
+    place = folder / sources.WORKER_FOLDER / "frameworks"
+    ran = {record.framework for record in records if record.status == "ok"}
+    measuring = sorted(name for name in ran if (place / name / "peak.py").is_file())
+    if measuring:
+        expected = f"a hardware peak, measured with {', '.join(measuring)}"
+        yield finding(roofline.NAME, "file", expected, "none")

@@ -1,0 +1,42 @@
+"""Computes the accuracy of a run again from the predictions that its worker kept."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from suite.results.record import Record
+from suite.runner.verification.findings import Note, Outcome, finding
+from suite.worker.loop import PREDICTIONS
+
+STANDARD_ERRORS = 5.0  # of the share in a part of all predictions
+
+
+def check(where: str, record: Record, folder: Path) -> Iterator[Outcome]:
+    """Compare the accuracy after the last epoch with the predictions (2, n) and their labels."""
+    if not record.epochs:
+        return
+    last = record.epochs[-1]
+    path = folder / "logs" / f"{record.name}.{PREDICTIONS}"
+    if not path.is_file():
+        text = "the predictions are not kept, so the accuracy is not compared"
+        yield Note(where=where, text=text)
+        return
+    name = path.relative_to(folder).as_posix()
+    try:
+        predicted, labels = np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        yield finding(name, "content", "predicted classes and labels", error)
+        return
+    share = float(np.mean(predicted == labels))
+    part = last.test_samples is not None and len(labels) < last.test_samples
+    whole = last.test_samples == len(labels)
+    error = math.sqrt(max(share * (1 - share), 1 / len(labels)) / len(labels))
+    # Of tokens, each sample has several predictions: whole where there is one for each sample.
+    margin = 1e-9 if whole and not part else STANDARD_ERRORS * error + 1 / len(labels)
+    if abs(share - last.test_accuracy) > margin:
+        what = f"accuracy of epoch {last.epoch}"
+        yield finding(where, what, f"{share:.4f} of {name}", f"{last.test_accuracy:.4f}")
