@@ -9,23 +9,31 @@ from typing import Annotated
 
 import typer
 
-from suite.cli.options import Format, Results, RunName
+from suite.cli.options import Format, Key, Results, RunName, Sign
 from suite.cli.session import run_folder_of
-from suite.errors import NotVerified
+from suite.errors import NotVerified, ResultsError
 from suite.report import table
-from suite.results import archive
+from suite.results import archive, checksums, signature
 
 
 def export(
     run: RunName,
     file: Annotated[Path, typer.Argument(help="The new file, such as run.tar.gz.")],
     results: Results = Path("results"),
+    sign: Sign = False,
+    key: Key = None,
 ) -> None:
     """Write a run into one file, with the checksum of everything in it.
 
     Example: dlsuite export latest run.tar.gz
     """
     folder = run_folder_of(run, results)
+    if sign or key:
+        if not (folder / checksums.NAME).is_file():
+            raise ResultsError(
+                f"{folder} is not finished, so it cannot be signed", hint=f"dlsuite resume {folder}"
+            )
+        signature.signer(key).sign(folder / checksums.NAME)
     manifest = archive.write(folder, file)
     print(f"{file}: {manifest.run_id}, {len(manifest.files)} files")
 
@@ -46,6 +54,13 @@ def verify(
     run: RunName = Path("latest"),
     format: Annotated[Format, typer.Option(help="table or json.")] = Format.table,
     results: Results = Path("results"),
+    signer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|PRINCIPAL",
+            help="Who must have signed it: a file of allowed signers (ssh-keygen), or a name in it.",
+        ),
+    ] = None,
 ) -> None:
     """Check a run of somebody else: its checksums, and all values that can be computed again.
 
@@ -57,7 +72,7 @@ def verify(
     from suite.runner.verification.verify import verify as verified
 
     folder = run_folder_of(run, results)
-    found = verified(folder)
+    found = verified(folder, signature.allowed_signers(signer) if signer else None)
     if format is Format.json:
         print(json.dumps(asdict(found), indent=1))
     else:

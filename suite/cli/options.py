@@ -153,6 +153,16 @@ Hosts = Annotated[
         help="Docker engines, one for each node: ssh://user@a,ssh://user@b.",
     ),
 ]
+Sign = Annotated[
+    bool,
+    typer.Option("--sign", help="Sign the run with an SSH key, for dlsuite verify --signer."),
+]
+Key = Annotated[
+    Path | None,
+    typer.Option(
+        "--key", metavar="FILE", help="Of --sign; default: git's user.signingkey, ~/.ssh/id_ed25519."
+    ),
+]
 Device = Annotated[str, typer.Option("--device", help="cpu or cuda.")]
 
 

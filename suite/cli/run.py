@@ -21,6 +21,7 @@ from suite.cli.options import (
     IfBusy,
     ImagesFolder,
     Keep,
+    Key,
     MemoryLimit,
     Models,
     Nodes,
@@ -30,6 +31,7 @@ from suite.cli.options import (
     RunName,
     Sbatch,
     Scenarios,
+    Sign,
     SyncBatchNorm,
     Tracks,
     engine_options,
@@ -46,8 +48,9 @@ from suite.report import convergence_table, ladder, run_data
 from suite.report.convergence import MARGIN, rows
 from suite.report.html import page
 from suite.report.live import Live
-from suite.results import checksums, store
+from suite.results import checksums, signature, store
 from suite.results.record import Record
+from suite.results.signature import Signer
 from suite.results.store import RunFolder
 from suite.runner import planfile
 from suite.runner.estimate import estimate
@@ -109,6 +112,8 @@ def run(
     memory: MemoryLimit = None,
     keep: Keep = False,
     if_busy: Busy = IfBusy.wait,
+    sign: Sign = False,
+    key: Key = None,
 ) -> None:
     """Run a suite: prove that the frameworks do the same work, measure them, show the table.
 
@@ -145,13 +150,24 @@ def run(
     separate = resources.separate_nodes
     plan = plan_of(suite, options, device=resources.device, separate_nodes=separate)
     limit = TimeLimit.of(max_time or plan.max_time)
-    start(plan, resources, limit, results=results, if_busy=if_busy, fresh_peak=fresh_peak)
+    signer = signature.signer(key) if sign or key else None
+    start(
+        plan,
+        resources,
+        limit,
+        results=results,
+        if_busy=if_busy,
+        fresh_peak=fresh_peak,
+        signer=signer,
+    )
 
 
 def resume(
     run: RunName = Path("latest"),
     results: Results = Path("results"),
     if_busy: Busy = IfBusy.wait,
+    sign: Sign = False,
+    key: Key = None,
 ) -> None:
     """Finish a run that was interrupted or killed; complete runs are not repeated.
 
@@ -160,9 +176,10 @@ def resume(
     folder = RunFolder(run_folder_of(run, results))
     planned = planfile.read(folder.path)
     done = store.read_all(folder.path)
+    signer = signature.signer(key) if sign or key else None
     if not planfile.missing(folder.path, done):
         checksums.complete(folder.path)
-        conclude(done, folder)
+        conclude(done, folder, signer)
         return
     plan, session_id = planned.plan, planned.session_id
     with (
@@ -181,8 +198,8 @@ def resume(
         inputs = runner.prepare(plan, done=done)
         planned.must_match(runner.engine, runner.frameworks.locks, inputs, folder.path)
         with resumable(folder.path):
-            records = runner.run(plan, inputs, folder, done=done)
-    conclude(records, folder)
+            records = runner.run(plan, inputs, folder, done=done, sign=signer and signer.sign)
+    conclude(records, folder, signer)
 
 
 def convergence(
@@ -230,6 +247,7 @@ def start(
     results: Path,
     if_busy: IfBusy,
     fresh_peak: bool = False,
+    signer: Signer | None = None,
 ) -> None:
     """Do all runs of a new plan within the limit of time, and show their table."""
     session_id = sessions.new_id()
@@ -261,8 +279,10 @@ def start(
             if plan.suite == ladder.SUITE:
                 ladder.keep(folder.path)
         with resumable(folder.path):
-            records = runner.run(plan, inputs, folder, fresh_peak=fresh_peak)
-    conclude(records, folder)
+            records = runner.run(
+                plan, inputs, folder, fresh_peak=fresh_peak, sign=signer and signer.sign
+            )
+    conclude(records, folder, signer)
 
 
 def _prepared(
@@ -293,14 +313,18 @@ def _prepared(
     return chosen, {work: inputs[work] for work in chosen.input_works}
 
 
-def conclude(records: list[Record], folder: RunFolder) -> None:
+def conclude(records: list[Record], folder: RunFolder, signer: Signer | None = None) -> None:
     """Show the table of a finished plan, write its page, and name that in the last line.
+
+    Then the run is signed, where there is a signer.
 
     Raise an error where runs failed, are not proven, or differ in accuracy.
     """
     show(records, folder.path)
     if records:
         _write_page(records, folder)
+    if signer:
+        print(f"signed: {signer.sign(folder.path / checksums.NAME)}")
     bad = failures(records)
     if bad or not any(each.status == "ok" for each in records):
         raise RunsFailed(

@@ -41,22 +41,24 @@ def ask(
     timeout_s: float,
     cwd: Path | None = None,
     environment: Mapping[str, str] | None = None,
+    stdin: Path | None = None,
 ) -> Answer:
     """Run a program to its end; after `timeout_s` it and its children are killed.
 
-    It has no standard input, so it cannot wait for a user.
+    Its standard input is a file or nothing, so it cannot wait for a user.
     """
     name = Path(command[0]).name
     try:
-        process = subprocess.Popen(
-            [str(each) for each in command],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=cwd,
-            env=None if environment is None else dict(environment),
-            start_new_session=True,  # its children can be killed with it
-        )
+        with (stdin or Path(os.devnull)).open("rb") as given:
+            process = subprocess.Popen(
+                [str(each) for each in command],
+                stdin=given,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=cwd,
+                env=None if environment is None else dict(environment),
+                start_new_session=True,  # its children can be killed with it
+            )
     except OSError as error:
         reason = "not on PATH" if isinstance(error, FileNotFoundError) else error.strerror
         return Answer(problem=f"{name}: {reason}")

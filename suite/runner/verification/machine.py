@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from suite.errors import ResultsError
 from suite.manifests import catalog
 from suite.manifests.files import names
 from suite.paths import sha256
@@ -83,11 +84,15 @@ def read_starts(folder: Path, outcomes: list[Outcome]) -> list[Start]:
     plan = folder / store.PLAN
     for path in starts.files(folder):
         where = path.relative_to(folder).as_posix()
-        start = starts.read(path)
+        try:
+            start = starts.read(path)
+        except ResultsError as error:
+            outcomes.append(finding(where, "content", "a start", error))
+            continue
         found.append(start)
         if plan.exists():
             outcomes += compared(where, "plan_sha256", sha256(plan), start.plan_sha256)
-    if not found:
+    if not starts.files(folder):
         text = "not in the run: an older version wrote it"
         outcomes.append(Note(where=starts.FOLDER, text=text))
     return found

@@ -24,6 +24,7 @@ from suite.runner.verification import (
     plans,
     proofs,
     records,
+    witness,
 )
 from suite.runner.verification.context import Context
 from suite.runner.verification.findings import Finding, Note, Outcome, finding
@@ -56,10 +57,11 @@ def _safely(outcomes: Iterable[Outcome], where: str) -> Iterator[Outcome]:
         yield finding(where, "values", "possible ones", f"{type(error).__name__}: {error}")
 
 
-def verify(folder: Path) -> Verification:
+def verify(folder: Path, signers: tuple[Path, str | None] | None = None) -> Verification:
     """Check the checksums of a run, and compute again what can be computed.
 
-    Raise ResultsError where `folder` has no records.
+    `signers`: the file of the allowed ones, and the principal who must be the signer; None: the
+    signatures are not checked. Raise ResultsError where `folder` has no records.
     """
     if not store.record_files(folder):
         raise ResultsError(f"{folder} has no records", hint="dlsuite verify RUN")
@@ -73,6 +75,8 @@ def verify(folder: Path) -> Verification:
     outcomes += about_inputs
     verification = Verification(records=len(found), certificates=len(proven))
     verification.add(outcomes)
+    if signers is not None:
+        verification.add(witness.check(folder, *signers))
     verification.add(plans.check_peak(folder))
     if planned is not None:
         verification.add(plans.check(folder, planned))
