@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+import suite
 from suite.cli.options import Format, Key, Results, RunName, Sign
 from suite.cli.session import run_folder_of
-from suite.errors import NotVerified, ResultsError
+from suite.errors import DlsuiteError, NotVerified, ResultsError
 from suite.report import table
-from suite.results import archive, checksums, signature
+from suite.report.html import check, page
+from suite.results import archive, checksums, signature, store
+from suite.runner.verification.findings import Note, Outcome, finding
 
 
 def export(
@@ -58,7 +62,7 @@ def verify(
         str | None,
         typer.Option(
             metavar="FILE|PRINCIPAL",
-            help="Who must have signed it: a file of allowed signers (ssh-keygen), or a name in it.",
+            help="Who must have signed it: a file of ssh-keygen's allowed signers, or a name.",
         ),
     ] = None,
 ) -> None:
@@ -73,6 +77,7 @@ def verify(
 
     folder = run_folder_of(run, results)
     found = verified(folder, signature.allowed_signers(signer) if signer else None)
+    found.add(_page(folder), page.NAME)
     if format is Format.json:
         print(json.dumps(asdict(found), indent=1))
     else:
@@ -88,3 +93,21 @@ def verify(
             f" {len(found.findings)} findings",
             hint="ask for the run again (dlsuite export), and do not use its figures",
         )
+
+
+def _page(folder: Path) -> Iterator[Outcome]:
+    """Whether the page of a run shows its records; that of another version differs anyway."""
+    try:
+        differing = check.difference(folder)
+    except (DlsuiteError, LookupError, TypeError, ValueError) as error:
+        yield Note(where=page.NAME, text=f"not compared with the records: {error}")
+        return
+    if differing is None:
+        return
+    expected, actual = differing
+    made_by = {each.environment.get("dlsuite") for each in store.read(folder)}
+    if made_by == {suite.__version__}:
+        yield finding(page.NAME, "text", expected, actual)
+    else:
+        text = f"dlsuite {suite.__version__} makes another page: {expected!r} instead of {actual!r}"
+        yield Note(where=page.NAME, text=f"{text}; dlsuite report {folder.name} --html FILE")

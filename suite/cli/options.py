@@ -160,7 +160,9 @@ Sign = Annotated[
 Key = Annotated[
     Path | None,
     typer.Option(
-        "--key", metavar="FILE", help="Of --sign; default: git's user.signingkey, ~/.ssh/id_ed25519."
+        "--key",
+        metavar="FILE",
+        help="Of --sign; default: git's user.signingkey, ~/.ssh/id_ed25519.",
     ),
 ]
 Device = Annotated[str, typer.Option("--device", help="cpu or cuda.")]

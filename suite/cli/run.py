@@ -198,7 +198,9 @@ def resume(
         inputs = runner.prepare(plan, done=done)
         planned.must_match(runner.engine, runner.frameworks.locks, inputs, folder.path)
         with resumable(folder.path):
-            records = runner.run(plan, inputs, folder, done=done, sign=signer and signer.sign)
+            records = runner.run(
+                plan, inputs, folder, done=done, sign=signer.sign if signer else None
+            )
     conclude(records, folder, signer)
 
 
@@ -280,7 +282,7 @@ def start(
                 ladder.keep(folder.path)
         with resumable(folder.path):
             records = runner.run(
-                plan, inputs, folder, fresh_peak=fresh_peak, sign=signer and signer.sign
+                plan, inputs, folder, fresh_peak=fresh_peak, sign=signer.sign if signer else None
             )
     conclude(records, folder, signer)
 
@@ -322,7 +324,7 @@ def conclude(records: list[Record], folder: RunFolder, signer: Signer | None = N
     """
     show(records, folder.path)
     if records:
-        _write_page(records, folder)
+        _write_page(folder)
     if signer:
         print(f"signed: {signer.sign(folder.path / checksums.NAME)}")
     bad = failures(records)
@@ -352,7 +354,7 @@ def conclude(records: list[Record], folder: RunFolder, signer: Signer | None = N
         )
 
 
-def _write_page(records: list[Record], folder: RunFolder) -> None:
+def _write_page(folder: RunFolder) -> None:
     """Write the page of a run, and name it.
 
     Where a figure cannot be drawn, a message says so: the records and the exit code stay. In a
@@ -363,7 +365,8 @@ def _write_page(records: list[Record], folder: RunFolder) -> None:
         return
     try:
         with folder.writing(page.NAME):
-            page.write(path, run_data.of(folder.path, records))
+            # In the order in which everybody reads them, so that `verify` makes the same page.
+            page.write(path, run_data.of(folder.path, store.read(folder.path)))
             checksums.add(folder.path, page.NAME)
     except ValueError as error:  # of vl-convert
         reason = str(error).partition("\n")[0]

@@ -12,7 +12,6 @@ from suite.models import MODELS, BrokenModel
 from suite.models.branches import Branches
 from suite.models.layers import BatchNorm, Conv2d, Layer
 
-
 NAME = re.compile(r"[a-z0-9_]+")  # of a model, as manifests accept it
 
 

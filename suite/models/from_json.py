@@ -33,7 +33,7 @@ def _layer(values: Mapping[str, Any]) -> Layer:
     if "branches" in values:
         inner = tuple(tuple(map(_layer, each)) for each in values["branches"])
         return kind(name=values["name"], branches=inner)  # type: ignore[call-arg]
-    known = {name: _plain(values[name]) for name in (each.name for each in fields(kind))}
+    known: dict[str, Any] = {each.name: _plain(values[each.name]) for each in fields(kind)}
     return kind(**known)
 
 

@@ -28,7 +28,17 @@ class Signer:
         """Write FILE.sig, in place of an older one; UsageError where the key cannot sign."""
         signature = signature_of(file)
         signature.unlink(missing_ok=True)
-        command = [PROGRAM, "-q", "-Y", "sign", "-f", self.key, "-n", NAMESPACE, file]
+        command: list[str | Path] = [
+            PROGRAM,
+            "-q",
+            "-Y",
+            "sign",
+            "-f",
+            self.key,
+            "-n",
+            NAMESPACE,
+            file,
+        ]
         answer = ask(command, timeout_s=TIMEOUT_S)
         if answer.problem or not signature.is_file():
             reason = answer.problem or "it wrote no signature"
@@ -84,7 +94,6 @@ def verified(file: Path, signers: Path, principal: str | None = None) -> str:
     signature = signature_of(file)
     if not signature.is_file():
         raise NotVerified(f"{file}: not signed", hint="dlsuite export --sign")
-    common = ["-n", NAMESPACE, "-s", signature]
     if principal is None:
         answer = ask(
             [PROGRAM, "-Y", "find-principals", "-s", signature, "-f", signers], timeout_s=TIMEOUT_S
@@ -93,7 +102,18 @@ def verified(file: Path, signers: Path, principal: str | None = None) -> str:
         if answer.problem or not found:
             raise _refused(file, signers, answer)
         principal = found
-    command = [PROGRAM, "-Y", "verify", "-f", signers, "-I", principal, *common]
+    command: list[str | Path] = [
+        PROGRAM,
+        "-Y",
+        "verify",
+        "-f",
+        signers,
+        "-I",
+        principal,
+        "-n",
+        NAMESPACE,
+    ]
+    command += ["-s", signature]
     answer = ask(command, timeout_s=TIMEOUT_S, stdin=file)
     if answer.problem:
         raise _refused(file, signers, answer)

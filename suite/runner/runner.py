@@ -92,8 +92,8 @@ class Runner:
         """Do the runs of the plan that are not `done`; return the records of all.
 
         `by_work` is the result of `prepare`. Each run ends as a record, written at once; SHA256SUMS
-        follows at the end. `sign` gets the description of this start, before anything is run. Raise EngineLost where the engine stops answering: the remaining runs
-        can be resumed.
+        follows at the end. `sign` gets the description of this start before anything is run.
+        Raise EngineLost where the engine stops answering: the remaining runs can be resumed.
         """
         records = stopping.without_partial_groups(plan, done)
         with folder.writing(starts.FOLDER):

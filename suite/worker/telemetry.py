@@ -117,7 +117,10 @@ class Processes:
         self._searched_s = -FIND_CHILDREN_S
 
     def __call__(self) -> Sample:
-        """`rss_bytes` and `cpu_s` of the worker's tree, `own_rss_bytes` without it, `busy_s` and `steal_s` of the machine."""
+        """`rss_bytes` and `cpu_s` of the worker's tree, `own_rss_bytes` of the worker alone.
+
+        `busy_s` and `steal_s` are those of the machine.
+        """
         if self._psutil is None:
             unknown = ("rss_bytes", "own_rss_bytes", "cpu_s", "busy_s", "steal_s")
             return dict.fromkeys(unknown)

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,8 @@ def broken_groups() -> Architecture:
     Conv2d(name="c", in_channels=1, out_channels=2, kernel=(3, 3), groups=2)
 """,
     "imports": f"import no_such_package\n{IMPORTS}def broken_import() -> Architecture: ...\n",
-    "syntax": f"{IMPORTS}def one() -> Architecture:\n    return (\n\ndef two() -> Architecture: ...\n",
+    "syntax": f"{IMPORTS}def one() -> Architecture:\n    return (\n\n"
+    "def two() -> Architecture: ...\n",
     "exits": f"{IMPORTS}def broken_exit() -> Architecture: ...\nraise SystemExit(3)\n",
     "nothing": f"{IMPORTS}def broken_none() -> Architecture:\n    pass\n",
     "whole": f"{IMPORTS}def whole() -> Architecture:\n    from suite.models import lenet\n"
@@ -35,7 +37,7 @@ REASONS = {
 
 
 @pytest.fixture
-def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, models.Make]:
+def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, models.Make]]:
     """The models of a folder with all these files."""
     package = tmp_path / "users_models"
     package.mkdir()

@@ -122,7 +122,7 @@ def check_environments(
         for name in (*OF_HOST, *OF_SUITE):
             seen, value = first.setdefault(name, []), record.environment.get(name)
             if seen and seen[-1] != value:
-                if value in seen or len(records) > 2 and record is _last(records, order):
+                if value in seen or (len(records) > 2 and record is _last(records, order)):
                     yield finding(where, f"environment.{name}", seen[-1], value)
                 else:
                     text = f"environment.{name} is {value}, before it {seen[-1]}: resumed?"

@@ -34,9 +34,9 @@ def check(where: str, record: Record, folder: Path) -> Iterator[Outcome]:
     share = float(np.mean(predicted == labels))
     part = last.test_samples is not None and len(labels) < last.test_samples
     whole = last.test_samples == len(labels)
-    error = math.sqrt(max(share * (1 - share), 1 / len(labels)) / len(labels))
+    standard_error = math.sqrt(max(share * (1 - share), 1 / len(labels)) / len(labels))
     # Of tokens, each sample has several predictions: whole where there is one for each sample.
-    margin = 1e-9 if whole and not part else STANDARD_ERRORS * error + 1 / len(labels)
+    margin = 1e-9 if whole and not part else STANDARD_ERRORS * standard_error + 1 / len(labels)
     if abs(share - last.test_accuracy) > margin:
         what = f"accuracy of epoch {last.epoch}"
         yield finding(where, what, f"{share:.4f} of {name}", f"{last.test_accuracy:.4f}")

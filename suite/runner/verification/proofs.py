@@ -65,9 +65,7 @@ def _of_trial(
     """Compare the parts on which a certificate depends with the trial, the plan and the machine."""
     machine = record.environment
     described = context.inputs.get((trial.workload.model, trial.workload.dataset))
-    of_trial = (
-        keys.of_trial(trial, described.architecture, trial.proof_steps) if described else {}
-    )
+    of_trial = keys.of_trial(trial, described.architecture, trial.proof_steps) if described else {}
     parts = {
         **of_trial,
         "worker": context.planned.worker_sha256,
