@@ -43,7 +43,7 @@ version = VERSIONS[trial["framework"]]
 emit("started", import_s=0.1, framework_version=version, versions={})
 emit("built", build_s=0.1, parameters=431080, device={"threads": 2})
 emit("compiled", first_step_s=0.5, synchronize_s=0.001, loss=2.3)
-first = 3 if trial["epochs"] else 2  # an epoch has three steps
+first = 4 if trial["epochs"] else 2  # an epoch has four steps
 noise = int.from_bytes(os.urandom(3), "big") * 1e-12  # no two runs have the same durations
 warmup = {"duration_s": 0.5, "samples_per_s": 128.0 * (first - 1)}
 emit("warmup", step=first, steps=first - 1, left_s=1, **warmup)
