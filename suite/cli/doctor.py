@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from suite.datasets import library
 from suite.engines.errors import EngineLost, FrameworkUnavailable
@@ -46,8 +46,21 @@ def examine() -> list[Finding]:
 def _host() -> Finding:
     facts = host.describe(gpus=True)
     memory = (facts["memory_bytes"] or 0) / 2**30
-    text = f"{facts['os']}, {facts['cpu']}, {len(facts['cpus'])} cores, {memory:.0f} GiB memory"
-    return Finding(good=True, text="".join([text, *(f", {gpu['name']}" for gpu in facts["gpus"])]))
+    text = f"{facts['os']}, {facts['cpu']}, {len(facts['cpus'])} cores, {memory:.3g} GiB memory"
+    parts = [text, *_limits(facts), *(gpu["name"] for gpu in facts["gpus"])]
+    return Finding(good=True, text=", ".join(parts))
+
+
+def _limits(facts: dict[str, Any]) -> Iterator[str]:
+    """The limits of the process's control group, of a pod or a job; some are only a part of it."""
+    if facts["cpu_quota"]:
+        yield f"limited to {facts['cpu_quota']:g} of {facts['logical_cpus']} CPUs by its cgroup"
+    if facts["memory_limit_bytes"]:
+        yield "its memory is limited by its cgroup"
+    if facts["pids_limit"]:
+        yield f"at most {facts['pids_limit']} processes by its cgroup"
+    if facts["isolated_cpus"]:
+        yield "its CPUs are isolated: the kernel does not spread threads over them"
 
 
 def _docker() -> Iterator[Finding]:

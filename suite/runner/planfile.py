@@ -65,7 +65,9 @@ def machine_of(engine: Engine) -> str:
     """The CPU, the number of its cores, and the GPUs that an engine uses."""
     host = engine.host
     gpus = [gpu["name"] for gpu in host.get("gpus") or []]
-    return ", ".join([f"{host.get('cpu')} with {len(host.get('cpus') or [])} cores", *gpus])
+    quota = [f"a quota of {host['cpu_quota']:g} CPUs"] if host.get("cpu_quota") else []
+    cores = f"{host.get('cpu')} with {len(host.get('cpus') or [])} cores"
+    return ", ".join([cores, *quota, *gpus])
 
 
 def inputs_digest(inputs: Mapping[Work, Inputs]) -> str:

@@ -112,11 +112,20 @@ class DockerEngine:
             "logical_cpus": info["NCPU"],
             "memory_bytes": info["MemTotal"],
         }
+        in_force: dict[str, int | None] = {**self._limits}
         if self._image_id:
-            facts = {**self._probe.machine(self._image_id, self._gpus), "os": facts["os"]}
-            del facts["gpus_problem"]
+            options = spec.limit_options(self._limits)
+            seen = self._probe.machine(self._image_id, self._gpus, options)
+            del seen["gpus_problem"]
+            in_force = spec.in_force(self._limits, seen)
+            facts = {**seen, "os": facts["os"], "memory_bytes": facts["memory_bytes"]}
         engine = {"name": info.get("Name"), "version": info.get("ServerVersion")}
-        return {**facts, "engine": engine, "limits": spec.limits(self.settings, facts)}
+        return {**facts, "engine": engine, "limits": {**in_force, "cpus": facts["cpus"]}}
+
+    @property
+    def _limits(self) -> dict[str, int]:
+        """The limits that each worker's container is created with."""
+        return spec.limits(self.settings, self.daemon.info["MemTotal"])
 
     def wait_for_others(self, if_busy: IfBusy, notify: Notify) -> None:
         """Wait until no other session's trial runs on this engine.
@@ -206,7 +215,7 @@ class DockerEngine:
         total_s = time.monotonic() - started_s
         return replace(
             outcome,
-            memory_limit_bytes=self.host["limits"]["memory_bytes"],
+            memory_limit_bytes=self._limits["memory_bytes"],
             engine_s=total_s - watch.worker_s if watch.worker_s is not None else None,
         )
 
@@ -281,7 +290,7 @@ class DockerEngine:
         return self._probe.image(recipe, image, self.worker_sha256, **self._options())
 
     def _options(self) -> dict[str, Any]:
-        return {**spec.options(self.host["limits"]), **self._gpus}
+        return {**spec.options(self._limits, self.host["cpus"]), **self._gpus}
 
     @property
     def _gpus(self) -> dict[str, Any]:

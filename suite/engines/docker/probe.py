@@ -32,10 +32,16 @@ class Probe:
         self._session_id = session_id
         self._labels = {**labels, "dlsuite": "helper"}
 
-    def machine(self, image_id: str, gpus: dict[str, Any]) -> dict[str, Any]:
-        """The description by worker/host.py in a container with these `gpus` (spec.gpu_options)."""
+    def machine(
+        self, image_id: str, gpus: dict[str, Any], limits: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """The description by worker/host.py in a container with these `gpus` and `limits`.
+
+        Both are options of docker.spec.
+        """
         command = ["python3", "-m", "suite.worker.host", *(["--gpus"] if gpus else [])]
-        options = {"network_mode": "none", "environment": {"PYTHONPATH": f"/{SOURCE}"}, **gpus}
+        environment = {"PYTHONPATH": f"/{SOURCE}"}
+        options = {"network_mode": "none", "environment": environment, **gpus, **(limits or {})}
         with self._container(image_id, command, **options) as container:
             container.put("/", _source_of_host())
             container.start()
