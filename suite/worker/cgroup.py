@@ -124,7 +124,8 @@ def _mounts(controller: str, root: Path) -> Iterator[tuple[int, str, str]]:
 def _group(controller: str, version: int, root: Path) -> str | None:
     """The path of the process's group in a hierarchy; None where it is not in one."""
     for line in _text(root / "proc/self/cgroup").splitlines():
-        number, controllers, path = line.split(":", 2)
+        number, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
         if (version == 2 and number == "0") or controller in controllers.split(","):
             return path
     return None
