@@ -137,4 +137,9 @@ def _cdi_devices(info: dict[str, Any]) -> list[str]:
 
 def _cdi_order(name: str) -> tuple[bool, int, int, str]:
     number = CDI_INDEX.fullmatch(name)
-    return number is None, int(number[1]) if number else 0, int(number[2] or 0) if number else 0, name
+    return (
+        number is None,
+        int(number[1]) if number else 0,
+        int(number[2] or 0) if number else 0,
+        name,
+    )

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from suite.engines import cuda
 from suite.engines.base import EngineName, Network, Outcome, Prepared, WorkerRun, signed
 from suite.engines.errors import EngineLost, FrameworkUnavailable
 from suite.engines.recipe import Recipe
@@ -100,6 +101,7 @@ class SlurmEngine(VenvEngine):
         if self._images is None:
             return super().prepare(manifest, notify)
         recipe = self._recipe(manifest)
+        cuda.require(manifest, self.host["gpus"])
         image = containers.image_file(self._images, recipe)
         if image.suffix == containers.ARCHIVE:
             image = self._converted(image, manifest, notify)
