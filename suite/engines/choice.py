@@ -56,7 +56,15 @@ def _venv(options: EngineOptions, session_id: str, notify: Notify) -> Engine:
         raise UsageError("the venv engine has no memory limit", hint="--engine docker")
     notify("engine: venv")
     orphans.end(session_id, notify)
-    return VenvEngine(gpus=settings.gpus, pythons=pythons)
+    engine = VenvEngine(gpus=settings.gpus, pythons=pythons)
+    _notify_of_gpus(engine, notify)
+    return engine
+
+
+def _notify_of_gpus(engine: VenvEngine, notify: Notify) -> None:
+    """Say why nvidia-smi did not report all GPUs, where the chosen ones are there."""
+    if problem := engine.host.get("gpus_problem"):
+        notify(f"warning: not all GPUs answer: {problem}")
 
 
 def _slurm(
@@ -135,6 +143,7 @@ def _docker_or_venv(
         ) from None
     notify(f"engine: venv (Docker unavailable: {obstacle})")
     orphans.end(session_id, notify)
+    _notify_of_gpus(venv, notify)
     return venv
 
 

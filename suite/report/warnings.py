@@ -17,6 +17,7 @@ BUSY_CORES = 0.25  # of other processes, on average over the blocks
 LARGE_OVERHEAD = 0.01  # of the median latency, for a model that does nothing
 SAMPLER_SHARE = 0.005  # of the cores, for the telemetry
 THROTTLED_SHARE = 0.01  # of the periods of a CPU quota
+TITLES = {"cpu_energy": "the CPU's energy", "gpu_energy": "the GPU's energy"}
 STEADY_GOVERNORS = (None, "performance")
 
 
@@ -165,6 +166,11 @@ def _machine(runs: Sequence[Record]) -> Iterator[ReportWarning]:
     """Warnings from the telemetry: other processes, a high cost, a shared or throttled GPU."""
     of_ranks = (rank.telemetry for run in runs for rank in run.ranks or [run])
     measured = [each for each in of_ranks if each]
+    problems = {name: text for each in measured for name, text in each.problems.items()}
+    for name, text in problems.items():
+        hint = "the figures are unknown, not 0; see telemetry.jsonl beside the log"
+        kind = "telemetry is not whole" if name == "sampler" else f"{TITLES[name]} is in doubt"
+        yield ReportWarning(kind, text, hint)
     busy = max((run.other_cores or 0.0 for run in runs), default=0.0)
     if busy > BUSY_CORES:
         yield ReportWarning("other processes ran", f"on {busy:.1f} cores", "end them, run again")

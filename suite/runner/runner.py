@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from suite.datasets import obtain
 from suite.datasets.inputs import Inputs
@@ -78,6 +79,8 @@ class Runner:
                     f"{trial.device} needs {needed} GPUs on a node, the workers see {gpus}",
                     hint=f"--gpus {needed}, or name the device sets: --devices cuda:{gpus}",
                 )
+            if trial.devices.kind != "cpu":
+                _check_modes(host["gpus"], needed, interleaved=plan.interleave)
 
     def run(
         self,
@@ -257,6 +260,26 @@ class Runner:
             made = [each for each in found.values() if isinstance(each, Certificate)]
             certificates.keep(folder.path, made)
         return {trial.trial_id: _status(found.get(trial.trial_id)) for trial in trials}
+
+
+def _check_modes(gpus: Sequence[Mapping[str, Any]], ranks: int, *, interleaved: bool) -> None:
+    """Raise UsageError where the mode of a GPU excludes workers that the plan starts on it."""
+    modes = {str(gpu.get("compute_mode")): gpu["name"] for gpu in gpus}
+    for mode, name in modes.items():
+        exclusive = mode.startswith("Exclusive") and interleaved
+        if exclusive or mode == "Prohibited":
+            why = ", and --interleave starts several workers on it" if exclusive else ""
+            raise UsageError(
+                f"the compute mode of {name} is {mode}{why}",
+                hint="nvidia-smi --compute-mode=DEFAULT"
+                + (", or omit --interleave" if exclusive else ""),
+            )
+    slices = sum("slice" in gpu for gpu in gpus)
+    if ranks > 1 and slices:
+        raise UsageError(
+            f"{ranks} devices train together, and the GPUs are MIG slices, which cannot",
+            hint="--gpus 1, or disable MIG: nvidia-smi --multi-instance-gpu=0",
+        )
 
 
 def _status(found: Certificate | ProofFailed | None) -> Parity:

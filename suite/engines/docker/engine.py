@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from suite.datasets.formats.prepared import DESCRIPTION
-from suite.engines import sessions
+from suite.engines import cuda, sessions
 from suite.engines.base import LOOPBACK, Network, OnLine, Outcome, Place, Prepared, WorkerRun
 from suite.engines.docker import spec
 from suite.engines.docker.client import Container, Daemon, Image
@@ -64,6 +64,7 @@ class DockerEngine:
         self._running: set[Container] = set()
         self._stopped = False
         self.prepared_images: set[str] = set()
+        self._gpus_seen: list[dict[str, Any]] = []  # by a container
         self._image_id: str | None = None  # any prepared image, for probing the machine
 
     def __enter__(self) -> Self:
@@ -77,7 +78,7 @@ class DockerEngine:
         )
         remove_all(self.daemon, labels)  # left by a killed process of this session
         if self.settings.gpus:
-            self._probe.require_gpus(self._gpus)
+            self._gpus_seen = self._probe.require_gpus(self._gpus)
         return self
 
     def __exit__(
@@ -107,7 +108,7 @@ class DockerEngine:
             "kernel": info.get("KernelVersion"),
             "machine": info.get("Architecture"),
             "cpu": None,
-            "gpus": [],
+            "gpus": self._gpus_seen,
             "cpus": list(range(info["NCPU"])),
             "logical_cpus": info["NCPU"],
             "memory_bytes": info["MemTotal"],
@@ -156,6 +157,7 @@ class DockerEngine:
 
     def prepare(self, manifest: FrameworkManifest, notify: Notify) -> Prepared:
         recipe = self.images.recipe(manifest, self.kind)
+        cuda.require(manifest, self._gpus_seen)
         image_id = self.images.ready(recipe, notify).image_id
         self.has_prepared(image_id)
         return Prepared(

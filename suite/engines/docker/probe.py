@@ -54,8 +54,8 @@ class Probe:
         facts: dict[str, Any] = json.loads(output)
         return facts
 
-    def require_gpus(self, gpus: dict[str, Any]) -> None:
-        """Raise EngineError if the engine cannot provide the requested `gpus`."""
+    def require_gpus(self, gpus: dict[str, Any]) -> list[dict[str, Any]]:
+        """The GPUs that a container sees; EngineError if the engine cannot provide `gpus`."""
         base = base_image()
         image = next(iter(self._daemon.images(OURS)), None) or self._daemon.image(base)
         if image is None:
@@ -75,6 +75,8 @@ class Probe:
                 f"GPUs were requested, but a container sees none{reason}",
                 hint="nvidia-smi on the engine's machine shows whether the driver works",
             )
+        seen: list[dict[str, Any]] = found["gpus"]
+        return seen
 
     def image(self, recipe: Recipe, image: Image, worker_sha256: str, **options: Any) -> str | None:
         """The defect of an image, if any: another worker, or a framework that fails to import."""

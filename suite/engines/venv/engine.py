@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from suite.engines import cuda
 from suite.engines.base import (
     LOOPBACK,
     EngineName,
@@ -57,7 +58,10 @@ class VenvEngine:
         self._pythons = pythons or {}
         self.worker_sha256 = tree_sha256(worker)
         self.host = host.describe(gpus=gpus is not None)
-        self.host["gpus"] = visible(gpus, self.host["gpus"], self.host.pop("gpus_problem"))
+        problem = self.host.pop("gpus_problem")
+        self.host["gpus"] = visible(gpus, self.host["gpus"], problem)
+        if problem:  # of other GPUs than the chosen ones
+            self.host["gpus_problem"] = problem
         self._running: set[subprocess.Popen[str]] = set()
         self._stopped = False
         self._builds = environments.Builds()
@@ -76,6 +80,7 @@ class VenvEngine:
         python = self._pythons.get(manifest.name)
         if python:
             return environments.of_user(manifest, python)
+        cuda.require(manifest, self.host["gpus"])
         gpus = bool(self.host["gpus"])
         return environments.ready(manifest, notify, gpus=gpus, builds=self._builds)
 
