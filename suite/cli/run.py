@@ -294,13 +294,17 @@ def _prepared(
 
 
 def conclude(records: list[Record], folder: RunFolder) -> None:
-    """Show the table of a finished plan, write its page, and name that in the last line.
+    """Write the page of a finished plan, show its table, and name the page in the last line.
 
     Raise an error where runs failed, are not proven, or differ in accuracy.
     """
-    show(records, folder.path)
-    if records:
-        _write_page(records, folder)
+    page_line = None
+    try:
+        page_line = _write_page(records, folder) if records else None
+    finally:  # the table also where the page cannot be written
+        show(records, folder.path)
+    if page_line:
+        print(page_line)
     bad = failures(records)
     if bad or not any(each.status == "ok" for each in records):
         raise RunsFailed(
@@ -328,20 +332,20 @@ def conclude(records: list[Record], folder: RunFolder) -> None:
         )
 
 
-def _write_page(records: list[Record], folder: RunFolder) -> None:
-    """Write the page of a run, and name it.
+def _write_page(records: list[Record], folder: RunFolder) -> str | None:
+    """Write the page of a run; return a line that names it.
 
     Where a figure cannot be drawn, a message says so: the records and the exit code stay. In a
     read-only folder, that of a finished run, the page stays as it is.
     """
     path = folder.path / page.NAME
     if not os.access(folder.path, os.W_OK):
-        return
+        return None
     try:
         with folder.writing(page.NAME):
             page.write(path, run_data.of(folder.path, records))
     except ValueError as error:  # of vl-convert
         reason = str(error).partition("\n")[0]
         print(f"{path} is not written, a figure cannot be drawn: {reason}", file=sys.stderr)
-    else:
-        print(f"report: {path}")
+        return None
+    return f"report: {path}"

@@ -54,7 +54,7 @@ class Live:
             *columns(self._console.width, 0),
             console=self._console,
             transient=True,
-            disable=not self._console.is_terminal,
+            disable=not self._console.is_interactive,
         )
         self._bars.above, self._bars.below = self._overview, self._shown_messages
         self._plan: Plan | None = None
@@ -86,7 +86,7 @@ class Live:
 
     def notify(self, text: str) -> None:
         """Show a message; it replaces an earlier one on the same topic ("PyTorch: ...")."""
-        if not self._console.is_terminal:
+        if not self._console.is_interactive:
             # A package installer sends hundreds of messages: too many for a log.
             if "downloading" not in text and "collecting" not in text:
                 self._console.print(text, soft_wrap=True)
@@ -95,7 +95,7 @@ class Live:
 
     def announce(self, text: str) -> None:
         """Show a line that stays."""
-        self._bars.console.print(text, soft_wrap=not self._console.is_terminal)
+        self._bars.console.print(text, soft_wrap=not self._console.is_interactive)
 
     def planned(
         self, plan: Plan, stages: tuple[Stage, ...], finished: Sequence[Record] = ()
@@ -163,7 +163,7 @@ class Live:
             self._show(line)
             if self._many:
                 self._bars.remove_task(self._lines.pop(line))
-        if not self._console.is_terminal:
+        if not self._console.is_interactive:
             metric = metric_of(record.workload.scenario)
             found = values_of([record]).get(record.repeat)
             rate = with_unit(found, metric) if found else ""
@@ -233,7 +233,7 @@ class Live:
         return " ".join(
             (
                 trial.configuration,
-                *((workload.model,) if several or not self._console.is_terminal else ()),
+                *((workload.model,) if several or not self._console.is_interactive else ()),
                 *((workload.precision,) if workload.precision != "float32" else ()),
                 *((workload.scenario,) if workload.scenario else ()),
                 *((f"b{workload.batch_size}",) if workload.scenario == "offline" else ()),
