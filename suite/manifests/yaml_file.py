@@ -1,14 +1,14 @@
 """Reads YAML files strictly, so that a value is what its reader takes it for.
 
-Scalars follow YAML 1.2: only `true` and `false` are truth values, and `1e-3` is a number. A key that
-is given twice, a second document and a tag are errors. A merge key (`<<`) adds the keys that a
+Scalars follow YAML 1.2: only `true` and `false` are truth values, and `1e-3` is a number. A key
+that is given twice, a second document and a tag are errors. A merge key (`<<`) adds the keys that a
 mapping does not have itself.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,7 +67,7 @@ class Document:
 class _Scalars(yaml.SafeLoader):
     """Recognizes the plain scalars of YAML 1.2's core schema, and the merge key."""
 
-    yaml_implicit_resolvers: Mapping[str, Any] = {}  # not those of YAML 1.1
+    yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012 (not those of YAML 1.1)
 
 
 for _tag, _form, _first in (

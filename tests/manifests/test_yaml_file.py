@@ -132,7 +132,7 @@ def test_merged_keys_yield_to_own_ones_and_the_first_mapping_to_none() -> None:
 
 
 def test_values_are_those_of_the_usual_loader_where_both_agree() -> None:
-    """All manifests of the repository, which have nothing that YAML 1.1 and 1.2 read differently."""
+    """All manifests of the repository, where YAML 1.1 and 1.2 read the same."""
 
     def as_tuples(value: object) -> object:
         if isinstance(value, dict):
