@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from suite.datasets import sources
 from suite.datasets.formats import cifar, generated, idx, image_folder, prepared, synthetic, text
+from suite.datasets.names import is_helper, listed
 from suite.errors import DataError
 from suite.manifests import catalog
 from suite.manifests.datasets import DatasetManifest
@@ -55,6 +56,7 @@ def ready(manifest: DatasetManifest, notify: Notify) -> Path:
     target = folder(manifest)
     damaged = verify(manifest)
     if damaged is None:
+        _must_have_own_classes(manifest)
         return target
     if not is_prepared(manifest):
         return prepare(manifest, notify=notify)
@@ -62,6 +64,18 @@ def ready(manifest: DatasetManifest, notify: Notify) -> Path:
         f"{target / damaged}: missing, truncated or changed since it was prepared",
         hint=command(manifest),
     )
+
+
+def _must_have_own_classes(manifest: DatasetManifest) -> None:
+    """Raise DataError where an older dlsuite has taken folders of other programs for classes."""
+    images = read(manifest).images
+    helpers = [name for name in images.classes if is_helper(name)] if images else []
+    if helpers:
+        raise DataError(
+            f"{manifest.name} was prepared with {listed(helpers)} as classes, so its labels are"
+            " shifted",
+            hint=command(manifest),
+        )
 
 
 def is_prepared(manifest: DatasetManifest) -> bool:
