@@ -173,7 +173,10 @@ def _machine(runs: Sequence[Record]) -> Iterator[ReportWarning]:
         yield ReportWarning(kind, text, hint)
     busy = max((run.other_cores or 0.0 for run in runs), default=0.0)
     if busy > BUSY_CORES:
-        yield ReportWarning("other processes ran", f"on {busy:.1f} cores", "end them, run again")
+        seen = {each.pid: each.name for run in runs for each in run.neighbours}
+        names = ", ".join(f"{name} ({pid})" for pid, name in seen.items())
+        hint = f"end them{f': {names}' if names else ''}; run again"
+        yield ReportWarning("other processes ran", f"on {busy:.1f} cores", hint)
     cpus = len(runs[0].environment.get("cpus") or [0])
     sampler = max((each.sampler_cores or 0 for each in measured), default=0) / cpus
     if sampler > SAMPLER_SHARE:

@@ -15,7 +15,7 @@ from suite.manifests.workloads import Measure, Repeats, Workload
 from suite.protocol.plan import SeriesKey, series
 from suite.results.telemetry import Energy, Telemetry, together
 
-# 12: blocks.disturbed and what disturbed them, throttling;
+# 12: blocks.disturbed and what disturbed them, throttling, neighbours;
 # 11: inference, parity.closing.answers; 10: device is a device set, cpu_parts, ranks; 9: blocks are
 # columns; 8: the workload is one object; runtime, interleaved; 7: parity.closing, blocks.loss,
 # optimizer_steps; 6: blocks.monotonic_ns; 5: parity.steps; 4: runtime; 3: measure, repeats,
@@ -135,6 +135,14 @@ def counted(blocks: Iterable[Block], min_measure_s: float) -> list[Block]:
 def rates_over_time(blocks: Iterable[Block]) -> list[tuple[float, float]]:
     """(time in s, samples per second) of each of these blocks."""
     return [(each.middle_s, each.samples_per_s) for each in blocks]
+
+
+class Neighbour(Strict):
+    """A process that was no part of the run, and computed on the same machine."""
+
+    pid: int
+    name: str
+    cores: float  # mean over the run
 
 
 class Throttling(Strict):
@@ -295,6 +303,7 @@ class Record(Strict):
     epochs: tuple[Epoch, ...] = ()
     inference: Inference | None = None
     throttling: Throttling | None = None  # of rank 0; None: there is no quota
+    neighbours: tuple[Neighbour, ...] = ()  # the busiest first; none where they are not visible
     memory: Memory = Memory()  # on the host of all ranks together, on a device the largest
     telemetry: Telemetry | None = None  # of rank 0
     ranks: tuple[Rank, ...] = ()  # each of several ranks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +24,7 @@ from suite.results.store import RunFolder
 from suite.runner import peak, sources, stopping
 from suite.runner.execution import Execution, ReadyTrial
 from suite.runner.frameworks import Frameworks, Unavailable
+from suite.runner.load import Load, named
 from suite.runner.progress import STAGES, Progress, Stage
 from suite.runner.series import Outcomes
 
@@ -35,6 +37,7 @@ class Runner:
         self.work_dir = work_dir
         self.frameworks = Frameworks(engine, progress.notify)
         self._progress = progress
+        self._load = Load()
 
     def prepare(
         self,
@@ -106,6 +109,9 @@ class Runner:
             self._progress.stage("peak")
             self._write_peak(plan, by_work, folder, fresh=fresh_peak)
         self._progress.stage("runs")
+        local = _on_this_machine(self.engine)
+        if local and (busy := self._load.wait_and_look()):
+            self._progress.notify(f"this machine is busy, end these processes: {named(busy)}")
         execution = Execution(
             engine=self.engine,
             progress=self._progress,
@@ -115,6 +121,7 @@ class Runner:
             plan=plan,
             ready=ready,
             folder=folder,
+            load=self._load if local else None,
             outcomes=Outcomes(records),
         )
         finished = stopping.Finished(records)
@@ -280,6 +287,14 @@ def _check_modes(gpus: Sequence[Mapping[str, Any]], ranks: int, *, interleaved: 
             f"{ranks} devices train together, and the GPUs are MIG slices, which cannot",
             hint="--gpus 1, or disable MIG: nvidia-smi --multi-instance-gpu=0",
         )
+
+
+def _on_this_machine(engine: Engine) -> bool:
+    """Whether the workers run on the machine of this process."""
+    if engine.name == "venv":
+        return True
+    of_engine = engine.host.get("engine") or {}
+    return engine.name == "docker" and of_engine.get("name") == platform.node()
 
 
 def _status(found: Certificate | ProofFailed | None) -> Parity:
