@@ -18,8 +18,8 @@ def test_a_busy_process_of_another_session_is_named_and_a_worker_is_not(tmp_path
     script = tmp_path / "neighbour.sh"
     worker = [sys.executable, "-c", SPIN, "suite.worker"]
     script.write_text(
-        f"setsid {sys.executable} -c '{SPIN}' & echo $!\n"
-        f"setsid {worker[0]} -c '{SPIN}' suite.worker & echo $!\n",
+        f"setsid {sys.executable} -c '{SPIN}' >/dev/null 2>&1 & echo $!\n"
+        f"setsid {worker[0]} -c '{SPIN}' suite.worker >/dev/null 2>&1 & echo $!\n",
         encoding="utf-8",
     )
     started = subprocess.run(["sh", script], stdout=subprocess.PIPE, text=True, check=True)
