@@ -14,6 +14,7 @@ FEW_RUNS = 3
 CONSTANT_BLOCKS = 5
 HIGH_SPREAD = 0.05
 BUSY_CORES = 0.25  # of other processes, on average over the blocks
+DIFFERENT_CORES = 1.3  # the ratio of the cores that two runs of a trial used
 LARGE_OVERHEAD = 0.01  # of the median latency, for a model that does nothing
 SAMPLER_SHARE = 0.005  # of the cores, for the telemetry
 THROTTLED_SHARE = 0.01  # of the periods of a CPU quota
@@ -177,6 +178,11 @@ def _machine(runs: Sequence[Record]) -> Iterator[ReportWarning]:
         names = ", ".join(f"{name} ({pid})" for pid, name in seen.items())
         hint = f"end them{f': {names}' if names else ''}; run again"
         yield ReportWarning("other processes ran", f"on {busy:.1f} cores", hint)
+    used = [run.cores_used for run in runs if run.cores_used]
+    if used and max(used) > DIFFERENT_CORES * min(used):
+        hint = "the framework spread its work over the cores in some processes only: more --repeats"
+        detail = f"{min(used):.2f} to {max(used):.2f}"
+        yield ReportWarning("runs computed on different numbers of cores", detail, hint)
     cpus = len(runs[0].environment.get("cpus") or [0])
     sampler = max((each.sampler_cores or 0 for each in measured), default=0) / cpus
     if sampler > SAMPLER_SHARE:
