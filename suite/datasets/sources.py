@@ -24,8 +24,10 @@ from suite.paths import sha256
 from suite.web import Limits, Stream, Unreadable, web_page
 
 DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
-BROKEN = (OSError, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
-BROKEN += (ValueError, SyntaxError)  # of arrays and of PNGs
+BROKEN: tuple[type[Exception], ...] = (
+    *(OSError, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error),
+    *(ValueError, SyntaxError),  # of arrays and of PNGs
+)
 
 
 class SourceUnavailable(Exception):
@@ -85,19 +87,28 @@ def obtain(
 def _search(manifest: DatasetManifest, source: Path, raw: Path) -> None:
     """Take the files from the user's folder, whatever library has put them there."""
     files = search.files_below(source)
-    if manifest.format == "cifar":
-        for folder in {path.parent: None for path in files}:
-            if cifar.has_strips(folder):
-                return _from_folder(manifest, folder, raw, shown(folder))
-    if not all(search.named(files, file.name) for file in manifest.files.values()):
-        for number, archive in enumerate(search.archives(files, manifest.name)):
-            files += search.files_below(_unpack(archive, raw / f"archive-{number}"))
+    packed = search.archives(files, manifest.name)
+    try:
+        return _take_all(manifest, files, raw, source)
+    except SourceUnavailable:
+        if not packed:
+            raise
+    for number, archive in enumerate(packed):
+        files += search.files_below(_unpack(archive, raw / f"archive-{number}"))
+    return _take_all(manifest, files, raw, source)
+
+
+def _take_all(manifest: DatasetManifest, files: list[Path], raw: Path, source: Path) -> None:
+    for folder in {path.parent: None for path in files}:
+        if manifest.format == "cifar" and cifar.has_strips(folder):
+            return _from_folder(manifest, folder, raw, shown(folder))
+    found = list(files)
     if manifest.format == "idx":
-        for path in (path for path in files if path.suffix == ".npz"):
+        for number, path in enumerate(path for path in files if path.suffix == ".npz"):
             with _blaming(shown(path)):
-                files += idx.from_npz(path, raw / f"npz-{path.stem}", manifest)
+                found += idx.from_npz(path, raw / f"npz-{number}", manifest)
     for file in manifest.files.values():
-        _take_first(search.named(files, file.name), raw, file, source, manifest)
+        _take_first(search.named(found, file.name), raw, file, source, manifest)
     return None
 
 
