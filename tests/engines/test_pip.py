@@ -27,7 +27,7 @@ class Index(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.path == "/moved":
             self.send_response(302)
-            self.send_header("Location", f"http://localhost:{self.server.server_port}/simple")
+            self.send_header("Location", f"http://localhost:{self.server.server_address[1]}/simple")
             self.end_headers()
             return
         self.send_response(200)
