@@ -159,6 +159,13 @@ def prepare(manifest: DatasetManifest, *, notify: Notify, source: Path | None = 
                 hint=f"{command(manifest)}, where FOLDER holds train/CLASS/* and val/CLASS/*",
             )
         return image_folder.prepare(manifest, target, source, notify)
+    with _writing(target.parent):
+        return _prepare_files(manifest, target, source, notify)
+
+
+def _prepare_files(
+    manifest: DatasetManifest, target: Path, source: Path | None, notify: Notify
+) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     with (
         _preparing(manifest.name),
@@ -176,6 +183,27 @@ def prepare(manifest: DatasetManifest, *, notify: Notify, source: Path | None = 
         shutil.rmtree(target, ignore_errors=True)
         done.rename(target)
     return target
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Make a failed write of the block, such as on a full disk, a DataError with its folder."""
+    try:
+        yield
+    except OSError as error:  # what a source lacks or denies is a DataError already
+        free = _free_bytes(folder)
+        left = "" if free is None else f" ({free / 2**20:,.0f} MiB are free)"
+        raise DataError(
+            f"{folder}: {error.strerror or error}{left}",
+            hint="free space there, or set DLSUITE_HOME to a folder on another disk",
+        ) from error
+
+
+def _free_bytes(folder: Path) -> int | None:
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return None
 
 
 @contextmanager
