@@ -26,6 +26,7 @@ from suite.cli import (
     run,
 )
 from suite.errors import DlsuiteError, EngineError
+from suite.paths import share_with_group
 from suite.report import table
 
 EXIT_CODES = (
@@ -93,6 +94,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _interrupt)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores it
         signal.signal(signal.SIGHUP, _interrupt)
+    share_with_group()
     try:
         cli()
     except Exception as error:
