@@ -72,7 +72,10 @@ def list_images(framework: Frameworks = None) -> None:
 
 @images.command()
 def verify(framework: Frameworks = None, device: Device = "cpu") -> None:
-    """Check each image: it is current, contains this worker, and imports its framework."""
+    """Check each image: it is current, contains this worker, and imports its framework.
+
+    A broken image is no longer current: `images build` builds it again, without the engine's cache.
+    """
     from suite.engines.docker.engine import DockerEngine
 
     failed = 0
@@ -85,6 +88,8 @@ def verify(framework: Frameworks = None, device: Device = "cpu") -> None:
                 problem = engine.images.absence(recipe)
             else:
                 problem = engine.check(recipe, image) or ""
+                if problem:
+                    engine.images.reject(recipe, image)
             failed += bool(problem)
             shown.print(f"{recipe.tag}: {problem or 'ok'}", soft_wrap=True)
     if failed:

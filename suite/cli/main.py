@@ -27,6 +27,7 @@ from suite.cli import (
     streams,
 )
 from suite.errors import DlsuiteError, EngineError, ResultsError
+from suite.paths import share_with_group
 from suite.report import table, terminal
 
 EXIT_CODES = (
@@ -97,6 +98,7 @@ def main() -> None:
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores it
         signal.signal(signal.SIGHUP, _interrupt)
     code: str | int | None = 0
+    share_with_group()
     try:
         cli()
     except SystemExit as ended:

@@ -5,9 +5,10 @@ The shared format is in formats/prepared.
 
 from __future__ import annotations
 
-import fcntl
+import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from suite import locks
 from suite.datasets import sources
 from suite.datasets.formats import cifar, generated, idx, image_folder, prepared, synthetic, text
 from suite.datasets.names import is_helper, listed
@@ -27,6 +29,7 @@ from suite.messages import Notify
 from suite.models import MODELS
 from suite.paths import home, sha256
 
+POLL_S = 0.2
 Arrays = Callable[[DatasetManifest, Path], Iterator[tuple[str, NDArray[Any]]]]
 
 ARRAYS: dict[str, Arrays] = {
@@ -211,9 +214,14 @@ def _preparing(name: str) -> Iterator[None]:
     """Wait until no other process prepares the dataset with this name."""
     folder = home() / "locks"
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"dataset-{name}.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # released when the file is closed
+    path = folder / f"dataset-{name}.lock"
+    descriptor = locks.opened(path)
+    try:
+        while not locks.try_lock(descriptor, path):
+            time.sleep(POLL_S)
         yield
+    finally:
+        os.close(descriptor)
 
 
 def _obtain(manifest: DatasetManifest, raw: Path, source: Path | None, notify: Notify) -> str:

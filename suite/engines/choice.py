@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from suite.engines.base import Engine
-from suite.engines.errors import FrameworkUnavailable
+from suite.engines.errors import EngineMisconfigured, FrameworkUnavailable
 from suite.engines.options import EngineOptions
 from suite.engines.sessions import IfBusy
 from suite.engines.venv import orphans
@@ -126,7 +126,7 @@ def _docker_or_venv(
         stack.enter_context(docker)
         obstacle = None if docker_only else _image_obstacle(docker, frameworks)
     except EngineError as error:
-        if docker_only:
+        if docker_only or isinstance(error, EngineMisconfigured):
             raise
         obstacle = str(error)
     if obstacle is None:

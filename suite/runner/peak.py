@@ -43,7 +43,8 @@ class Cache:
     def read(self) -> HardwarePeak | None:
         """None where none was measured within a day, or it cannot be read."""
         try:
-            if time.time() - self._path.stat().st_mtime > CACHED_S:
+            age_s = time.time() - self._path.stat().st_mtime
+            if not 0 <= age_s <= CACHED_S:  # negative: the clock was ahead when it was written
                 return None
         except OSError:
             return None
