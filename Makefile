@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 DEV := .venv/.ready-dev
 # Python compiles what it imports; to compile all takes a third of the time of an installation.
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+PIP := $(BIN)/python scripts/isolated_pip.py install --quiet --disable-pip-version-check --no-compile
 
 .PHONY: help bench bench-all images parity parity-small parity-ranks parity-bfloat16 parity-large selftest report \
   test dev verify lint format docs clean large-models
@@ -103,7 +103,7 @@ $(READY): pyproject.toml
 	    echo "hint: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 2; }
 	@echo "making the host's environment (.venv)"
 	@rm -rf .venv
-	@$(PYTHON) -m venv .venv
+	@env -u PYTHONHOME -u PYTHONPATH $(PYTHON) -m venv .venv
 	@$(PIP) --editable .
 	@touch $(READY)
 

@@ -38,7 +38,7 @@ from suite.protocol import trial_file
 from suite.protocol.expansion import expand
 from suite.protocol.plan import Trial
 from suite.protocol.trial_file import Interleaving, Task
-from suite.results.record import rates_over_time
+from suite.results.record import counted, rates_over_time
 from suite.results.stats import Difference, compare_rounds, interleaved_ratio
 from suite.runner import recording
 from suite.runner.selftest.faults import Fault
@@ -162,7 +162,7 @@ def one_run(
             log=Path(folder) / "log",
             deadline_s=600,
         )
-    figures = recording.measured(attempt, trial.workload.batch_size)
+    figures = recording.measured(attempt, trial.workload.batch_size, MEASURE.min_measure_s)
     if attempt.error or not (figures["samples_per_s"] or figures["inference"]):
         raise RuntimeError(f"the run failed: {attempt.error}")
     return figures
@@ -173,7 +173,10 @@ def relative_to_first(runs: dict[str, dict[str, Any]]) -> dict[str, Any]:
     if inferences := {side: run["inference"] for side, run in runs.items() if run["inference"]}:
         p50_s = {side: each.percentiles_s["50"] for side, each in inferences.items()}
         return {side: p50_s[side] / (p50_s["first"] if side != "first" else 1) for side in p50_s}
-    blocks = {side: rates_over_time(run["blocks"]) for side, run in runs.items()}
+    blocks = {
+        side: rates_over_time(counted(run["blocks"].rows(), MEASURE.min_measure_s))
+        for side, run in runs.items()
+    }
     others = [side for side in runs if side != "first"]
     ratios = {side: interleaved_ratio(blocks["first"], blocks[side]) for side in others}
     return {"first": runs["first"]["samples_per_s"], **ratios}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import threading
+import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +29,32 @@ def home() -> Path:
         return Path(chosen).expanduser().resolve()
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(cache).expanduser() / "dlsuite"
+
+
+def share_with_group() -> None:
+    """Give the group access to all new files, where DLSUITE_HOME is a folder that a group shares.
+
+    It is one if its group may write to it. Otherwise the files of one user, made with the umask 022
+    or 077, would be unusable for the others.
+    """
+    try:
+        mode = home().stat().st_mode
+    except OSError:
+        return
+    if mode & stat.S_IWGRP:
+        umask = os.umask(0o077)
+        os.umask(umask & ~0o070)
+
+
+def part_of(target: Path) -> Path:
+    """A new empty folder beside `target`, to be filled and renamed to it.
+
+    Its modes are those of the umask, and its group that of a setgid folder around it; a folder of
+    `tempfile` is closed to all other users.
+    """
+    part = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}.part")
+    part.mkdir(parents=True)
+    return part
 
 
 def sha256(path: Path) -> str:

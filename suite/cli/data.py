@@ -10,11 +10,10 @@ import typer
 
 from suite.cli.session import progress
 from suite.datasets import library
+from suite.datasets.formats.prepared import Images
+from suite.datasets.names import SHOWN, shown
 from suite.errors import DataError, Interrupted
 from suite.manifests import catalog
-from suite.manifests.datasets import DatasetManifest
-
-SHOWN = 5  # unreadable files that are named
 
 data = typer.Typer(help="Obtain and verify datasets.", no_args_is_help=True)
 
@@ -41,20 +40,24 @@ def prepare(
             hint = "the same command starts again; images that are decoded already are kept"
             raise Interrupted("interrupted", hint=hint) from None
     print(folder)
-    _report_unreadable(dataset, folder)
-
-
-def _report_unreadable(dataset: DatasetManifest, folder: Path) -> None:
-    """Name the image files that could not be read, if any."""
     images = library.read(dataset).images
-    if not images or not images.unreadable:
+    if images:
+        for note in images.notes:
+            print(note, file=sys.stderr)
+        _report_unreadable(images, folder)
+
+
+def _report_unreadable(images: Images, folder: Path) -> None:
+    """Name the image files that could not be read, if any."""
+    if not images.unreadable:
         return
     omitted = sorted(images.unreadable)
     total = sum(images.samples.values()) + len(omitted)
     more = ", ..." if len(omitted) > SHOWN else ""
     print(
         f"{len(omitted):,} of {total:,} files are unreadable and omitted: "
-        f"{', '.join(omitted[:SHOWN])}{more}; {folder / 'dataset.json'} lists all with the reason",
+        f"{', '.join(map(shown, omitted[:SHOWN]))}{more}; "
+        f"{folder / 'dataset.json'} lists all with the reason",
         file=sys.stderr,
     )
 

@@ -6,9 +6,10 @@ import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from suite.datasets import library
+from suite.engines import cuda
 from suite.engines.errors import EngineLost, FrameworkUnavailable
 from suite.engines.gpus import gives_gpus
 from suite.engines.venv import environments, interpreters
@@ -16,7 +17,7 @@ from suite.manifests import catalog
 from suite.manifests.files import names
 from suite.manifests.frameworks import FrameworkManifest
 from suite.paths import LOCKS, home
-from suite.worker import host
+from suite.worker import host, nvidia
 
 # The SDK is imported where it is used: it takes a quarter of the start of a command.
 if TYPE_CHECKING:
@@ -38,16 +39,45 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Examine host, engine, frameworks, data and tools; nothing is changed."""
-    findings = [_host(), _space(), *_docker(), *map(_framework, names("framework"))]
+    findings = [_host(), *_gpus(), _space(), *_docker(), *map(_framework, names("framework"))]
     findings += map(_dataset, names("dataset"))
     return [*findings, *_tools()]
 
 
 def _host() -> Finding:
-    facts = host.describe(gpus=True)
+    facts = host.describe()
     memory = (facts["memory_bytes"] or 0) / 2**30
-    text = f"{facts['os']}, {facts['cpu']}, {len(facts['cpus'])} cores, {memory:.0f} GiB memory"
-    return Finding(good=True, text="".join([text, *(f", {gpu['name']}" for gpu in facts["gpus"])]))
+    text = f"{facts['os']}, {facts['cpu']}, {len(facts['cpus'])} cores, {memory:.3g} GiB memory"
+    return Finding(good=True, text=", ".join([text, *_limits(facts)]))
+
+
+def _limits(facts: dict[str, Any]) -> Iterator[str]:
+    """The limits of the process's control group, of a pod or a job; some are only a part of it."""
+    if facts["cpu_quota"]:
+        yield f"limited to {facts['cpu_quota']:g} of {facts['logical_cpus']} CPUs by its cgroup"
+    if facts["memory_limit_bytes"]:
+        yield "its memory is limited by its cgroup"
+    if facts["pids_limit"]:
+        yield f"at most {facts['pids_limit']} processes by its cgroup"
+    if facts["isolated_cpus"]:
+        yield "its CPUs are isolated: the kernel does not spread threads over them"
+
+
+def _gpus() -> Iterator[Finding]:
+    """The GPUs, why nvidia-smi does not report all, and the locks that their driver cannot run."""
+    found = nvidia.find()
+    for gpu in found.gpus:
+        facts = (gpu["name"], gpu["memory.total"], gpu["compute_mode"])
+        text = ", ".join([*filter(None, facts), f"driver {gpu['driver_version']}"])
+        yield Finding(good=True, text=f"GPU {text}")
+    if found.missing:
+        yield Finding(good=True, text=f"no NVIDIA GPU: {found.problem}")
+    elif found.problem:
+        step = "nvidia-smi; a new driver is complete only after a restart"
+        yield Finding(good=False, text=f"GPUs: {found.problem}", next_step=step)
+    for framework in catalog.frameworks().values():
+        if reason := cuda.obstacle(framework, found.gpus):
+            yield Finding(good=False, text=reason, next_step="update the driver to run it on GPUs")
 
 
 def _docker() -> Iterator[Finding]:

@@ -52,24 +52,30 @@ def list_images(framework: Frameworks = None) -> None:
     """Show each image: current with its size, stale, or not built."""
     from suite.engines.recipe import KINDS
 
-    shown = table.titled("Images")
-    for name in ("image", "id", "size", "state"):
-        shown.add_column(name, no_wrap=name != "state")
+    rows = []
     with _images() as known:
         for device in KINDS:
             for recipe in _recipes(known, framework or [], device):
                 image = known.current(recipe)
-                if image:
-                    size = f"{image.size_bytes / 1e6:,.0f} MB"
-                    shown.add_row(recipe.tag, image.image_id[7:19], size, "current")
-                else:
-                    shown.add_row(recipe.tag, "", "", known.absence(recipe))
-    table.console().print(shown)
+                size = f"{image.size_bytes / 1e6:,.0f} MB" if image else ""
+                rows.append(
+                    {
+                        "image": recipe.tag,
+                        "id": image.image_id[7:19] if image else "",
+                        "size": size,
+                        "state": "current" if image else known.absence(recipe),
+                    }
+                )
+    left = ("image", "id", "state")
+    table.console().print(table.of_rows("Images", rows, left=left, folded=("state",)))
 
 
 @images.command()
 def verify(framework: Frameworks = None, device: Device = "cpu") -> None:
-    """Check each image: it is current, contains this worker, and imports its framework."""
+    """Check each image: it is current, contains this worker, and imports its framework.
+
+    A broken image is no longer current: `images build` builds it again, without the engine's cache.
+    """
     from suite.engines.docker.engine import DockerEngine
 
     failed = 0
@@ -82,6 +88,8 @@ def verify(framework: Frameworks = None, device: Device = "cpu") -> None:
                 problem = engine.images.absence(recipe)
             else:
                 problem = engine.check(recipe, image) or ""
+                if problem:
+                    engine.images.reject(recipe, image)
             failed += bool(problem)
             shown.print(f"{recipe.tag}: {problem or 'ok'}", soft_wrap=True)
     if failed:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from rich.table import Table
-
 from suite.cli.doctor import examine
 from suite.errors import EngineError, ManifestError
 from suite.manifests import catalog
@@ -33,12 +31,12 @@ def list_all() -> None:
     )
     _print(
         "Tracks",
-        ("name", "", "description"),
-        ((each.name, "", each.title) for each in catalog.tracks().values()),
+        ("name", "description"),
+        ((each.name, each.title) for each in catalog.tracks().values()),
     )
     _print("Models", ("name", "parameters", "input"), map(_model_row, MODELS))
-    _print("Datasets", ("name", "", "description"), _titles(names("dataset"), catalog.dataset))
-    _print("Suites", ("name", "", "description"), _titles(names("suite"), catalog.suite))
+    _print("Datasets", ("name", "description"), _titles(names("dataset"), catalog.dataset))
+    _print("Suites", ("name", "description"), _titles(names("suite"), catalog.suite))
 
 
 def _model_row(name: str) -> Row:
@@ -55,18 +53,20 @@ def _titles(
     """Manifests with their titles; one whose file is wrong, with the reason."""
     for name in names:
         try:
-            yield name, "", read(name).title
+            yield name, read(name).title
         except ManifestError as error:
-            yield name, "", f"not usable: {error}"
+            yield name, f"not usable: {error}"
 
 
 def doctor() -> None:
     """Check what this machine can run, and show the next command for each missing part."""
     findings = examine()
-    shown, console = _table("This machine", ("", "finding")), table.console()
-    for finding in findings:
-        shown.add_row("ok" if finding.good else "missing", finding.text)
-    console.print(shown)
+    _print(
+        "This machine",
+        ("state", "finding"),
+        (("ok" if finding.good else "missing", finding.text) for finding in findings),
+    )
+    console = table.console()
     # Below the table, on lines of their own: a command in a narrow column cannot be copied.
     for finding in findings:
         if finding.next_step:
@@ -77,15 +77,6 @@ def doctor() -> None:
 
 
 def _print(title: str, columns: Row, rows: Iterable[Row]) -> None:
-    shown = _table(title, columns)
-    for row in rows:
-        shown.add_row(*row)
-    table.console().print(shown)
-
-
-def _table(title: str, columns: Row) -> Table:
-    """A table whose first column is never folded; empty headings stay empty."""
-    shown = table.titled(title)
-    for number, name in enumerate(columns):
-        shown.add_column(name, no_wrap=number == 0, overflow="fold")
-    return shown
+    """Print a table whose last column is prose."""
+    cells = [dict(zip(columns, row, strict=True)) for row in rows]
+    table.console().print(table.of_rows(title, cells, left=columns, folded=columns[-1:]))

@@ -24,9 +24,11 @@ from suite.cli import (
     peak,
     report,
     run,
+    streams,
 )
-from suite.errors import DlsuiteError, EngineError
-from suite.report import table
+from suite.errors import DlsuiteError, EngineError, ResultsError
+from suite.paths import share_with_group
+from suite.report import table, terminal
 
 EXIT_CODES = (
     "Exit codes: 0 success; 1 bug in dlsuite; 2 usage; 3 manifest; 4 data; 5 engine, image or "
@@ -90,19 +92,37 @@ def _options(
 
 def main() -> None:
     """Run the command line; an error becomes one line, a hint and its exit code."""
+    streams.configure()
+    terminal.style_help()
     signal.signal(signal.SIGTERM, _interrupt)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores it
         signal.signal(signal.SIGHUP, _interrupt)
+    code: str | int | None = 0
+    share_with_group()
     try:
         cli()
+    except SystemExit as ended:
+        code = ended.code
     except Exception as error:
         if _debug:
             traceback.print_exc()
-        known = as_known(error)
-        console = table.console(stderr=True)
-        console.print(f"error: {known}", soft_wrap=True)
-        console.print(f"hint: {known.hint}", soft_wrap=True)
-        sys.exit(known.exit_code)
+        code = _shown(as_known(error))
+    if not code and (reason := streams.lost()):
+        code = _shown(
+            ResultsError(
+                f"standard output: {reason}; it is not complete, but what the command does is done",
+                hint="dlsuite report shows the newest run again",
+            )
+        )
+    sys.exit(code)
+
+
+def _shown(error: DlsuiteError) -> int:
+    """The exit code of an error, after it is shown."""
+    console = table.console(stderr=True)
+    console.print(f"error: {error}", soft_wrap=True)
+    console.print(f"hint: {error.hint}", soft_wrap=True)
+    return error.exit_code
 
 
 def as_known(error: Exception) -> DlsuiteError:

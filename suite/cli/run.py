@@ -273,7 +273,7 @@ def start(
             worker_sha256=runner.engine.worker_sha256,
             locks=runner.frameworks.locks,
             plan=plan,
-            machine=planfile.machine_of(runner.engine),
+            machine=planfile.machine_of(runner.engine.host),
             inputs_sha256=planfile.inputs_digest(inputs),
         )
         with folder.writing(planfile.NAME):
@@ -316,17 +316,22 @@ def _prepared(
 
 
 def conclude(records: list[Record], folder: RunFolder, signer: Signer | None = None) -> None:
-    """Show the table of a finished plan, write its page, and name that in the last line.
+    """Write the page of a finished plan, show its table, and name the page in the last line.
 
     Then the run is signed, where there is a signer.
 
     Raise an error where runs failed, are not proven, or differ in accuracy.
     """
-    show(records, folder.path)
-    if records:
-        _write_page(folder)
-    if signer:
-        print(f"signed: {signer.sign(folder.path / checksums.NAME)}")
+    page_line = None
+    try:
+        page_line = _write_page(folder) if records else None
+        signature = signer.sign(folder.path / checksums.NAME) if signer else None
+    finally:  # the table also where the page cannot be written
+        show(records, folder.path)
+    if page_line:
+        print(page_line)
+    if signature:
+        print(f"signed: {signature}")
     bad = failures(records)
     if bad or not any(each.status == "ok" for each in records):
         raise RunsFailed(
@@ -354,15 +359,15 @@ def conclude(records: list[Record], folder: RunFolder, signer: Signer | None = N
         )
 
 
-def _write_page(folder: RunFolder) -> None:
-    """Write the page of a run, and name it.
+def _write_page(folder: RunFolder) -> str | None:
+    """Write the page of a run; return a line that names it.
 
     Where a figure cannot be drawn, a message says so: the records and the exit code stay. In a
     read-only folder, that of a finished run, and in a signed one the page stays as it is.
     """
     path = folder.path / page.NAME
     if not os.access(folder.path, os.W_OK) or (folder.path / checksums.SIGNATURE).exists():
-        return
+        return None
     try:
         with folder.writing(page.NAME):
             # In the order in which everybody reads them, so that `verify` makes the same page.
@@ -371,5 +376,5 @@ def _write_page(folder: RunFolder) -> None:
     except ValueError as error:  # of vl-convert
         reason = str(error).partition("\n")[0]
         print(f"{path} is not written, a figure cannot be drawn: {reason}", file=sys.stderr)
-    else:
-        print(f"report: {path}")
+        return None
+    return f"report: {path}"

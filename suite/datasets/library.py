@@ -5,9 +5,10 @@ The shared format is in formats/prepared.
 
 from __future__ import annotations
 
-import fcntl
+import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,8 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from suite import locks
 from suite.datasets import sources
 from suite.datasets.formats import cifar, generated, idx, image_folder, prepared, synthetic, text
+from suite.datasets.names import is_helper, listed
 from suite.errors import DataError
 from suite.manifests import catalog
 from suite.manifests.datasets import DatasetManifest
@@ -26,6 +29,7 @@ from suite.messages import Notify
 from suite.models import MODELS
 from suite.paths import home, sha256
 
+POLL_S = 0.2
 Arrays = Callable[[DatasetManifest, Path], Iterator[tuple[str, NDArray[Any]]]]
 
 ARRAYS: dict[str, Arrays] = {
@@ -55,6 +59,7 @@ def ready(manifest: DatasetManifest, notify: Notify) -> Path:
     target = folder(manifest)
     damaged = verify(manifest)
     if damaged is None:
+        _must_have_own_classes(manifest)
         return target
     if not is_prepared(manifest):
         return prepare(manifest, notify=notify)
@@ -62,6 +67,18 @@ def ready(manifest: DatasetManifest, notify: Notify) -> Path:
         f"{target / damaged}: missing, truncated or changed since it was prepared",
         hint=command(manifest),
     )
+
+
+def _must_have_own_classes(manifest: DatasetManifest) -> None:
+    """Raise DataError where an older dlsuite has taken folders of other programs for classes."""
+    images = read(manifest).images
+    helpers = [name for name in images.classes if is_helper(name)] if images else []
+    if helpers:
+        raise DataError(
+            f"{manifest.name} was prepared with {listed(helpers)} as classes, so its labels are"
+            " shifted",
+            hint=command(manifest),
+        )
 
 
 def is_prepared(manifest: DatasetManifest) -> bool:
@@ -145,6 +162,13 @@ def prepare(manifest: DatasetManifest, *, notify: Notify, source: Path | None = 
                 hint=f"{command(manifest)}, where FOLDER holds train/CLASS/* and val/CLASS/*",
             )
         return image_folder.prepare(manifest, target, source, notify)
+    with _writing(target.parent):
+        return _prepare_files(manifest, target, source, notify)
+
+
+def _prepare_files(
+    manifest: DatasetManifest, target: Path, source: Path | None, notify: Notify
+) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     with (
         _preparing(manifest.name),
@@ -165,13 +189,39 @@ def prepare(manifest: DatasetManifest, *, notify: Notify, source: Path | None = 
 
 
 @contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Make a failed write of the block, such as on a full disk, a DataError with its folder."""
+    try:
+        yield
+    except OSError as error:  # what a source lacks or denies is a DataError already
+        free = _free_bytes(folder)
+        left = "" if free is None else f" ({free / 2**20:,.0f} MiB are free)"
+        raise DataError(
+            f"{folder}: {error.strerror or error}{left}",
+            hint="free space there, or set DLSUITE_HOME to a folder on another disk",
+        ) from error
+
+
+def _free_bytes(folder: Path) -> int | None:
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return None
+
+
+@contextmanager
 def _preparing(name: str) -> Iterator[None]:
     """Wait until no other process prepares the dataset with this name."""
     folder = home() / "locks"
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"dataset-{name}.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # released when the file is closed
+    path = folder / f"dataset-{name}.lock"
+    descriptor = locks.opened(path)
+    try:
+        while not locks.try_lock(descriptor, path):
+            time.sleep(POLL_S)
         yield
+    finally:
+        os.close(descriptor)
 
 
 def _obtain(manifest: DatasetManifest, raw: Path, source: Path | None, notify: Notify) -> str:

@@ -35,7 +35,19 @@ def obtain(workload: Workload, *, seed: int, folder: Path, notify: Notify) -> In
         data = library.ready(dataset, notify)
     if workload.input == "loader":
         _need_images(dataset, data)
-    return make(workload, library.describe(dataset), data=data, seed=seed, folder=folder)
+    described = library.describe(dataset)
+    _note_classes(workload, described, notify)
+    return make(workload, described, data=data, seed=seed, folder=folder)
+
+
+def _note_classes(workload: Workload, dataset: DatasetManifest, notify: Notify) -> None:
+    """Say where an image folder has fewer classes than the model; more are refused before."""
+    classes = MODELS[workload.model]().classes
+    if dataset.format == "image_folder" and dataset.classes < classes:
+        notify(
+            f"{dataset.name} has {dataset.classes:,} classes, {workload.model} {classes:,}:"
+            " its other outputs are never a label"
+        )
 
 
 def _need_images(dataset: DatasetManifest, data: Path) -> None:

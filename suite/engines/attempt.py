@@ -19,13 +19,9 @@ from suite.protocol.trial_file import Node, Task
 from suite.results.logs import Sample, samples_of
 from suite.results.record import Error, Status
 from suite.worker import ranks
-from suite.worker.launch import failure_order, killing_signal
+from suite.worker.endings import ended
+from suite.worker.launch import failure_order
 from suite.worker.telemetry import FILE
-
-LIKELY_CAUSE = {
-    "SIGKILL": "the kernel sends it when memory runs out",
-    "SIGTERM": "an engine that shuts down sends it, and so does docker stop",
-}
 
 # How the frameworks report that memory, of the host or of a GPU, has run out.
 OUT_OF_MEMORY = {"MemoryError", "OutOfMemoryError", "ResourceExhaustedError"}
@@ -205,7 +201,7 @@ def _verdict(
         status: Status = "oom" if _out_of_memory(event) else "failed"
         return failed(event["error_class"], event["message"], status=status)
     if outcome.exit_code:
-        return failed("WorkerCrashed", _exit_message(outcome.exit_code))
+        return failed("WorkerCrashed", f"the worker {ended(outcome.exit_code, log, here=False)}")
     if output.violations:
         return failed("ProtocolError", f"the worker violated the protocol: {output.violations[0]}")
     if not events.one(output.events, "finished"):
@@ -225,11 +221,3 @@ def _out_of_memory(event: Event) -> bool:
     return event["error_class"] in OUT_OF_MEMORY or any(
         text in message for text in OUT_OF_MEMORY_TEXTS
     )
-
-
-def _exit_message(exit_code: int) -> str:
-    name = killing_signal(exit_code)
-    if name is None:
-        return f"the worker exited with code {exit_code} without reporting an error"
-    cause = f"; {LIKELY_CAUSE[name]}" if name in LIKELY_CAUSE else ""
-    return f"the worker was killed by {name}{cause}"

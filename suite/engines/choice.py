@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from suite.engines.base import Engine
-from suite.engines.errors import FrameworkUnavailable
+from suite.engines.errors import EngineMisconfigured, FrameworkUnavailable
 from suite.engines.options import EngineOptions
 from suite.engines.sessions import IfBusy
 from suite.engines.venv import orphans
@@ -56,7 +56,15 @@ def _venv(options: EngineOptions, session_id: str, notify: Notify) -> Engine:
         raise UsageError("the venv engine has no memory limit", hint="--engine docker")
     notify("engine: venv")
     orphans.end(session_id, notify)
-    return VenvEngine(gpus=settings.gpus, pythons=pythons)
+    engine = VenvEngine(gpus=settings.gpus, pythons=pythons)
+    _notify_of_gpus(engine, notify)
+    return engine
+
+
+def _notify_of_gpus(engine: VenvEngine, notify: Notify) -> None:
+    """Say why nvidia-smi did not report all GPUs, where the chosen ones are there."""
+    if problem := engine.host.get("gpus_problem"):
+        notify(f"warning: not all GPUs answer: {problem}")
 
 
 def _slurm(
@@ -118,7 +126,7 @@ def _docker_or_venv(
         stack.enter_context(docker)
         obstacle = None if docker_only else _image_obstacle(docker, frameworks)
     except EngineError as error:
-        if docker_only:
+        if docker_only or isinstance(error, EngineMisconfigured):
             raise
         obstacle = str(error)
     if obstacle is None:
@@ -135,6 +143,7 @@ def _docker_or_venv(
         ) from None
     notify(f"engine: venv (Docker unavailable: {obstacle})")
     orphans.end(session_id, notify)
+    _notify_of_gpus(venv, notify)
     return venv
 
 

@@ -15,3 +15,7 @@ class FrameworkUnavailable(Exception):
 
 class EngineLost(EngineError):
     """The engine does not answer; its containers may still be running."""
+
+
+class EngineMisconfigured(EngineError):
+    """The engine is there, and a setting of the user keeps it from working."""

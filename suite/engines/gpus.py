@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,8 @@ from suite.errors import EngineError, UsageError
 
 CAPABILITIES = [["gpu", "compute", "utility"]]  # compute: CUDA; utility: nvidia-smi and NVML
 CDI_KIND = "nvidia.com/gpu"
+INDEX = re.compile(r"\d+(:\d+)?")  # of a board, or of a MIG slice on its board
+CDI_INDEX = re.compile(r"(?:gpu|mig)?(\d+)(?::(\d+))?")  # gpu0 and mig0:1 in one of CDI's namings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +23,7 @@ class Gpus:
 
 
 def parse(text: str) -> Gpus | None:
-    """`0` (none), `2`, `all`, or ids: `device=0`, `0,2`, `GPU-1b2c...,GPU-...`."""
+    """`0` (none), `2`, `all`, or ids: `device=0`, `0,2`, `0:1` (MIG), `GPU-1b2c...,MIG-...`."""
     words = tuple(text.removeprefix("device=").split(","))
     if not all(words):
         raise UsageError(
@@ -30,7 +33,7 @@ def parse(text: str) -> Gpus | None:
         return Gpus(count=-1)
     if text.isdigit():
         return Gpus(count=int(text)) if int(text) else None
-    if not all(word.isdigit() or word.startswith(("GPU-", "MIG-")) for word in words):
+    if not all(INDEX.fullmatch(word) or word.startswith(("GPU-", "MIG-")) for word in words):
         raise UsageError(
             f"--gpus {text!r} is not a number, an index or a UUID",
             hint="nvidia-smi -L lists the GPUs; --gpus all uses all",
@@ -39,24 +42,51 @@ def parse(text: str) -> Gpus | None:
 
 
 def request(gpus: Gpus, info: dict[str, Any]) -> dict[str, Any]:
-    """The device request for `gpus`: by CDI if the engine lists CDI devices, else by driver."""
+    """The device request for `gpus`: by CDI if the engine lists CDI devices, else by driver.
+
+    Raise EngineError where CDI does not list one of them.
+    """
     devices = _cdi_devices(info)
     if not devices:
         selection = {"device_ids": list(gpus.ids)} if gpus.ids else {"count": gpus.count}
         return {"driver": "", "capabilities": CAPABILITIES, **selection}
     if gpus.ids:
-        names = [f"{CDI_KIND}={gpu_id}" for gpu_id in gpus.ids]
+        chosen = [_cdi_name(gpu_id, devices) for gpu_id in gpus.ids]
     elif gpus.count == -1:
-        names = [f"{CDI_KIND}=all"]
+        chosen = ["all"] if "all" in devices else _counted(devices)
     else:
-        numbered = [device for device in devices if device.rpartition("=")[2].isdigit()]
-        names = numbered[: gpus.count]
-    return {"driver": "cdi", "device_ids": names}
+        # WSL2 has only "all": its GPUs cannot be divided.
+        chosen = _counted(devices)[: gpus.count] or ["all"]
+    return {"driver": "cdi", "device_ids": [f"{CDI_KIND}={name}" for name in chosen]}
+
+
+def _cdi_name(gpu_id: str, devices: list[str]) -> str:
+    """CDI's name of a GPU with this index or the beginning of its UUID."""
+    if INDEX.fullmatch(gpu_id):
+        names = (gpu_id, f"gpu{gpu_id}", f"mig{gpu_id}")
+        found = [name for name in names if name in devices]
+        if not found and not any(map(CDI_INDEX.fullmatch, devices)) and gpu_id.isdigit():
+            found = _counted(devices)[int(gpu_id) :]
+    else:
+        found = [name for name in devices if name.startswith(gpu_id)]
+    if not found:
+        listed = ", ".join(devices)
+        raise EngineError(
+            f"--gpus {gpu_id}: the engine's CDI devices {CDI_KIND}= are: {listed}",
+            hint="--gpus all" if devices == ["all"] else "nvidia-ctk cdi list shows them",
+        )
+    return found[0]
+
+
+def _counted(devices: list[str]) -> list[str]:
+    """One name of each GPU, in the order of their numbers."""
+    numbered = [name for name in devices if CDI_INDEX.fullmatch(name)]
+    return numbered or [name for name in devices if name.startswith(("GPU-", "MIG-"))]
 
 
 def visible(
-    gpus: Gpus | None, present: list[dict[str, str]], problem: str | None = None
-) -> list[dict[str, str]]:
+    gpus: Gpus | None, present: list[dict[str, Any]], problem: str | None = None
+) -> list[dict[str, Any]]:
     """The GPUs (worker/host.py) that a process may use; EngineError if one is missing.
 
     `problem`: why nvidia-smi did not report all.
@@ -80,10 +110,12 @@ def visible(
     return selected
 
 
-def _matching(gpu_id: str, present: list[dict[str, str]]) -> list[dict[str, str]]:
+def _matching(gpu_id: str, present: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The GPUs with this index, or whose UUID starts with this text."""
     if gpu_id.isdigit():
         return present[int(gpu_id) : int(gpu_id) + 1]
+    if ":" in gpu_id:
+        return [gpu for gpu in present if gpu.get("slice") == gpu_id]
     return [gpu for gpu in present if gpu["uuid"].startswith(gpu_id)]
 
 
@@ -96,5 +128,18 @@ def gives_gpus(info: dict[str, Any]) -> bool:
 
 
 def _cdi_devices(info: dict[str, Any]) -> list[str]:
-    devices = [str(device.get("ID", "")) for device in info.get("DiscoveredDevices") or []]
-    return sorted(device for device in devices if device.startswith(f"{CDI_KIND}="))
+    """The names of NVIDIA's CDI devices, those with numbers first and in their order."""
+    found = [str(device.get("ID", "")) for device in info.get("DiscoveredDevices") or []]
+    prefix = f"{CDI_KIND}="
+    names = {device.removeprefix(prefix) for device in found if device.startswith(prefix)}
+    return sorted(names, key=_cdi_order)
+
+
+def _cdi_order(name: str) -> tuple[bool, int, int, str]:
+    number = CDI_INDEX.fullmatch(name)
+    return (
+        number is None,
+        int(number[1]) if number else 0,
+        int(number[2] or 0) if number else 0,
+        name,
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import tarfile
 import tempfile
 import tomllib
@@ -15,7 +16,7 @@ from typing import IO, Literal, Self
 from suite.engines.errors import FrameworkUnavailable
 from suite.errors import unknown
 from suite.manifests.frameworks import FrameworkManifest
-from suite.paths import LOCKS, WORKER, digest, sha256, tree_sha256
+from suite.paths import LOCKS, WORKER, digest, sha256, tree_files
 
 Kind = Literal["cpu", "cuda"]
 KINDS: tuple[Kind, ...] = ("cpu", "cuda")
@@ -27,6 +28,7 @@ CONTENT, FRAMEWORK, DEVICE = "dlsuite.content", "dlsuite.framework", "dlsuite.de
 BASE = "dlsuite.base"  # the base image's name
 PART = "dlsuite.made-of."  # followed by a part's name: the digest of that part
 BASE_VARIABLE = "DLSUITE_BASE_IMAGE"
+CONTEXT_TIME_S = 315532800  # of all files in a build context: 1980, the first year of zip files
 IMAGE_WORKER = "/opt/dlsuite/suite/worker"
 
 
@@ -96,6 +98,11 @@ class Recipe:
         """The tag by which the suite finds the image with exactly this content."""
         return f"{self.tag}-{self.content_sha256[:12]}"
 
+    @property
+    def broken_tag(self) -> str:
+        """The tag of an image with this content that `images verify` found broken."""
+        return f"{self.exact_tag}-broken"
+
     @cached_property
     def file_name(self) -> str:
         """The name, without suffix, of an exported image's file.
@@ -121,7 +128,7 @@ class Recipe:
             "recipe": sha256(LOCKS / "Dockerfile"),
             "lock": sha256(self.lock),
             "Debian packages": sha256(self.lock.with_name("apt.txt")),
-            "worker": tree_sha256(self.worker),
+            "worker": digest(self._worker_files()),
         }
 
     @property
@@ -148,20 +155,33 @@ class Recipe:
 
     def context(self) -> IO[bytes]:
         """The build context: a tar archive with the layout of the repository."""
-        file = tempfile.TemporaryFile()  # noqa: SIM115, the caller closes it
-        with tarfile.open(fileobj=file, mode="w") as tar:
+        archive = tempfile.TemporaryFile()  # noqa: SIM115, the caller closes it
+        with tarfile.open(fileobj=archive, mode="w") as tar:
+
+            def add(path: Path, name: str) -> None:
+                tar.add(path, name, recursive=False, filter=_normalised)
+
             for path in (self.lock, self.lock.with_name("apt.txt")):
-                tar.add(path, f"docker/{self.framework}/{path.name}")
-            tar.add(LOCKS / "Dockerfile", "docker/Dockerfile")
-            tar.add(self.worker, "suite/worker", filter=_without_caches)
+                add(path, f"docker/{self.framework}/{path.name}")
+            add(LOCKS / "Dockerfile", "docker/Dockerfile")
+            for folder in sorted({file.parent for file in tree_files(self.worker)}):
+                add(folder, str("suite/worker" / folder.relative_to(self.worker)))
+            for file in tree_files(self.worker):
+                add(file, str("suite/worker" / file.relative_to(self.worker)))
             for name in ("certs", "wheels"):
-                tar.add(LOCKS / name, f"docker/{name}", recursive=False)
+                add(LOCKS / name, f"docker/{name}")
             for certificate in sorted((LOCKS / "certs").glob("*.crt")):
-                tar.add(certificate, f"docker/certs/{certificate.name}")
+                add(certificate, f"docker/certs/{certificate.name}")
             for wheel in self.wheels():
-                tar.add(wheel, f"docker/wheels/{wheel.name}")
-        file.seek(0)
-        return file
+                add(wheel, f"docker/wheels/{wheel.name}")
+        archive.seek(0)
+        return archive
+
+    def _worker_files(self) -> Iterator[str]:
+        """A line with name, mode and digest for each file of the worker."""
+        for file in tree_files(self.worker):
+            mode = _mode(file.stat().st_mode)
+            yield f"{file.relative_to(self.worker)} {mode:o} {sha256(file)}"
 
     def wheels(self) -> Iterator[Path]:
         """The wheels in docker/wheels/ whose hash is in the lock."""
@@ -188,5 +208,18 @@ def kind(name: str) -> Kind:
     raise unknown("device", name, KINDS)
 
 
-def _without_caches(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    return None if "__pycache__" in entry.name else entry
+def _normalised(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    """An entry of the build context without what differs between checkouts: umask, owner, time.
+
+    The user of a container is none of the owners of the checkout.
+    """
+    entry.mode = 0o755 if entry.isdir() else _mode(entry.mode)
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = ""
+    entry.mtime = CONTEXT_TIME_S
+    return entry
+
+
+def _mode(mode: int) -> int:
+    """The mode of a file in an image: readable for all, and executable if its owner may run it."""
+    return 0o755 if mode & stat.S_IXUSR else 0o644

@@ -8,7 +8,6 @@ and may be removed.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import tempfile
@@ -19,6 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Literal
 
+from suite import locks
 from suite.errors import BusyError
 from suite.messages import Notify
 from suite.paths import home
@@ -45,11 +45,13 @@ def session(session_id: str, *, keep: bool = False, hosts: Sequence[str] = ()) -
     """
     folder = work_folder(session_id)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with _file(session_id).open("w", encoding="utf-8") as file:
-        if not _try_lock(file.fileno()):
+    path = _file(session_id)
+    with os.fdopen(locks.opened(path), "r+", encoding="utf-8") as file:
+        if not locks.try_lock(file.fileno(), path):
             raise BusyError(
                 "another dlsuite is working on this run", hint="wait until that one has ended"
             )
+        file.truncate()
         file.write("\n".join(hosts))
         file.flush()
         shutil.rmtree(folder, ignore_errors=True)  # left by a killed process
@@ -59,14 +61,14 @@ def session(session_id: str, *, keep: bool = False, hosts: Sequence[str] = ()) -
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         if not keep:
-            _file(session_id).unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
 
 
 def state(session_id: str) -> State:
     """Whether a session is active; unknown if it belongs to another machine or cache."""
     try:
-        with _file(session_id).open("r+", encoding="utf-8") as file:
-            return "stale" if _try_lock(file.fileno()) else "active"
+        with (path := _file(session_id)).open("r+", encoding="utf-8") as file:
+            return "stale" if locks.try_lock(file.fileno(), path) else "active"
     except FileNotFoundError:
         return "unknown"
 
@@ -81,7 +83,7 @@ def remove_stale(cleaned: str | None) -> int:
     removed = 0
     for path in _folder().glob("*.lock"):
         with suppress(FileNotFoundError), path.open("r+", encoding="utf-8") as file:
-            if _try_lock(file.fileno()):
+            if locks.try_lock(file.fileno(), path):
                 folder = work_folder(path.stem)
                 found = folder.exists()
                 shutil.rmtree(folder, ignore_errors=True)
@@ -113,39 +115,20 @@ def measuring(if_busy: IfBusy, notify: Notify, *, shared: bool = False) -> Itera
     ends, or raise BusyError. Those that are `shared` run beside each other: their rates do not
     matter.
     """
-    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    descriptor = _open_for_all(Path(tempfile.gettempdir()) / "dlsuite-measuring.lock")
+    path = Path(tempfile.gettempdir()) / "dlsuite-measuring.lock"
+    descriptor = locks.opened(path)
     try:
-        if not _try_lock(descriptor, kind):
+        with suppress(PermissionError):  # it is another user's
+            os.fchmod(descriptor, 0o644)  # whatever the umask is
+        if not locks.try_lock(descriptor, path, shared=shared):
             if if_busy == "refuse":
                 raise BusyError("another dlsuite is measuring on this machine", hint=BUSY_HINT)
             notify("another dlsuite is measuring on this machine; waiting for it to end")
-            while not _try_lock(descriptor, kind):
+            while not locks.try_lock(descriptor, path, shared=shared):
                 time.sleep(POLL_S)
         yield
     finally:
         os.close(descriptor)
-
-
-def _open_for_all(path: Path) -> int:
-    """Open a file that every user may lock; create it if it is missing.
-
-    In a sticky /tmp, O_CREAT fails on a file of another user.
-    """
-    try:
-        return os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CREAT)
-        os.fchmod(descriptor, 0o644)  # whatever the umask is
-        return descriptor
-
-
-def _try_lock(descriptor: int, kind: int = fcntl.LOCK_EX) -> bool:
-    try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _folder() -> Path:

@@ -1,4 +1,7 @@
-"""Strict YAML files: an unknown key is an error, with its line and the nearest known key."""
+"""Strict YAML files: an unknown key is an error, with its line and the nearest known key.
+
+A value has the type of its field: neither `yes` nor `"1"` nor `1.0` is an integer.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from suite.errors import ManifestError, nearest
+from suite.manifests import yaml_file
+from suite.manifests.yaml_file import Document
 
 
 class Strict(BaseModel):
@@ -19,36 +23,36 @@ class Strict(BaseModel):
 
 
 M = TypeVar("M", bound=Strict)
+WRONG_TYPES = {"bool_type", "int_type", "float_type", "string_type"}
+LONGEST = 40  # characters of a value that are shown
 Name = Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
 
 
 def load(path: Path, schema: type[M]) -> M:
     """Read and check one manifest; ManifestError names the file, the line and the reason."""
     try:
-        text = path.read_text(encoding="utf-8")
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        values = yaml.safe_load(text)
+        document = yaml_file.read(path.read_bytes())
+        return schema.model_validate(document.values, strict=True)
     except OSError as error:
         raise ManifestError(f"{path}: {error.strerror}", hint="dlsuite list") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        reason = " ".join(str(error).split())
-        raise ManifestError(f"{path}: not YAML: {reason}", hint=f"edit {path}") from None
-    try:
-        return schema.model_validate(values)
+    except yaml_file.Refused as error:
+        raise ManifestError(f"{path}:{error.line}: {error}", hint=f"edit {path}") from None
     except ValidationError as error:
         # A misspelt key also causes an error for the missing key; the misspelling explains more.
         first = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
-        line = _line(node, first["loc"])
-        reason = _reason(schema, first)
+        line, reason = document.line(first["loc"]), _reason(schema, document, first)
         raise ManifestError(f"{path}:{line}: {reason}", hint=f"edit {path}") from None
 
 
-def _reason(schema: type[BaseModel], error: Any) -> str:
+def _reason(schema: type[BaseModel], document: Document, error: Any) -> str:
     location = ".".join(str(part) for part in error["loc"])
     if error["type"] == "extra_forbidden":
         key = str(error["loc"][-1])
         return f"unknown key {key!r}; {nearest(key, _keys(schema, error['loc'][:-1]))}"
     message = error["msg"].removeprefix("Value error, ")
+    written = document.written(error["loc"])
+    if error["type"] in WRONG_TYPES and written:
+        message += f", not {' '.join(written.split())[:LONGEST]}"
     return f"{location}: {message}" if location else str(message)
 
 
@@ -86,19 +90,3 @@ def _step(node: Mapping[str, Any], part: int | str) -> list[Mapping[str, Any]]:
         return [node["additionalProperties"]]
     tagged = any(each.get("const") == part for each in node.get("properties", {}).values())
     return [node] if tagged else []
-
-
-def _line(node: yaml.Node | None, location: tuple[int | str, ...]) -> int:
-    """The line of the innermost key or item of `location` that the file has."""
-    line = node.start_mark.line + 1 if node else 1
-    for part in location:
-        if isinstance(node, yaml.MappingNode):
-            pairs = {key.value: (key, value) for key, value in node.value}
-            if part not in pairs:
-                continue
-            key, node = pairs[part]
-            line = key.start_mark.line + 1
-        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
-            node = node.value[part]
-            line = node.start_mark.line + 1
-    return line

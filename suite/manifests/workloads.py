@@ -78,7 +78,7 @@ class Measure(Strict):
     """When warm-up ends, and when the timed blocks end."""
 
     block_s: PositiveFloat = 0.25
-    interleaved_block_s: PositiveFloat = 0.25  # of blocks after warm-up, in interleaved runs
+    interleaved_block_s: PositiveFloat = 0.1  # of blocks after warm-up, in interleaved runs
     max_warmup_blocks: PositiveInt = 12
     min_measure_s: PositiveFloat = 2
     max_measure_s: PositiveFloat = 5

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # What the reference depends on, beside the model and its inputs: of training, and of inference.
 OF_STEPS = ("batch_size", "optimizer", "steps", "slices")
 OF_INFERENCE = ("query_samples",)
+# Facts of a machine that records have since version 12.
+SINCE_12 = ("cpu_features", "cpu_quota")
 
 
 @cache
@@ -36,7 +38,7 @@ def reference_of(prover: Prover, trial: Trial, *, fresh: bool = False) -> Refere
     locks = [prover.prepared[framework].lock_sha256 for framework in workers.FRAMEWORKS]
     parts = [f"{key}={value}" for key, value in described.items()]
     host = prover.engine.host
-    parts += [host["cpu"] or "", str(len(host["cpus"]))]
+    parts += [host["cpu"] or "", str(host.get("cpu_features")), str(len(host["cpus"]))]
     key = digest([*parts, *locks, prover.engine.worker_sha256, code_sha256()])
     return Reference(prover=prover, trial=trial, key=key, fresh=fresh)
 
@@ -70,6 +72,7 @@ def of_machine(trial: Trial, machine: Mapping[str, Any]) -> dict[str, Any]:
         "cpu": machine.get("cpu"),
         "cpus": len(machine.get("cpus") or []),
         "gpus": [_described(gpu) for gpu in gpus] if trial.devices.kind != "cpu" else [],
+        **{name: machine[name] for name in SINCE_12 if name in machine},
     }
 
 

@@ -223,6 +223,22 @@ class Compiled(_Event):
     loss: float = Field(description="Of the first step.")
 
 
+class Disturbance(BaseModel):
+    """What else happened during the timed part, by the kernel's counters; null: not readable."""
+
+    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
+
+    waited_s: Seconds | None = Field(
+        description="All threads of the worker: ready to run, without a CPU."
+    )
+    others_s: float | None = Field(description="CPU time of others on the worker's CPUs.")
+    stolen_s: float | None = Field(description="Of the worker's CPUs, by the hypervisor.")
+    preemptions: Count = Field(description="Of the worker's threads.")
+    periods: Count = Field(description="Of the CPU quota (cgroup).")
+    throttled_periods: Count = Field(description="Periods in which the quota was used up.")
+    cooled: Count = Field(description="Times that a CPU was slowed down by its temperature.")
+
+
 class BlockDone(_Event):
     """A block of steps is done, in warm-up or after it."""
 
@@ -234,6 +250,8 @@ class BlockDone(_Event):
     loss: float = Field(description="Of the block's last step.")
     loss_wait_s: Seconds = Field(description="How long reading the loss waited after the block.")
     left_s: Seconds = Field(description="Estimated remaining time.")
+    disturbed: bool = Field(default=False, description="True: it is not part of the rate.")
+    disturbance: Disturbance | None = None
 
 
 class Warm(_Event):
@@ -341,6 +359,7 @@ class Inferred(_Event):
         description="LoadGen's upper estimates of percentiles 90 and 99, where it makes them."
     )
     rate_per_s: PositiveNumber | None = Field(description="Scenario server: of the queries.")
+    disturbance: Disturbance | None = None
 
 
 class AnswersSaved(_Event):

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Group
-from rich.table import Table
 
 from suite.report.best import best
 from suite.report.numbers import UNKNOWN, Unit, latency_of, latency_unit, mebibytes, rate_of
-from suite.report.table import PIPED_WIDTH, TOKENS, known_columns, of_rows
+from suite.report.table import PIPED_WIDTH, TOKENS, Fitted, known_columns, of_rows
 from suite.report.titles import framework_of, work_of
 
 if TYPE_CHECKING:
@@ -35,12 +34,12 @@ def render(summaries: list[TrialSummary], width: int = PIPED_WIDTH) -> Group | N
     return Group(*found) if found else None
 
 
-def _of_training(summaries: Sequence[TrialSummary], width: int) -> list[Table]:
+def _of_training(summaries: Sequence[TrialSummary], width: int) -> list[Fitted]:
     rows = known_columns([_cells(trial) for trial in best(summaries)], (TOKENS,))
     return _table(TITLE, rows, width) if _several(summaries) else []
 
 
-def _of_inference(summaries: Sequence[TrialSummary], width: int) -> list[Table]:
+def _of_inference(summaries: Sequence[TrialSummary], width: int) -> list[Fitted]:
     unit = latency_unit(each.measured.median for each in summaries if _is_latency(each))
     rows = [_inference_cells(trial, unit) for trial in best(summaries)]
     title = f"{OF_INFERENCE}, latencies in {unit.symbol}"
@@ -51,7 +50,7 @@ def _is_latency(trial: TrialSummary) -> bool:
     return trial.metric.lower_is_better
 
 
-def _table(title: str, rows: Sequence[dict[str, str]], width: int) -> list[Table]:
+def _table(title: str, rows: Sequence[dict[str, str]], width: int) -> list[Fitted]:
     found = of_rows(title, rows, left=LEFT, width=width, dispensable=DISPENSABLE) if rows else None
     return [found] if found else []
 

@@ -17,7 +17,7 @@ CONFIGURATION = ("framework", "variant", "track")
 # Fields of a workload that do not change the timed work.
 UNCOMPARED = {"epochs", "proof_learning_rate"}
 # These may differ, and are listed.
-HOST = ("cpu", "cpus", "memory_bytes", "kernel", "gpus")
+HOST = ("cpu", "cpus", "cpu_quota", "memory_bytes", "kernel", "gpus")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +87,7 @@ def _ratio(a: TrialSummary, b: TrialSummary) -> stats.Difference:
 def _interleaved_ratio(a: TrialSummary, b: TrialSummary, repeat: int) -> float:
     """The ratio of b to a in one round; of whole runs where no blocks alternate."""
     ratio = stats.interleaved_ratio(
-        *(rates_over_time(each.runs[repeat].blocks.rows()) for each in (a, b))
+        *(rates_over_time(each.runs[repeat].counted_blocks) for each in (a, b))
     )
     return ratio or b.values[repeat] / a.values[repeat]
 

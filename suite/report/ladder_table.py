@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.table import Table
-
 from suite.report import ladder
 from suite.report.table import (
     INTERVAL,
@@ -13,6 +11,7 @@ from suite.report.table import (
     PIPED_WIDTH,
     TRAINING_LINES,
     TRAINING_RATE,
+    Fitted,
     markdown_of,
     of_rows,
 )
@@ -23,7 +22,7 @@ TITLE = "the ladder: LeNet, one image at a time"
 DISPENSABLE = (TRAINING_LINES, "overhead", OFFLINE_RATE, INTERVAL, TRAINING_RATE)
 
 
-def render(rows: Sequence[ladder.Row], width: int = PIPED_WIDTH) -> Table:
+def render(rows: Sequence[ladder.Row], width: int = PIPED_WIDTH) -> Fitted:
     """A row for each framework, the lowest rung first; `lines` are those of its script."""
     title, cells = _cells(rows)
     return of_rows(title, cells, left=("framework",), width=width, dispensable=DISPENSABLE)

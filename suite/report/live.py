@@ -30,6 +30,7 @@ from suite.worker import host
 if TYPE_CHECKING:
     from suite.runner.estimate import Estimate
 
+LINE_EVERY_S = 60.0  # seconds between lines that repeat the state, where lines stay
 MANY = 20  # trials: with more, only those whose run is in progress have a line
 
 
@@ -48,13 +49,17 @@ class _Lines(Bars):
 class Live:
     """A context manager that shows progress; it implements `runner.progress.Progress`."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = lambda: time.monotonic()) -> None:
+        self._clock = clock
+        self._line_s = clock()
+        self._running = ""  # the run that sent the last event
+        self._done = 0
         self._console = console(stderr=True)
         self._bars = _Lines(
             *columns(self._console.width, 0),
             console=self._console,
             transient=True,
-            disable=not self._console.is_terminal,
+            disable=not self._console.is_interactive,
         )
         self._bars.above, self._bars.below = self._overview, self._shown_messages
         self._plan: Plan | None = None
@@ -86,16 +91,17 @@ class Live:
 
     def notify(self, text: str) -> None:
         """Show a message; it replaces an earlier one on the same topic ("PyTorch: ...")."""
-        if not self._console.is_terminal:
+        if not self._console.is_interactive:
             # A package installer sends hundreds of messages: too many for a log.
             if "downloading" not in text and "collecting" not in text:
                 self._console.print(text, soft_wrap=True)
+            self._each_minute()
             return
         self._messages[text.partition(":")[0]] = text
 
     def announce(self, text: str) -> None:
         """Show a line that stays."""
-        self._bars.console.print(text, soft_wrap=not self._console.is_terminal)
+        self._bars.console.print(text, soft_wrap=not self._console.is_interactive)
 
     def planned(
         self, plan: Plan, stages: tuple[Stage, ...], finished: Sequence[Record] = ()
@@ -122,8 +128,11 @@ class Live:
         """
         if self._stage:
             self._finished.append(self._stage)
-        self._stage, self._stage_started_s = stage, time.monotonic()
+        self._stage, self._stage_started_s = stage, self._clock()
         self._messages.clear()
+        if not self._console.is_interactive:
+            self._line_s = self._clock()
+            self._console.print(f"stage: {stage}", soft_wrap=True)
         if stage == "runs" and self._plan:
             self._start_table(self._plan)
 
@@ -150,9 +159,24 @@ class Live:
             if self._many and line not in self._lines:
                 self._lines[line] = self._add(self._name(run.trial))
             self._show(line)
+        if line in self._trials and not self._console.is_interactive:
+            self._running = f"{self._name(run.trial)} run {self._counts.get(run.name, '')}".rstrip()
+        self._each_minute()
+
+    def _each_minute(self) -> None:
+        """In a log, say what is running, at most once a minute."""
+        now_s = self._clock()
+        if self._console.is_interactive or not self._stage or now_s - self._line_s < LINE_EVERY_S:
+            return
+        self._line_s = now_s
+        parts = [f"{self._stage}:", self._running or "in progress"]
+        if self._counts:
+            parts.append(f"({self._done} of {len(self._counts)} runs done)")
+        self._console.print(" ".join((*parts, self._time_left())).rstrip(), soft_wrap=True)
 
     def done(self, run: Run, record: Record) -> None:
         """Show the result of a run."""
+        self._done, self._running = self._done + 1, ""
         if self._remaining:
             self._remaining.done(record)
             self._runs_left_s = self._remaining.runs_s()
@@ -163,7 +187,7 @@ class Live:
             self._show(line)
             if self._many:
                 self._bars.remove_task(self._lines.pop(line))
-        if not self._console.is_terminal:
+        if not self._console.is_interactive:
             metric = metric_of(record.workload.scenario)
             found = values_of([record]).get(record.repeat)
             rate = with_unit(found, metric) if found else ""
@@ -202,7 +226,7 @@ class Live:
         for stage in self._finished:
             left_s.pop(stage, None)
         if self._stage in left_s:
-            elapsed_s = time.monotonic() - self._stage_started_s
+            elapsed_s = self._clock() - self._stage_started_s
             left_s[self._stage] = max(0.0, left_s[self._stage] - elapsed_s)
         return sum(left_s.values())
 
@@ -233,7 +257,7 @@ class Live:
         return " ".join(
             (
                 trial.configuration,
-                *((workload.model,) if several or not self._console.is_terminal else ()),
+                *((workload.model,) if several or not self._console.is_interactive else ()),
                 *((workload.precision,) if workload.precision != "float32" else ()),
                 *((workload.scenario,) if workload.scenario else ()),
                 *((f"b{workload.batch_size}",) if workload.scenario == "offline" else ()),

@@ -40,8 +40,8 @@ def render(rows: Iterable[Row], width: int = PIPED_WIDTH) -> Group:
     """
     rows = list(rows)
     left = ("model", "optimizer")
-    table = of_rows("", _known_cells(rows), left=left, width=width, dispensable=DISPENSABLE)
-    table.caption = NOTE
+    cells = _known_cells(rows)
+    table = of_rows("", cells, left=left, width=width, dispensable=DISPENSABLE, caption=NOTE)
     return Group(table, *(Text(reason) for reason in _reasons(rows)))
 
 

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from rich.table import Table
-
 from suite.report.numbers import UNKNOWN
-from suite.report.table import titled
+from suite.report.table import Fitted, of_rows
 from suite.results.roofline import HardwarePeak
 
+NOTE = "matmul: GFLOP/s; copy: GB/s, read and written"
 
-def render(peak: HardwarePeak) -> Table:
+
+def render(peak: HardwarePeak) -> Fitted:
     """A row for each operation; the best rate is the device's peak."""
-    frameworks = list(peak.by_framework)
-    table = titled(f"Hardware peak of {peak.device}")
-    table.caption = "matmul: GFLOP/s; copy: GB/s, read and written"
-    table.add_column("operation")
-    for name in (*frameworks, "peak"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for operation, best in peak.best.items():
-        rates = [peak.by_framework[name].get(operation) for name in frameworks]
-        table.add_row(operation, *map(_giga, rates), _giga(best.work_per_s))
-    return table
+    rows = [
+        {
+            "operation": operation,
+            **{name: _giga(rates.get(operation)) for name, rates in peak.by_framework.items()},
+            "peak": _giga(best.work_per_s),
+        }
+        for operation, best in peak.best.items()
+    ]
+    title = f"Hardware peak of {peak.device}"
+    return of_rows(title, rows, left=("operation",), caption=NOTE)
 
 
 def _giga(work_per_s: float | None) -> str:

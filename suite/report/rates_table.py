@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from suite.report import throughput
@@ -23,6 +22,7 @@ from suite.report.table import (
     P90_ESTIMATE,
     P99_ESTIMATE,
     PIPED_WIDTH,
+    Fitted,
     markdown_of,
     of_rows,
 )
@@ -58,8 +58,7 @@ def render(
 ) -> RenderableType:
     """One table for each workload, with errors and warnings below it; the best rows are bold.
 
-    Where `width` is too small, whole columns are omitted, the least important first; where the rest
-    is still too wide, headings are folded.
+    Where `width` is too small, whole columns are omitted, the least important first (table.Fitted).
     """
     parts: list[RenderableType] = []
     best_ids = ids(summaries)
@@ -92,7 +91,7 @@ def _table(
     peak: HardwarePeak | None,
     *,
     best: set[str],
-) -> Table:
+) -> Fitted:
     rows = cells_of(trials, peak)
     in_title: tuple[str, ...] = ()
     if throughput.is_offline(trials[0]):

@@ -4,35 +4,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich import box
-from rich.table import Table
-
 from suite.report.numbers import UNKNOWN
+from suite.report.table import Fitted, of_rows
 
 if TYPE_CHECKING:
     from suite.runner.selftest.selftest import Finding
 
 
-def render(findings: list[Finding]) -> Table:
+def render(findings: list[Finding]) -> Fitted:
     """A row for each fault, and for each framework variant without a fault."""
     planted = [each for each in findings if each.fault]
     clean = [each for each in findings if not each.fault]
     caught = sum(each.good for each in planted)
     alarms = sum(not each.good for each in clean)
-    table = Table(
-        title=f"self-test: {caught} of {len(planted)} faults found, "
-        f"{alarms} false alarms in {len(clean)} workers without a fault",
-        box=box.SIMPLE_HEAD,
-        title_justify="left",
-        padding=(0, 1, 0, 0),
+    title = (
+        f"self-test: {caught} of {len(planted)} faults found, "
+        f"{alarms} false alarms in {len(clean)} workers without a fault"
     )
-    for name in ("fault", "framework", "variant", "precision", "devices", "found by", ""):
-        table.add_column(name, justify="left", no_wrap=name != "found by")
-    for each in findings:
-        verdict = "ok" if each.good else "FAILED"
-        worker = (each.framework, each.variant, each.precision, each.device)
-        table.add_row(each.fault or "none", *worker, each.caught_by or UNKNOWN, verdict)
-    return table
+    rows = [_cells(each) for each in findings]
+    return of_rows(title, rows, left=(*rows[0],), folded=("found by",))
+
+
+def _cells(finding: Finding) -> dict[str, str]:
+    return {
+        "fault": finding.fault or "none",
+        "framework": finding.framework,
+        "variant": finding.variant,
+        "precision": finding.precision,
+        "devices": finding.device,
+        "found by": finding.caught_by or UNKNOWN,
+        "verdict": "ok" if finding.good else "FAILED",
+    }
 
 
 def line(finding: Finding) -> str:

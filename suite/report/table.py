@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from textwrap import fill
 
 from rich import box
-from rich.console import Console, JustifyMethod
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
 from rich.table import Table
 from rich.text import Text
 
 from suite.report.numbers import UNKNOWN
+from suite.report.terminal import PIPED_WIDTH as PIPED_WIDTH
+from suite.report.terminal import console as console
+from suite.report.terminal import plain
 
-PIPED_WIDTH = 120
+PROSE_WIDTH = 20  # the least width of a column whose text is folded
 INTERVAL, ENERGY, MFU, SAME_WORK = "± 95 % CI", "J/sample (net)", "MFU", "same work"
 TOKENS, J_INFERENCE = "tokens/s", "J/inference (net)"
 P90_ESTIMATE, P99_ESTIMATE = "p90 estimate", "p99 estimate"
@@ -32,17 +37,6 @@ JUSTIFY: dict[str, JustifyMethod] = {
 }
 
 
-def console(*, stderr: bool = False) -> Console:
-    """A console as wide as the terminal, or PIPED_WIDTH wide where there is none.
-
-    It takes no markup: messages of workers and libraries have brackets of their own.
-    """
-    found = Console(stderr=stderr, highlight=False, markup=False)
-    if not found.is_terminal:
-        found.width = PIPED_WIDTH
-    return found
-
-
 def titled(title: str) -> Table:
     """An empty table in the style of all tables of the suite."""
     return Table(
@@ -55,33 +49,118 @@ def titled(title: str) -> Table:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Fitted:
+    """Rows with equal columns, as a table that loses nothing without a word.
+
+    It is fitted to the width that it gets when it is shown: columns of `dispensable` are omitted,
+    the first one first, and named below it; where the rest is still too wide, headings are folded;
+    where that is not enough, each row is a block of lines, one for each column.
+    """
+
+    title: str
+    rows: Sequence[Mapping[str, str]]
+    left: Collection[str] = ()  # columns that are aligned to the left
+    folded: Collection[str] = ()  # columns of prose, whose text may be folded
+    width: int | None = None  # at most
+    dispensable: Sequence[str] = ()
+    styles: Sequence[str] = ()  # one for each row
+    caption: str = ""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width = min(options.max_width, self.width or options.max_width)
+        columns = self._fitting(width)
+        fold = not self._fits(columns, width)
+        if fold and not self._fits(columns, width, fold=True):
+            yield from self._blocks()
+            return
+        yield self._table(columns, fold=fold)
+        if omitted := [name for name in self.rows[0] if name not in columns]:
+            names = ", ".join(omitted)
+            yield Text(f"no room in {width} columns: {names} (COLUMNS=200 dlsuite ... has it)")
+        if self.caption:
+            yield Text(self.caption)
+
+    def _table(self, columns: Sequence[str], *, fold: bool) -> Table:
+        table = titled(self.title)
+        for name in columns:
+            heading = fill(name, self._longest(name)) if fold else name
+            justify = "left" if name in self.left else JUSTIFY.get(name, "right")
+            prose = name in self.folded
+            table.add_column(heading, justify=justify, no_wrap=not prose, overflow="fold")
+        if self.folded:
+            for row, style in zip(self.rows, self._styles, strict=True):
+                table.add_row(*(Text(plain(row[name]), style=style) for name in columns))
+        else:  # One row with a line for each of them: Rich takes seconds for a thousand rows.
+            table.add_row(
+                *(_lines_of([row[name] for row in self.rows], self._styles) for name in columns)
+            )
+        return table
+
+    def _blocks(self) -> Iterator[Text]:
+        """Each row as lines of a column and its value, with all columns."""
+        if self.title:
+            yield Text(self.title, style="bold")
+        size = max(map(len, self.rows[0]))
+        for row, style in zip(self.rows, self._styles, strict=True):
+            lines = (f"{name:<{size}}  {plain(text)}".rstrip() for name, text in row.items())
+            yield Text("\n".join(("", *lines)), style=style, overflow="fold")
+        if self.caption:
+            yield Text(f"\n{self.caption}")
+
+    def _fitting(self, width: int) -> list[str]:
+        """The columns without those that must be omitted so that the table is not too wide."""
+        columns = [*self.rows[0]]
+        for omitted in self.dispensable:
+            if self._fits(columns, width):
+                break
+            if omitted in columns:
+                columns.remove(omitted)
+        return columns
+
+    def _fits(self, columns: Sequence[str], width: int, *, fold: bool = False) -> bool:
+        """Whether a table with these columns is at most `width` characters wide."""
+        sizes = [max(self._longest(name), 0 if fold else cell_len(name)) for name in columns]
+        return sum(sizes) + 2 * len(columns) + 1 <= width
+
+    def _longest(self, name: str) -> int:
+        """The least width of a column: of its longest cell, or of a word of its heading."""
+        longest = max(cell_len(row[name]) for row in self.rows)
+        if name in self.folded:
+            longest = min(longest, PROSE_WIDTH)
+        return max(longest, *map(cell_len, name.split() or [""]), 1)
+
+    @property
+    def _styles(self) -> Sequence[str]:
+        return self.styles or [""] * len(self.rows)
+
+
 def of_rows(
     title: str,
     rows: Sequence[Mapping[str, str]],
     *,
     left: Collection[str] = (),
+    folded: Collection[str] = (),
     width: int | None = None,
     dispensable: Iterable[str] = (),
     styles: Sequence[str] = (),
-) -> Table:
-    """A table of rows with equal columns; those in `left` are aligned to the left.
+    caption: str = "",
+) -> Fitted:
+    """A table of rows with equal columns, in the order of the first row's.
 
-    There must be at least one row. Where it is wider than `width` characters, the columns of
-    `dispensable` are omitted, the first one first; where the rest is still too wide, headings are
-    folded. `styles` has one for each row.
+    There must be at least one row. The table is at most `width` characters wide, and at most as
+    wide as the terminal: see Fitted.
     """
-    columns = _fitting(rows, width, dispensable)
-    fold = not _fits(columns, rows, width)
-    table = titled(title)
-    for name in columns:
-        longest = max(len(text) for text in (*name.split(), *(row[name] for row in rows)))
-        heading = fill(name, longest) if fold else name
-        justify = "left" if name in left else JUSTIFY.get(name, "right")
-        table.add_column(heading, justify=justify, no_wrap=True)
-    # One row with a line for each of them: Rich takes seconds for a thousand rows.
-    shown = styles or [""] * len(rows)
-    table.add_row(*(_lines_of([row[name] for row in rows], shown) for name in columns))
-    return table
+    return Fitted(
+        title=title,
+        rows=rows,
+        left=left,
+        folded=folded,
+        width=width,
+        dispensable=tuple(dispensable),
+        styles=styles,
+        caption=caption,
+    )
 
 
 def known_columns(
@@ -93,29 +172,10 @@ def known_columns(
     return [{name: text for name, text in row.items() if name not in empty} for row in rows]
 
 
-def _fitting(
-    rows: Sequence[Mapping[str, str]], width: int | None, dispensable: Iterable[str]
-) -> list[str]:
-    """The columns without those that must be omitted so that the table is not too wide."""
-    columns = [*rows[0]]
-    for omitted in dispensable:
-        if _fits(columns, rows, width):
-            break
-        if omitted in columns:
-            columns.remove(omitted)
-    return columns
-
-
-def _fits(columns: list[str], rows: Sequence[Mapping[str, str]], width: int | None) -> bool:
-    """Whether a table with these columns is at most `width` characters wide."""
-    widths = [max(len(name), *(len(row[name]) for row in rows)) for name in columns]
-    return width is None or sum(widths) + 2 * len(columns) + 1 <= width
-
-
 def _lines_of(values: list[str], styles: Sequence[str]) -> Text:
     """A line for each value, in its style."""
     styled = zip(values, styles, strict=True)
-    return Text("\n").join(Text(value, style=style) for value, style in styled)
+    return Text("\n").join(Text(plain(value), style=style) for value, style in styled)
 
 
 def markdown_of(rows: Sequence[Mapping[str, str]]) -> str:

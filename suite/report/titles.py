@@ -45,7 +45,9 @@ def _title(record: Record, *, batch: bool) -> str:
 
 
 def _device(record: Record) -> str:
-    return f"{record.device} ({record.cores} {'core' if record.cores == 1 else 'cores'})"
+    cores = f"{record.cores} {'core' if record.cores == 1 else 'cores'}"
+    quota = record.environment.get("cpu_quota")
+    return f"{record.device} ({cores}{f', quota of {quota:g} CPUs' if quota else ''})"
 
 
 def name_of(summary: TrialSummary) -> str:

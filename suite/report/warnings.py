@@ -14,8 +14,11 @@ FEW_RUNS = 3
 CONSTANT_BLOCKS = 5
 HIGH_SPREAD = 0.05
 BUSY_CORES = 0.25  # of other processes, on average over the blocks
+DIFFERENT_CORES = 1.3  # the ratio of the cores that two runs of a trial used
 LARGE_OVERHEAD = 0.01  # of the median latency, for a model that does nothing
 SAMPLER_SHARE = 0.005  # of the cores, for the telemetry
+THROTTLED_SHARE = 0.01  # of the periods of a CPU quota
+TITLES = {"cpu_energy": "the CPU's energy", "gpu_energy": "the GPU's energy"}
 STEADY_GOVERNORS = (None, "performance")
 
 
@@ -24,7 +27,14 @@ def warnings_of(runs: Sequence[Record]) -> tuple[ReportWarning, ...]:
     ok = [run for run in runs if run.status == "ok" and run.samples_per_s]
     if not ok:
         return ()
-    return (*_parity(ok), *_queries(ok), *_series(ok), *_setup(ok), *_machine(ok))
+    return (
+        *_parity(ok),
+        *_queries(ok),
+        *_series(ok),
+        *_disturbances(ok),
+        *_setup(ok),
+        *_machine(ok),
+    )
 
 
 def _parity(runs: Sequence[Record]) -> Iterator[ReportWarning]:
@@ -110,10 +120,41 @@ def _setup(runs: Sequence[Record]) -> Iterator[ReportWarning]:
     if first.workload.precision == "bf16_mixed" and products == "float32":
         hint = "its speed is that of float32 with rounding; docs/configurations.md#precision"
         yield ReportWarning("products in float32", "operands rounded to bfloat16", hint)
+    limits = first.environment.get("limits") or {}
+    dropped = [name for name in ("memory_bytes", "pids") if name in limits and not limits[name]]
+    if dropped:
+        names = " and ".join(
+            {"memory_bytes": "memory", "pids": "processes"}[each] for each in dropped
+        )
+        hint = "docker info shows its warnings; a rootless engine needs cgroup v2 with delegation"
+        yield ReportWarning("the engine did not limit the container", names, hint)
+    if first.environment.get("isolated_cpus"):
+        hint = "start dlsuite on CPUs that are not in the kernel's isolcpus"
+        yield ReportWarning("the CPUs are isolated", "threads may share one of them", hint)
     governor = first.environment.get("governor")
     if governor not in STEADY_GOVERNORS:
         hint = "cpupower frequency-set --governor performance"
         yield ReportWarning("the CPU's frequency varies", f"governor {governor}", hint)
+
+
+def _disturbances(runs: Sequence[Record]) -> Iterator[ReportWarning]:
+    """Warnings about a CPU quota, and about disturbed blocks."""
+    throttled = max((run.throttled or 0.0 for run in runs), default=0.0)
+    if throttled > THROTTLED_SHARE:
+        quota = runs[0].environment.get("cpu_quota")
+        limit = f" of {quota:g} CPUs" if quota else ""
+        hint = "a higher CPU limit of the pod, job or service, or none"
+        detail = f"in {throttled:.0%} of its periods"
+        yield ReportWarning(f"the CPU quota{limit} was used up", detail, hint)
+    timed = [block for run in runs for block in run.blocks.rows() if not block.warmup]
+    disturbed = sum(block.disturbed for block in timed)
+    if disturbed:
+        counted = sum(block.disturbed for run in runs for block in run.counted_blocks)
+        title = "disturbed blocks were left out" if not counted else "disturbed blocks are counted"
+        hint = "a quieter machine; docs/method.md#disturbances"
+        if counted:
+            hint = "too few were undisturbed; end other processes, run again"
+        yield ReportWarning(title, f"{disturbed} of {len(timed)}", hint)
 
 
 def _constant_loss(run: Record) -> float | None:
@@ -126,9 +167,22 @@ def _machine(runs: Sequence[Record]) -> Iterator[ReportWarning]:
     """Warnings from the telemetry: other processes, a high cost, a shared or throttled GPU."""
     of_ranks = (rank.telemetry for run in runs for rank in run.ranks or [run])
     measured = [each for each in of_ranks if each]
+    problems = {name: text for each in measured for name, text in each.problems.items()}
+    for name, text in problems.items():
+        hint = "the figures are unknown, not 0; see telemetry.jsonl beside the log"
+        kind = "telemetry is not whole" if name == "sampler" else f"{TITLES[name]} is in doubt"
+        yield ReportWarning(kind, text, hint)
     busy = max((run.other_cores or 0.0 for run in runs), default=0.0)
     if busy > BUSY_CORES:
-        yield ReportWarning("other processes ran", f"on {busy:.1f} cores", "end them, run again")
+        seen = {each.pid: each.name for run in runs for each in run.neighbours}
+        names = ", ".join(f"{name} ({pid})" for pid, name in seen.items())
+        hint = f"end them{f': {names}' if names else ''}; run again"
+        yield ReportWarning("other processes ran", f"on {busy:.1f} cores", hint)
+    used = [run.cores_used for run in runs if run.cores_used]
+    if used and max(used) > DIFFERENT_CORES * min(used):
+        hint = "the framework spread its work over the cores in some processes only: more --repeats"
+        detail = f"{min(used):.2f} to {max(used):.2f}"
+        yield ReportWarning("runs computed on different numbers of cores", detail, hint)
     cpus = len(runs[0].environment.get("cpus") or [0])
     sampler = max((each.sampler_cores or 0 for each in measured), default=0) / cpus
     if sampler > SAMPLER_SHARE:

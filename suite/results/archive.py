@@ -12,7 +12,6 @@ import json
 import re
 import shutil
 import tarfile
-import tempfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -22,7 +21,7 @@ from pydantic import NonNegativeInt, ValidationError
 
 from suite.errors import ResultsError
 from suite.manifests.strict import Strict
-from suite.paths import sha256
+from suite.paths import part_of, sha256
 from suite.protocol.events import first_problem
 from suite.results import checksums, store
 
@@ -94,9 +93,8 @@ def read(file: Path, results: Path) -> Path:
             if final.exists():
                 raise ResultsError(f"{final} exists", hint="move it, or choose other --results")
             results.mkdir(parents=True, exist_ok=True)
-            temporary = Path(tempfile.mkdtemp(prefix=".import-", dir=results))
+            temporary = part_of(results / f"import-{manifest.run_id}")
             _extract(tar, members, manifest, temporary, file)
-        temporary.chmod(0o755)
         temporary.rename(final)
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise _damaged(file, f"not a complete .tar.gz: {error}") from None

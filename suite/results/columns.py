@@ -173,6 +173,8 @@ OF_RUN = (
         lambda r: r.flops_per_sample,
     ),
     _whole("blocks", "timed blocks", lambda r: sum(not each for each in r.blocks.warmup)),
+    _real("disturbed_s", "the duration of the disturbed blocks", lambda r: r.disturbed_s),
+    _real("throttled", "share of the throttled periods of a CPU quota", lambda r: r.throttled),
     _real("build_s", "building the model, with compilation done ahead", _of("times", "build_s")),
     _real("first_step_s", "the duration of the first step or call", _of("times", "first_step_s")),
     _real("warmup_s", "the duration of warm-up", _of("times", "warmup_s")),

@@ -15,11 +15,12 @@ from suite.manifests.workloads import Measure, Repeats, Workload
 from suite.protocol.plan import SeriesKey, series
 from suite.results.telemetry import Energy, Telemetry, together
 
+# 12: blocks.disturbed and what disturbed them, throttling, neighbours;
 # 11: inference, parity.closing.answers; 10: device is a device set, cpu_parts, ranks; 9: blocks are
 # columns; 8: the workload is one object; runtime, interleaved; 7: parity.closing, blocks.loss,
 # optimizer_steps; 6: blocks.monotonic_ns; 5: parity.steps; 4: runtime; 3: measure, repeats,
 # times.total_s; 2: input, data_origin; 1: the first version
-SCHEMA_VERSION = 11
+SCHEMA_VERSION = 12
 
 Status = Literal["ok", "failed", "timeout", "oom", "skipped"]
 
@@ -65,6 +66,12 @@ class Block:
     step: int | None = None  # number of steps done at the block's end
     loss: float | None = None  # of the last step
     loss_wait_s: float | None = None  # how long reading the loss waited after the clock stopped
+    disturbed: bool = False  # by other processes, the hypervisor or heat
+    # How long the worker's threads were ready to run without a CPU, summed over the threads; the
+    # CPU time of others on its CPUs; the time that the hypervisor took.
+    waited_s: float | None = None
+    others_s: float | None = None
+    stolen_s: float | None = None
 
     @property
     def middle_s(self) -> float:
@@ -86,6 +93,10 @@ class Blocks(Strict):
     step: tuple[int | None, ...] = ()
     loss: tuple[float | None, ...] = ()
     loss_wait_s: tuple[float | None, ...] = ()
+    disturbed: tuple[bool, ...] = ()
+    waited_s: tuple[float | None, ...] = ()
+    others_s: tuple[float | None, ...] = ()
+    stolen_s: tuple[float | None, ...] = ()
 
     @model_validator(mode="after")
     def _equal_lengths(self) -> Blocks:
@@ -111,9 +122,34 @@ class Blocks(Strict):
 COLUMNS = tuple(Blocks.model_fields)
 
 
+def counted(blocks: Iterable[Block], min_measure_s: float) -> list[Block]:
+    """The blocks that make the rate of a run: the timed ones that are not disturbed.
+
+    Where those are shorter than half of the least duration of a measurement, all timed ones.
+    """
+    timed = [each for each in blocks if not each.warmup]
+    quiet = [each for each in timed if not each.disturbed]
+    return quiet if sum(each.duration_s for each in quiet) >= min_measure_s / 2 else timed
+
+
 def rates_over_time(blocks: Iterable[Block]) -> list[tuple[float, float]]:
-    """(time in s, samples per second) of each block after warm-up."""
-    return [(each.middle_s, each.samples_per_s) for each in blocks if not each.warmup]
+    """(time in s, samples per second) of each of these blocks."""
+    return [(each.middle_s, each.samples_per_s) for each in blocks]
+
+
+class Neighbour(Strict):
+    """A process that was no part of the run, and computed on the same machine."""
+
+    pid: int
+    name: str
+    cores: float  # mean over the run
+
+
+class Throttling(Strict):
+    """The CPU quota of a cgroup during the timed part."""
+
+    periods: int
+    throttled_periods: int  # in which the quota was used up, and the worker had to wait
 
 
 class Epoch(Strict):
@@ -266,11 +302,30 @@ class Record(Strict):
     optimizer_steps: int | None = None  # steps that the framework counted
     epochs: tuple[Epoch, ...] = ()
     inference: Inference | None = None
+    throttling: Throttling | None = None  # of rank 0; None: there is no quota
+    neighbours: tuple[Neighbour, ...] = ()  # the busiest first; none where they are not visible
     memory: Memory = Memory()  # on the host of all ranks together, on a device the largest
     telemetry: Telemetry | None = None  # of rank 0
     ranks: tuple[Rank, ...] = ()  # each of several ranks
     parity: Parity
     log: str | None = None
+
+    @property
+    def counted_blocks(self) -> list[Block]:
+        """The blocks that make the rate."""
+        return counted(self.blocks.rows(), self.measure.min_measure_s)
+
+    @property
+    def disturbed_s(self) -> float:
+        """The duration of the timed blocks that were disturbed."""
+        rows = self.blocks.rows()
+        return sum(each.duration_s for each in rows if each.disturbed and not each.warmup)
+
+    @property
+    def throttled(self) -> float | None:
+        """The share of the periods in which a CPU quota was used up; None without a quota."""
+        found = self.throttling
+        return found.throttled_periods / found.periods if found and found.periods else None
 
     @property
     def configuration(self) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from pydantic import Field
+
 from suite.manifests.strict import Strict
 
 
@@ -69,3 +71,6 @@ class Telemetry(Strict):
     sampler_cores: float | None  # used by the telemetry itself
     cpu_energy: Energy | None
     gpu: Gpu | None
+    problems: dict[str, str] = Field(
+        default={}
+    )  # why a figure is unknown: sampler, cpu_energy, gpu_energy

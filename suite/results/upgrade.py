@@ -6,12 +6,12 @@ from typing import Any
 
 from suite.results.record import COLUMNS, SCHEMA_VERSION
 
-UPGRADABLE = (6, 7, 8, 9, 10)
+UPGRADABLE = (6, 7, 8, 9, 10, 11)
 WORKLOAD = ("model", "dataset", "mode", "batch_size", "precision", "input", "optimizer")
 
 
 def upgraded(values: dict[str, Any]) -> dict[str, Any]:
-    """The values of a record of versions 6 to 10, converted to the current version.
+    """The values of a record of versions 6 to 11, converted to the current version.
 
     Raise KeyError where a value of that version is missing.
     """
@@ -20,6 +20,11 @@ def upgraded(values: dict[str, Any]) -> dict[str, Any]:
     if version < 9:
         columns = {name: [block.get(name) for block in newer["blocks"]] for name in COLUMNS}
         newer = {**newer, "blocks": columns}
+    if version < 12:  # disturbances were not measured
+        unknown = [None] * len(newer["blocks"].get("warmup", ()))
+        added = dict.fromkeys(("waited_s", "others_s", "stolen_s"), unknown)
+        disturbed = {"disturbed": [False] * len(unknown)}
+        newer = {**newer, "blocks": {**newer["blocks"], **added, **disturbed}}
     device = newer["device"]
     if version < 10:
         device = device.partition(":")[0]  # its number was always 0

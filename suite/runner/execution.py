@@ -23,6 +23,7 @@ from suite.results.roofline import HardwarePeak
 from suite.results.store import RunFolder
 from suite.runner import plausibility, recording, series
 from suite.runner.frameworks import Unavailable
+from suite.runner.load import Load
 from suite.runner.progress import Progress
 from suite.runner.series import Outcomes
 from suite.worker import ranks
@@ -63,6 +64,7 @@ class Execution:
     plan: Plan
     ready: Mapping[str, ReadyTrial]  # by trial id
     folder: RunFolder
+    load: Load | None = None  # of this machine; None where the workers are on another one
     outcomes: Outcomes = field(default_factory=Outcomes)  # of the runs so far, by series
 
     def do(self, runs: Sequence[Run]) -> list[Record]:
@@ -76,10 +78,18 @@ class Execution:
         )
         run_one = partial(self._attempt, interleaving=interleaving)
         at_once = max(1, len(executed))
+        if self.load:
+            self.load.look()  # what was before the runs does not count
         done = in_parallel(self.engine, run_one, executed, at_once=at_once)
+        neighbours = self.load.look() if self.load and executed else ()
         attempts |= zip(executed, done, strict=True)
         # Interleaved runs are recorded together: a resume repeats all of them or none.
-        records = [self._record(run, attempts[run], interleaving) for run in runs]
+        records = [
+            self._record(run, attempts[run], interleaving).model_copy(
+                update={"neighbours": neighbours if run in executed else ()}
+            )
+            for run in runs
+        ]
         for run, record in zip(runs, records, strict=True):
             shutil.rmtree(self._folder(run), ignore_errors=True)
             self.folder.append(record)

@@ -24,6 +24,8 @@ from suite.results.roofline import HardwarePeak, peak_of, read_file, write_file
 # The precisions of matrix products, by kind of device: those that workloads use, and all. On a CPU
 # without instructions for bfloat16, one product in it takes a minute.
 ON_GPU: tuple[Precision, ...] = ("float32", "tf32", "bfloat16")
+# The facts of a machine on which its peak depends.
+MACHINE = ("cpu", "cpu_features", "cpus", "cpu_quota", "gpus")
 USED: dict[str, tuple[Precision, ...]] = {"cpu": ("float32",), "cuda": ON_GPU}
 ALL: dict[str, tuple[Precision, ...]] = {"cpu": ("float32", "bfloat16"), "cuda": ON_GPU}
 DEADLINE_S = 300.0
@@ -41,7 +43,8 @@ class Cache:
     def read(self) -> HardwarePeak | None:
         """None where none was measured within a day, or it cannot be read."""
         try:
-            if time.time() - self._path.stat().st_mtime > CACHED_S:
+            age_s = time.time() - self._path.stat().st_mtime
+            if not 0 <= age_s <= CACHED_S:  # negative: the clock was ahead when it was written
                 return None
         except OSError:
             return None
@@ -59,7 +62,7 @@ class Cache:
         parts = [
             self.engine.name,
             self.device,
-            f"{host['cpu']} {host['cpus']} {host['gpus']}",
+            *(str(host.get(fact)) for fact in MACHINE),
             self.engine.worker_sha256,
             *(f"{name} {self.prepared[name].lock_sha256}" for name in providers(self.prepared)),
         ]

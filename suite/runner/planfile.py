@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -52,8 +53,10 @@ class Planned:
             changed.append("the worker")
         if self.inputs_sha256 not in (None, inputs_digest(inputs)):
             changed.append("a model or its data")
-        if not self.plan.for_accuracies and self.machine not in (None, machine_of(engine)):
-            changed.append(f"the machine (it was {self.machine}, this is {machine_of(engine)})")
+        if not self.plan.for_accuracies and self.machine not in (None, machine_of(engine.host)):
+            changed.append(
+                f"the machine (it was {self.machine}, this is {machine_of(engine.host)})"
+            )
         if changed:
             raise ResultsError(
                 f"{folder} cannot be resumed: {', '.join(changed)} changed since it started",
@@ -61,11 +64,12 @@ class Planned:
             )
 
 
-def machine_of(engine: Engine) -> str:
-    """The CPU, the number of its cores, and the GPUs that an engine uses."""
-    host = engine.host
+def machine_of(host: Mapping[str, Any]) -> str:
+    """The CPU, the number of its cores, and the GPUs of a machine (worker/host.py)."""
     gpus = [gpu["name"] for gpu in host.get("gpus") or []]
-    return ", ".join([f"{host.get('cpu')} with {len(host.get('cpus') or [])} cores", *gpus])
+    quota = [f"a quota of {host['cpu_quota']:g} CPUs"] if host.get("cpu_quota") else []
+    cores = f"{host.get('cpu')} with {len(host.get('cpus') or [])} cores"
+    return ", ".join([cores, *quota, *gpus])
 
 
 def inputs_digest(inputs: Mapping[Work, Inputs]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import suite
 from suite.datasets.inputs import Inputs
-from suite.engines.attempt import Attempt
+from suite.engines.attempt import Attempt, RankOutput
 from suite.engines.base import Engine, Prepared
 from suite.manifests.workloads import Workload
 from suite.models.architecture import Architecture
@@ -26,8 +26,11 @@ from suite.results.record import (
     Rank,
     RateTried,
     Record,
+    Throttling,
     Times,
+    counted,
 )
+from suite.results.telemetry import Telemetry
 from suite.runner import stopping, telemetry
 
 
@@ -74,7 +77,7 @@ def record(
         environment=_environment(engine, prepared, started, built),
         parity=parity,
         log=f"logs/{run.name}.log" if prepared and attempt.total_s is not None else None,
-        **measured(attempt, workload.batch_size, run.name),
+        **measured(attempt, workload.batch_size, plan.measure.min_measure_s, run.name),
     )
 
 
@@ -98,15 +101,14 @@ def _environment(
     }
 
 
-def measured(attempt: Attempt, batch_size: int, name: str = "") -> dict[str, Any]:
+def measured(
+    attempt: Attempt, batch_size: int, min_measure_s: float, name: str = ""
+) -> dict[str, Any]:
     """The figures in a worker's events, as fields of the record of the run with this name."""
     reported = attempt.events
-    blocks = [
-        Block(warmup=event["event"] == "warmup", **_fields(event, COLUMNS, "warmup"))
-        for event in reported
-        if event["event"] in ("warmup", "block")
-    ]
-    steady = [block for block in blocks if not block.warmup]
+    blocks = [_block(event) for event in reported if event["event"] in ("warmup", "block")]
+    steady = counted(blocks, min_measure_s)
+    left_out = len(steady) < sum(not block.warmup for block in blocks)
     measured_s = sum(block.duration_s for block in steady)
     samples = sum(block.steps for block in steady) * batch_size
     inferred = events.one(reported, "inference")
@@ -123,17 +125,35 @@ def measured(attempt: Attempt, batch_size: int, name: str = "") -> dict[str, Any
         "steady": (events.one(reported, "warm") or warmed).get("steady"),
         "samples_per_s": rate,
         "inference": _inference(reported) if inferred else None,
+        "throttling": _throttling(reported),
         "steps": events.one(reported, "trained").get("steps"),
         "optimizer_steps": events.one(reported, "trained").get("optimizer_steps"),
         "epochs": tuple(
             Epoch(**_fields(each, Epoch.model_fields)) for each in events.of(reported, "epoch")
         ),
-        "telemetry": telemetry.summarise(attempt.samples, reported, processed=samples)
-        if rate
-        else None,
+        "telemetry": _telemetry(attempt.ranks[0], samples, left_out=left_out) if rate else None,
         "memory": _together([_memory(each.events) for each in attempt.ranks]),
-        "ranks": _ranks(attempt, samples if rate else 0, name),
+        "ranks": _ranks(attempt, samples if rate else 0, name, left_out=left_out),
     }
+
+
+def _block(event: Event) -> Block:
+    """A block by its event; a worker in another language may not measure disturbances."""
+    disturbance = event.get("disturbance") or {}
+    return Block(
+        warmup=event["event"] == "warmup",
+        **_fields(event, COLUMNS, "warmup"),
+        **_fields(disturbance, COLUMNS),
+    )
+
+
+def _throttling(reported: list[Event]) -> Throttling | None:
+    """The periods of the CPU quota in the timed blocks or queries; None without a quota."""
+    timed = events.of(reported, "block") or events.of(reported, "inference")
+    found = [each["disturbance"] for each in timed if each.get("disturbance")]
+    periods = sum(each["periods"] for each in found)
+    throttled = sum(each["throttled_periods"] for each in found)
+    return Throttling(periods=periods, throttled_periods=throttled) if periods else None
 
 
 def _times(attempt: Attempt, warmup_s: float | None, measured_s: float | None) -> Times:
@@ -153,7 +173,13 @@ def _times(attempt: Attempt, warmup_s: float | None, measured_s: float | None) -
     )
 
 
-def _ranks(attempt: Attempt, samples: int, name: str) -> tuple[Rank, ...]:
+def _telemetry(rank: RankOutput, samples: int, *, left_out: bool) -> Telemetry | None:
+    """The telemetry over the blocks that make the rate; `left_out`: without the disturbed ones."""
+    kept = [each for each in rank.events if not (left_out and each.get("disturbed"))]
+    return telemetry.summarise(rank.samples, kept, processed=samples)
+
+
+def _ranks(attempt: Attempt, samples: int, name: str, *, left_out: bool) -> tuple[Rank, ...]:
     """The figures of each rank of the run with this name; none of a run with one rank.
 
     `samples`: those of the timed blocks; 0 where there is no rate.
@@ -164,9 +190,7 @@ def _ranks(attempt: Attempt, samples: int, name: str) -> tuple[Rank, ...]:
         Rank(
             rank=rank,
             memory=_memory(each.events),
-            telemetry=telemetry.summarise(each.samples, each.events, processed=samples)
-            if samples
-            else None,
+            telemetry=_telemetry(each, samples, left_out=left_out) if samples else None,
             log=f"logs/{name}{rank_suffix(rank)}.log",
         )
         for rank, each in enumerate(attempt.ranks)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import platform
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from suite.datasets import obtain
 from suite.datasets.inputs import Inputs
@@ -22,6 +24,7 @@ from suite.results.store import RunFolder
 from suite.runner import peak, sources, starts, stopping
 from suite.runner.execution import Execution, ReadyTrial
 from suite.runner.frameworks import Frameworks, Unavailable
+from suite.runner.load import Load, named
 from suite.runner.progress import STAGES, Progress, Stage
 from suite.runner.series import Outcomes
 
@@ -34,6 +37,7 @@ class Runner:
         self.work_dir = work_dir
         self.frameworks = Frameworks(engine, progress.notify)
         self._progress = progress
+        self._load = Load()
 
     def prepare(
         self,
@@ -78,6 +82,8 @@ class Runner:
                     f"{trial.device} needs {needed} GPUs on a node, the workers see {gpus}",
                     hint=f"--gpus {needed}, or name the device sets: --devices cuda:{gpus}",
                 )
+            if trial.devices.kind != "cpu":
+                _check_modes(host["gpus"], needed, interleaved=plan.interleave)
 
     def run(
         self,
@@ -109,6 +115,9 @@ class Runner:
             self._progress.stage("peak")
             self._write_peak(plan, by_work, folder, fresh=fresh_peak)
         self._progress.stage("runs")
+        local = _on_this_machine(self.engine)
+        if local and (busy := self._load.wait_and_look()):
+            self._progress.notify(f"this machine is busy, end these processes: {named(busy)}")
         execution = Execution(
             engine=self.engine,
             progress=self._progress,
@@ -118,6 +127,7 @@ class Runner:
             plan=plan,
             ready=ready,
             folder=folder,
+            load=self._load if local else None,
             outcomes=Outcomes(records),
         )
         finished = stopping.Finished(records)
@@ -263,6 +273,34 @@ class Runner:
             made = [each for each in found.values() if isinstance(each, Certificate)]
             certificates.keep(folder.path, made)
         return {trial.trial_id: _status(found.get(trial.trial_id)) for trial in trials}
+
+
+def _check_modes(gpus: Sequence[Mapping[str, Any]], ranks: int, *, interleaved: bool) -> None:
+    """Raise UsageError where the mode of a GPU excludes workers that the plan starts on it."""
+    modes = {str(gpu.get("compute_mode")): gpu["name"] for gpu in gpus}
+    for mode, name in modes.items():
+        exclusive = mode.startswith("Exclusive") and interleaved
+        if exclusive or mode == "Prohibited":
+            why = ", and --interleave starts several workers on it" if exclusive else ""
+            raise UsageError(
+                f"the compute mode of {name} is {mode}{why}",
+                hint="nvidia-smi --compute-mode=DEFAULT"
+                + (", or omit --interleave" if exclusive else ""),
+            )
+    slices = sum("slice" in gpu for gpu in gpus)
+    if ranks > 1 and slices:
+        raise UsageError(
+            f"{ranks} devices train together, and the GPUs are MIG slices, which cannot",
+            hint="--gpus 1, or disable MIG: nvidia-smi --multi-instance-gpu=0",
+        )
+
+
+def _on_this_machine(engine: Engine) -> bool:
+    """Whether the workers run on the machine of this process."""
+    if engine.name == "venv":
+        return True
+    of_engine = engine.host.get("engine") or {}
+    return engine.name == "docker" and of_engine.get("name") == platform.node()
 
 
 def _status(found: Certificate | ProofFailed | None) -> Parity:

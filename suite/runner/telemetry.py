@@ -20,6 +20,18 @@ Sample = dict[str, Any]
 Window = tuple[int, int]
 Series = NDArray[np.float64]
 
+MOST_W = 10_000.0  # of a GPU, or of all CPUs of a machine; a counter that rises faster is wrong
+UNKNOWN = Telemetry(
+    samples=0,
+    rss_peak_bytes=None,
+    cores=None,
+    other_cores=None,
+    steal_cores=None,
+    sampler_cores=None,
+    cpu_energy=None,
+    gpu=None,
+)
+
 # NVML's bits for the reasons why a GPU's clocks are not higher. A user's setting and idleness are
 # not throttling.
 THROTTLED = {
@@ -48,8 +60,12 @@ def summarise(
     `processed` is the number of samples in the timed blocks or queries.
     """
     timed = windows(reported)
-    if len(samples) < 2 or not timed:
+    notes = [each["problem"] for each in samples if "problem" in each]
+    samples = [each for each in samples if "problem" not in each]
+    if not timed or (len(samples) < 2 and not notes):
         return None
+    if len(samples) < 2:
+        return UNKNOWN.model_copy(update={"problems": {"sampler": notes[0]}})
     times = np.array([each["monotonic_ns"] for each in samples], dtype=np.float64)
     inside = np.array([any(start <= t <= end for start, end in timed) for t in times])
     idle = times < _loading_ns(reported)
@@ -69,7 +85,47 @@ def summarise(
             times, _column(samples, "rapl_j"), None, timed, idle=idle, processed=processed
         ),
         gpu=_gpu(samples, times, timed, inside, idle, processed),
+        problems=_problems(samples, times, timed, notes),
     )
+
+
+def _problems(
+    samples: Sequence[Sample], times: Series, timed: Sequence[Window], notes: Sequence[str]
+) -> dict[str, str]:
+    """Why figures are unknown, by their names; a machine without a counter is no problem."""
+    found = {}
+    missing_s = (timed[-1][1] - times[-1]) / 1e9
+    if notes or missing_s > 0:
+        found["sampler"] = (*notes, f"no sample in the last {missing_s:.1f} s")[0]
+    counters = {
+        "cpu_energy": _column(samples, "rapl_j"),
+        "gpu_energy": _column([each.get("gpu") or {} for each in samples], "energy_j"),
+    }
+    for name, series in counters.items():
+        if reason := _fault(times, series, timed):
+            found[name] = reason
+    uuid = next((each["gpu"]["uuid"] for each in samples if each.get("gpu")), "")
+    if uuid.startswith("MIG-"):
+        found["gpu_energy"] = "a MIG slice has no energy counter of its own"
+    return found
+
+
+def _fault(times: Series, counter_j: Series, timed: Sequence[Window]) -> str | None:
+    """What is wrong with an energy counter around the windows; None for a good or absent one."""
+    around = (times >= timed[0][0]) & (times <= timed[-1][1])
+    known, at_s = counter_j[around], times[around] / 1e9
+    if np.isnan(counter_j).all() or len(known) < 2:
+        return None
+    if np.isnan(known).any():
+        return "the counter became unreadable"
+    rise, pause_s = np.diff(known), np.diff(at_s)
+    if (rise < 0).any():
+        return "the counter decreased"
+    if (rise > MOST_W * (pause_s + 1)).any():
+        return f"the counter jumped by {rise.max():.3g} J"
+    if known[-1] == known[0]:
+        return "the counter did not move"
+    return None
 
 
 def _others(busy: float | None, cores: float | None, sampler: float | None) -> float | None:
@@ -132,7 +188,9 @@ def _energy(
 ) -> Energy | None:
     """The energy by the device's counter or, without one, by trapezoids from its power."""
     source: Literal["counter", "power"] = "counter"
-    gross_j = _increase(times, counter_j, timed)
+    gross_j = None if _fault(times, counter_j, timed) else _increase(times, counter_j, timed)
+    if not gross_j:  # no device needs no energy
+        gross_j = None
     if gross_j is None and power_w is not None:
         source = "power"
         steps_j = np.diff(times) / 1e9 * (power_w[1:] + power_w[:-1]) / 2

@@ -13,27 +13,37 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from . import nvidia
+from . import cgroup, nvidia, processors
 
-MODULES = ("__init__", "host", "nvidia", "programs")  # of this package, all that it needs
+# Of this package, all that it needs.
+MODULES = ("__init__", "cgroup", "host", "nvidia", "processors", "programs")
 
 
 def describe(*, gpus: bool = False) -> dict[str, Any]:
     """A description of this machine; unreadable values are null.
 
-    `gpus`: with the GPUs, and the reason where nvidia-smi does not answer; it may take seconds.
+    The limits of the process's control groups are part of the machine: `cpus` and `memory_bytes`
+    are what they allow. `gpus`: with the GPUs, and the reason where nvidia-smi does not answer; it
+    may take seconds.
     """
     found = nvidia.find() if gpus else nvidia.Found()
+    limits = cgroup.limits()
+    own = processors.usable(processors.allowed(), limits.cpus)
     return {
         "os": _os_name(),
         "kernel": platform.release(),
         "boot_id": boot_id(),
         "machine": platform.machine(),
-        "cpu": _cpu_model(),
-        "cpus": cpus(),
+        "cpu": processors.model(),
+        "cpu_features": processors.features(),
+        "cpus": own,
+        "cpu_quota": limits.cpus,
         "logical_cpus": os.cpu_count(),
-        "governor": _read(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
-        "memory_bytes": _memory_bytes(),
+        "isolated_cpus": processors.isolated(own),
+        "governor": processors.governor(own[0]),
+        "memory_bytes": _memory_bytes(limits.memory_bytes),
+        "memory_limit_bytes": limits.memory_bytes,
+        "pids_limit": limits.pids,
         "gpus": found.gpus,
         "gpus_problem": found.problem,
         "load_average_1min": os.getloadavg()[0],
@@ -42,32 +52,19 @@ def describe(*, gpus: bool = False) -> dict[str, Any]:
 
 def boot_id() -> str | None:
     """What identifies this start of the machine: its monotonic clocks are one clock."""
-    return _read(Path("/proc/sys/kernel/random/boot_id"))
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return None
 
 
 def cpus() -> list[int]:
-    """One logical CPU of each physical core that this process may use.
+    """The logical CPUs on which a worker computes: one of each physical core that it may use.
 
     Workers are pinned to them: every framework has the same cores and, by default or by its module,
     as many threads.
     """
-    if not hasattr(os, "sched_getaffinity"):
-        return list(range(os.cpu_count() or 1))
-    allowed = sorted(os.sched_getaffinity(0))
-    cores = {_core(cpu): cpu for cpu in reversed(allowed)}
-    return sorted(cores.values())
-
-
-def _core(cpu: int) -> str:
-    topology = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
-    return _read(topology) or str(cpu)
-
-
-def _cpu_model() -> str | None:
-    for line in (_read(Path("/proc/cpuinfo")) or "").splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.processor() or None
+    return processors.usable(processors.allowed(), cgroup.limits().cpus)
 
 
 def _os_name() -> str:
@@ -77,18 +74,13 @@ def _os_name() -> str:
         return platform.system()
 
 
-def _memory_bytes() -> int | None:
+def _memory_bytes(limit_bytes: int | None) -> int | None:
+    """The memory of the machine, or the limit where that is less."""
     try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (OSError, ValueError):
-        return None
-
-
-def _read(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except OSError:
-        return None
+        return limit_bytes
+    return min(installed, limit_bytes or installed)
 
 
 if __name__ == "__main__":

@@ -9,13 +9,13 @@ import math
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from . import loadgen, server_rate
+from . import disturbance, loadgen, server_rate
 from .data import Split
 from .interleaving import LEAD_IN_S, Blocks, Turns
 from .loadgen import Request
@@ -76,13 +76,16 @@ def infer(
         blocks = Blocks(turns, block_s, lead_in_s, lambda: predictor.predict(batch))
     request = _timed(trial, call_s, interleaved=blocks is not None)
     responder = Responder(predictor.predict, inputs, trial.batch_size, blocks)
+    meter = disturbance.Meter(trial.cpus)
+    before = meter.read()
     if trial.scenario == "server":
         request, outcome = server_rate.timed(request, responder, results, emit)
     else:
         outcome = responder.run(request, results / "loadgen")
+    found = disturbance.between(before, meter.read())
     duration_s = (responder.last_ns - responder.first_ns) / 1e9
     values = _report(trial, request, outcome, duration_s)
-    emit("inference", monotonic_ns=responder.last_ns, **values)
+    emit("inference", monotonic_ns=responder.last_ns, **values, disturbance=asdict(found))
     samples, logits = outcome.answers(trial.dtype)
     folder = results / CLOSING
     folder.mkdir()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import queue
-import signal
 import subprocess
 import sys
 import threading
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from . import ranks
+from .endings import ended
 from .protocol import Trial
 
 LOG = "stderr.log"
@@ -123,22 +123,10 @@ def _death(code: int) -> dict[str, Any]:
     """The failure of a rank that reported none."""
     return {
         "error_class": DIED,
-        "message": _ending(code),
+        "message": f"the process {ended(code)}",
         "monotonic_ns": time.monotonic_ns(),
         "unix_s": time.time(),
     }
-
-
-def killing_signal(code: int) -> str | None:
-    """The name of the signal in a negative exit code; None of another code or real-time signal."""
-    return signal.Signals(-code).name if -code in set(signal.Signals) else None
-
-
-def _ending(code: int) -> str:
-    name = killing_signal(code)
-    if name is None:
-        return f"the process exited with code {code} without reporting an error"
-    return f"the process was killed by {name}"
 
 
 def _failure(results: Path, rank: int) -> dict[str, Any]:

@@ -10,13 +10,15 @@ import random
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
-from . import interleaving
+from . import disturbance, interleaving
 from .data import Batches, Feed, Split, feed
+from .disturbance import Disturbance
 from .protocol import Array, Distributed, Multistep, Session, Trial, steps_per_call
 from .ranks import Alone
 
@@ -30,6 +32,7 @@ SYNCHRONIZE_CALLS = 20
 EXCHANGES = 20  # of gradients alone; the second half counts
 PREDICTIONS = "predictions.npy"  # in results/
 MAX_PREDICTIONS = 65_536
+EXTRA_S = 3.0  # disturbed blocks may prolong a run by this, or by its longest usual duration
 LONG_STEP_S = 1.0  # such steps need no lead-in after a change of turns
 
 
@@ -141,10 +144,14 @@ class Training:
         self._block_steps: float = CALIBRATION_STEPS
         self._lead_in_calls = 0
         self._random = random.Random()
+        self._meter = disturbance.Meter(trial.cpus, processes=trial.input == "loader")
+        self._judge = disturbance.Judge(len(trial.cpus))
         self._warm = False
-        self._warmup: list[float] = []  # samples per second of each block
+        self._warmup_blocks = 0
+        self._warmup: list[float] = []  # samples per second of each block that is not disturbed
         self._rates: list[float] = []
         self._measured_s = 0.0
+        self._disturbed_s = 0.0
         self._epoch_s = 0.0
 
     @property
@@ -170,7 +177,10 @@ class Training:
             if lead_in:
                 self._epoch_s += self.stepper.block(lead_in)
             if steps:
-                self._report(steps, self.stepper.block(steps))
+                before = self._meter.read()
+                duration_s = self.stepper.block(steps)
+                found = disturbance.between(before, self._meter.read())
+                self._report(steps, duration_s, found)
         self._end_epoch()
 
     @property
@@ -200,13 +210,13 @@ class Training:
         lead_in = int(min(lead_in, left - 1))
         return lead_in * per_call, int(min(calls, left - lead_in)) * per_call
 
-    def _report(self, steps: int, duration_s: float) -> None:
+    def _report(self, steps: int, duration_s: float, found: Disturbance) -> None:
         """Emit the event of a block; in warm-up, check its end and calibrate the next blocks."""
         trial = self._trial
         self._epoch_s += duration_s
         rate = steps * trial.batch_size / duration_s
-        (self._rates if self._warm else self._warmup).append(rate)
-        self._measured_s += duration_s if self._warm else 0.0
+        disturbed = any(self.stepper.group.gather(self._judge(found, duration_s)))
+        self._count(rate, duration_s, disturbed)
         loss, loss_wait_s = self.stepper.read_loss()
         self._emit(
             "block" if self._warm else "warmup",
@@ -217,10 +227,23 @@ class Training:
             loss=loss,
             loss_wait_s=loss_wait_s,
             left_s=self._remaining_s(rate),
+            disturbed=disturbed,
+            disturbance=asdict(found),
         )
         if not self._warm:
             self._warm_up()
-            self._calibrate(trial.batch_size / statistics.median(self._warmup[-STEADY_WINDOW:]))
+            recent = self._warmup[-STEADY_WINDOW:] or [rate]
+            self._calibrate(trial.batch_size / statistics.median(recent))
+
+    def _count(self, rate: float, duration_s: float, disturbed: bool) -> None:
+        """Add a block to those of the warm-up, to the timed ones, or to the disturbed ones."""
+        self._warmup_blocks += not self._warm
+        if not disturbed:
+            (self._rates if self._warm else self._warmup).append(rate)
+        if self._warm and disturbed:
+            self._disturbed_s += duration_s
+        elif self._warm:
+            self._measured_s += duration_s
 
     def _calibrate(self, step_s: float) -> None:
         """Set the length of the next blocks, and of the lead-in of interleaved ones."""
@@ -236,18 +259,20 @@ class Training:
     def _warm_up(self) -> None:
         """End the warm-up if the series is steady, or if it has reached its maximum length."""
         steady = is_steady(self._warmup)
-        self._warm = steady or len(self._warmup) >= self._trial.measure["max_warmup_blocks"]
+        self._warm = steady or self._warmup_blocks >= self._trial.measure["max_warmup_blocks"]
         if self._warm:
-            self._emit("warm", blocks=len(self._warmup), steady=steady)
+            self._emit("warm", blocks=self._warmup_blocks, steady=steady)
 
     def rate_is_certain(self) -> bool:
         """Whether two standard errors of the mean are within `relative_error`, or time is up.
 
-        Interleaved workers always use their whole time: if one stopped early, the others would
-        continue with less load on the machine.
+        The time of disturbed blocks is added, up to a limit. Interleaved workers always use their
+        whole time: if one stopped early, the others would continue with less load on the machine.
         """
         measure = self._trial.measure
-        if self._measured_s >= measure["max_measure_s"]:
+        most_s = measure["max_measure_s"]
+        extra_s = min(self._disturbed_s, max(EXTRA_S, most_s))
+        if self._measured_s + self._disturbed_s >= most_s + extra_s:
             return True
         if "interleaving" in self._trial.paths:
             return False

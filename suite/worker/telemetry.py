@@ -30,6 +30,7 @@ READY = "ready"
 # addition to its idle time, or to end: the worker goes on, and its record has no telemetry.
 ANSWER_S = 60.0
 FIND_CHILDREN_S = 2.0  # between searches for the worker's children, the most expensive part
+MOST_GPUS = 256  # a larger count is an error of the driver
 RAPL = Path("/sys/class/powercap")
 
 T = TypeVar("T")
@@ -46,9 +47,13 @@ def sampling(trial: Trial) -> Iterator[None]:
         if process and process.stdin:
             process.stdin.close()
             try:
-                process.wait(ANSWER_S)
+                code = process.wait(ANSWER_S)
+                if code:
+                    ending = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
+                    _note(trial, f"the sampler ended with {ending}")
             except subprocess.TimeoutExpired:
                 process.kill()
+                _note(trial, f"the sampler did not end within {ANSWER_S:g} s, and was killed")
             assert process.stdout
             process.stdout.close()
 
@@ -72,9 +77,17 @@ def start(trial: Trial) -> subprocess.Popen[bytes] | None:
     limit_s = ANSWER_S + trial.measure.get("idle_s", 0)
     if not select.select([process.stdout], [], [], limit_s)[0]:
         process.kill()
+        _note(trial, f"the sampler did not start within {limit_s:g} s, and was killed")
         return None
-    process.stdout.readline()
+    process.stdout.readline()  # empty where the sampler has ended; its samples then end early
     return process
+
+
+def _note(trial: Trial, problem: str) -> None:
+    """Write into the samples' file why they are not whole."""
+    line = json.dumps({"monotonic_ns": time.monotonic_ns(), "problem": problem})
+    with (Path(trial.paths["results"]) / FILE).open("a", encoding="utf-8") as out:
+        out.write(f"\n{line}\n")  # a killed sampler may have left a part of a line
 
 
 def main(file: Path, pid: int, interval_s: float, idle_s: float, gpu: str | None) -> None:
@@ -211,42 +224,73 @@ class Gpu:
         except Exception:  # the package or the driver is missing, or the driver does not answer
             pynvml = None
         self._nvml = pynvml
-        self.uuid = self._uuid(int(number)) if pynvml else None
-        self._handle = None
-        if self.uuid:
-            self._handle = self._read(lambda: pynvml.nvmlDeviceGetHandleByUUID(self.uuid))
+        self.uuid: str | None = None
+        self._handle = self._find(int(number)) if pynvml else None
+        # A MIG slice has a memory of its own; clocks and temperature are those of its board, and
+        # energy and utilization are unknown, because the board's are those of all its slices.
+        self._slice = bool(self.uuid and self.uuid.startswith("MIG-"))
+        self._board = self._handle
+        if self._slice:
+            self._board = self._read(
+                lambda: pynvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self._handle)
+            )
 
-    def _uuid(self, number: int) -> str | None:
-        """The UUID of CUDA's device `number` among those in CUDA_VISIBLE_DEVICES.
+    def _find(self, number: int) -> Any:
+        """The handle of CUDA's device `number` among those in CUDA_VISIBLE_DEVICES; sets `uuid`.
 
         The order is NVML's where CUDA_DEVICE_ORDER is PCI_BUS_ID, as it is for workers.
         """
-        nvml = self._nvml
-        count = self._read(nvml.nvmlDeviceGetCount) or 0
-        uuids = [self._uuid_at(index) for index in range(count)]
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        names = visible.split(",") if visible else [str(i) for i in range(count)]
+        names = visible.split(",") if visible else [str(i) for i in range(number + 1)]
         if number >= len(names):
             return None
         name = names[number].strip()
-        if name.isdigit():
-            return uuids[int(name)] if int(name) < count else None
-        return next((uuid for uuid in uuids if uuid and uuid.startswith(name)), None)
+        handles = [self._at(int(name))] if name.isdigit() else self._all(name)
+        for handle in handles:
+            uuid = self._uuid(handle)
+            if uuid and (name.isdigit() or uuid.startswith(name)):
+                self.uuid = uuid
+                return handle
+        return None
 
-    def _uuid_at(self, index: int) -> str | None:
+    def _all(self, name: str) -> Iterator[Any]:
+        """The device with this UUID, then all devices."""
+        for text in (name, name.encode()):  # older packages take bytes
+            yield self._call("nvmlDeviceGetHandleByUUID", text)
+        for index in range(min(self._call("nvmlDeviceGetCount") or 0, MOST_GPUS)):
+            yield self._at(index)
+
+    def _at(self, index: int) -> Any:
+        """The device with this number; of a board that MIG divides, its first slice."""
         nvml = self._nvml
-        return self._read(
-            lambda: str(nvml.nvmlDeviceGetUUID(nvml.nvmlDeviceGetHandleByIndex(index)))
-        )
+        board = self._read(lambda: nvml.nvmlDeviceGetHandleByIndex(index))
+        mode = self._read(lambda: nvml.nvmlDeviceGetMigMode(board))
+        if not mode or not mode[0]:
+            return board
+        count = self._read(lambda: nvml.nvmlDeviceGetMaxMigDeviceCount(board)) or 0
+        for place in range(min(count, MOST_GPUS)):
+            found = self._call("nvmlDeviceGetMigDeviceHandleByIndex", board, place)
+            if found is not None:
+                return found
+        return board
+
+    def _uuid(self, handle: Any) -> str | None:
+        if handle is None:
+            return None
+        uuid = self._read(lambda: self._nvml.nvmlDeviceGetUUID(handle))
+        return uuid.decode() if isinstance(uuid, bytes) else uuid
 
     def __call__(self) -> Sample:
         nvml, handle = self._nvml, self._handle
         if handle is None:
             return {"gpu": None}
-        energy_mj = self._read(lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle))
+        board = self._board
+        energy_mj = power_mw = rates = None
+        if not self._slice:
+            energy_mj = self._read(lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle))
+            power_mw = self._read(lambda: nvml.nvmlDeviceGetPowerUsage(handle))
+            rates = self._read(lambda: nvml.nvmlDeviceGetUtilizationRates(handle))
         memory = self._read(lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
-        power_mw = self._read(lambda: nvml.nvmlDeviceGetPowerUsage(handle))
-        rates = self._read(lambda: nvml.nvmlDeviceGetUtilizationRates(handle))
         processes = self._read(lambda: nvml.nvmlDeviceGetComputeRunningProcesses(handle))
         return {
             "gpu": {
@@ -256,10 +300,10 @@ class Gpu:
                 "power_w": power_mw / 1e3 if power_mw is not None else None,
                 "utilisation": rates.gpu / 100 if rates else None,
                 "sm_clock_mhz": self._read(
-                    lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)
+                    lambda: nvml.nvmlDeviceGetClockInfo(board, nvml.NVML_CLOCK_SM)
                 ),
                 "temperature_c": self._read(
-                    lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)
+                    lambda: nvml.nvmlDeviceGetTemperature(board, nvml.NVML_TEMPERATURE_GPU)
                 ),
                 "throttle": self._throttle(),
                 "processes": len(processes) if processes is not None else None,
@@ -268,14 +312,19 @@ class Gpu:
 
     def _throttle(self) -> int | None:
         """NVML's bits for the reasons why the clocks are not higher."""
-        nvml, handle = self._nvml, self._handle
+        nvml, handle = self._nvml, self._board
         reasons = self._read(lambda: nvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
         if reasons is None:  # older drivers have an older name
             reasons = self._read(lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
         return reasons
 
+    def _call(self, name: str, *arguments: Any) -> Any:
+        """The result of one of NVML's functions; None where it fails or does not exist."""
+        return self._read(lambda: getattr(self._nvml, name)(*arguments))
+
     def _read(self, query: Callable[[], T]) -> T | None:
-        return _value(query, self._nvml.NVMLError)
+        # Not only NVMLError: an old package lacks a function, or takes another type.
+        return _value(query, Exception)
 
 
 def _value(query: Callable[[], T], error: type[Exception]) -> T | None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from suite.datasets import library
-from suite.datasets.formats import idx
+from suite.datasets.formats import idx, prepared
 from suite.errors import DataError
 from suite.manifests import catalog
 from suite.manifests.datasets import DatasetManifest, HttpsSource
@@ -254,3 +254,20 @@ def test_a_fingerprint_depends_only_on_the_content(home: Path, digits: Digits) -
     files = {**dataset.files, "train_labels": changed}
     library.prepare(dataset.model_copy(update={"files": files}), notify=silent, source=moved)
     assert library.read(dataset).fingerprint != first.fingerprint
+
+
+def test_a_dataset_prepared_with_a_helper_folder_as_a_class_is_refused(home: Path) -> None:
+    imagenet = catalog.dataset("imagenet")
+    folder = library.folder(imagenet)
+    folder.mkdir(parents=True)
+    shifted = prepared.Images(
+        source_folder="/data",
+        sha256="",
+        classes=(".ipynb_checkpoints", "ant"),
+        samples={"train": 1, "test": 1},
+        unreadable={},
+    )
+    prepared.write(folder, "imagenet", "/data", shifted)
+    with pytest.raises(DataError, match=r"prepared with .ipynb_checkpoints as classes") as caught:
+        library.ready(imagenet, silent)
+    assert caught.value.hint == "dlsuite data prepare imagenet --from FOLDER"

@@ -48,6 +48,46 @@ def test_gpus_are_requested_by_name_from_an_engine_with_cdi() -> None:
     assert names(Gpus(ids=("1", "GPU-7a"))) == ["1", "GPU-7a"]
 
 
+def cdi(*devices: str) -> dict[str, object]:
+    return {"DiscoveredDevices": [{"ID": f"nvidia.com/gpu={name}"} for name in devices]}
+
+
+@pytest.mark.parametrize(
+    ("devices", "gpus", "chosen"),
+    [
+        ([*map(str, range(12)), "all"], Gpus(count=3), ["0", "1", "2"]),
+        ([*map(str, range(12)), "all"], Gpus(count=11), [*map(str, range(11))]),
+        (["0:10", "0:9", "1", "all"], Gpus(count=2), ["0:9", "0:10"]),
+        (["0:10", "0:9", "1", "all"], Gpus(ids=("0:10",)), ["0:10"]),
+        (["gpu10", "gpu9", "all"], Gpus(count=1), ["gpu9"]),
+        (["gpu10", "gpu9", "mig0:1"], Gpus(ids=("10", "0:1")), ["gpu10", "mig0:1"]),
+        (["GPU-b", "GPU-a", "all"], Gpus(count=1), ["GPU-a"]),
+        (["GPU-bcde", "all"], Gpus(ids=("GPU-bc",)), ["GPU-bcde"]),
+        (["all"], Gpus(count=1), ["all"]),  # WSL2
+        (["all"], Gpus(count=-1), ["all"]),
+        (["0", "1"], Gpus(count=-1), ["0", "1"]),
+    ],
+)
+def test_cdi_devices_are_chosen_in_the_order_of_their_numbers(
+    devices: list[str], gpus: Gpus, chosen: list[str]
+) -> None:
+    names = request(gpus, cdi(*devices))["device_ids"]
+    assert names == [f"nvidia.com/gpu={name}" for name in chosen]
+
+
+def test_a_gpu_that_cdi_does_not_list_is_refused() -> None:
+    with pytest.raises(EngineError, match=r"--gpus 0: .* are: all") as caught:
+        request(Gpus(ids=("0",)), cdi("all"))
+    assert caught.value.hint == "--gpus all"
+
+
+def test_a_slice_is_named_by_its_numbers_or_its_uuid() -> None:
+    slices = [{"uuid": f"MIG-{n}", "name": "A100", "slice": f"0:{n}"} for n in range(2)]
+    assert parse("0:1") == Gpus(ids=("0:1",))
+    assert visible(Gpus(ids=("0:1",)), slices) == visible(Gpus(ids=("MIG-1",)), slices)
+    assert visible(Gpus(count=1), slices) == slices[:1]
+
+
 def test_an_engine_reports_gpus_by_cdi_or_by_its_runtimes() -> None:
     assert gives_gpus(CDI) and gives_gpus({"Runtimes": {"nvidia": {}}})
     assert not gives_gpus({"Runtimes": {"runc": {}}})

@@ -78,3 +78,19 @@ def test_the_name_of_an_exported_image_does_not_need_the_base_image(recipe: Reci
     assert other.file_name == recipe.file_name and recipe.file_name.startswith("tiny-cpu-")
     recipe.lock.write_text("# changed\n")
     assert replace(recipe).file_name != recipe.file_name
+
+
+def test_neither_context_nor_digest_depends_on_the_umask_of_the_checkout(recipe: Recipe) -> None:
+    before = recipe.content_sha256
+    (recipe.worker / "__init__.py").chmod(0o600)
+    recipe.lock.chmod(0o600)
+    recipe.worker.chmod(0o700)
+    closed = replace(recipe)
+    with closed.context() as file, tarfile.open(fileobj=file) as tar:
+        entries = list(tar)
+    assert closed.content_sha256 == before
+    assert {entry.mode for entry in entries if entry.isfile()} == {0o644}
+    assert {entry.mode for entry in entries if entry.isdir()} == {0o755}
+    assert {(entry.uid, entry.gid, entry.mtime) for entry in entries} == {(0, 0, 315532800)}
+    (recipe.worker / "__init__.py").chmod(0o700)
+    assert replace(recipe).content_sha256 != before

@@ -58,8 +58,30 @@ def test_a_pipe_gets_one_plain_line_for_each_message_and_each_run(
     text = shown_of_one_run(quick("pytorch"), monkeypatch, terminal=False)
     assert text.splitlines() == [
         "PyTorch: making its environment",
+        "stage: runs",
         "pytorch:eager lenet run 1/1 ok 650 samples/s",
     ]
+
+
+def test_a_log_gets_at_most_one_line_a_minute_about_what_is_running(
+    quick: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown, now_s = use_console(monkeypatch, terminal=False), [0.0]
+    plan = quick("pytorch", repeats=3)
+    with live.Live(clock=lambda: now_s[0]) as display:
+        display.planned(plan, STAGES)
+        display.stage("runs")
+        display.done(plan.runs[0], record(trial_id=plan.trials[0].trial_id))
+        for _ in range(13):  # events of two minutes, ten seconds apart
+            display.event(plan.runs[1], {"event": "block", "samples_per_s": 640.0})
+            now_s[0] += 10
+    text = shown.getvalue()
+    lines = text.splitlines()
+    assert lines[0] == "stage: runs" and len(lines) == 4
+    assert all(
+        "pytorch:eager lenet run 2/3 (1 of 3 runs done) runs: " in each for each in lines[2:]
+    )
+    assert "\x1b" not in text and "\r" not in text
 
 
 def overview(display: live.Live, shown: io.StringIO) -> str:
@@ -177,7 +199,7 @@ def test_a_run_of_inference_is_named_with_its_scenario_and_shows_its_p50(
         display.stage("runs")
         display.done(latency, inferred(p50_s=274e-6))
         display.done(run, inferred("offline", samples_per_s=5000.0))
-    lines = shown.getvalue().splitlines()
+    lines = shown.getvalue().splitlines()[1:]
     assert lines[0].startswith("pytorch:eager ") and " single_stream run 1/" in lines[0]
     assert lines[0].endswith("ok 274 µs") and lines[1].endswith("ok 5,000 samples/s")
     assert " offline b1 run 1/" in lines[1]

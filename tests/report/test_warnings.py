@@ -123,6 +123,14 @@ def gpu(**changes: object) -> dict[str, object]:
         ({"other_cores": 0.6}, ["other processes ran: on 0.6 cores"]),
         ({"sampler_cores": 0.02}, ["high cost of telemetry: 1.0% of the cores"]),
         ({"steal_cores": 0.3}, ["the hypervisor took CPU time: 0.3 cores"]),
+        (
+            {"problems": {"sampler": "no sample in the last 6.0 s"}},
+            ["telemetry is not whole: no sample in the last 6.0 s"],
+        ),
+        (
+            {"problems": {"gpu_energy": "the counter did not move"}},
+            ["the GPU's energy is in doubt: the counter did not move"],
+        ),
         (gpu(other_processes=2), ["the GPU was shared: 2 other processes"]),
         (gpu(throttled=("power cap",)), ["the GPU was throttled: power cap"]),
     ],

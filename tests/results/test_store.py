@@ -12,7 +12,8 @@ from tests.results.test_record import record
 KEYS = """schema_version run_id suite trial_id framework framework_version variant track
 runtime workload parameters flops_per_sample bytes_per_sample data_origin device cpu_parts
 repeat seed measure repeats interleaved steady status error engine image_id environment times
-blocks samples_per_s steps optimizer_steps epochs inference memory telemetry ranks parity log"""
+blocks samples_per_s steps optimizer_steps epochs inference throttling neighbours memory telemetry
+ranks parity log"""
 WORKLOAD_KEYS = """dataset mode batch_size precision input batch_norm optimizer
 scenario query_samples latency_bound_s proof_learning_rate epochs
 model"""

@@ -19,7 +19,10 @@ def energy(gross_j: float, net_j: float | None = 1.0) -> Energy:
 
 
 def telemetry(of_gpu: Energy | None = None, **changes: Any) -> Telemetry:
-    values: dict[str, Any] = dict.fromkeys(Telemetry.model_fields) | {"samples": 4}
+    values: dict[str, Any] = dict.fromkeys(Telemetry.model_fields) | {
+        "samples": 4,
+        "problems": {},
+    }
     if of_gpu is not None:
         values["gpu"] = Gpu(**(dict.fromkeys(Gpu.model_fields) | {"uuid": "u", "energy": of_gpu}))
     return Telemetry(**(values | changes))

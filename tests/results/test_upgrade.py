@@ -222,6 +222,9 @@ def test_all_other_values_of_version_7_are_kept(tmp_path: Path) -> None:
     assert values["inference"] is None
     assert values["repeats"].pop("trial_budget_s") is None
     assert values["times"].pop("exchange_s") is None
+    assert values.pop("throttling") is None
+    assert values["telemetry"].pop("problems") == {}
+    assert values.pop("neighbours") == []
     assert (values["cpu_parts"], values["ranks"]) == (1, [])
     changed = {"schema_version", "measure", "blocks", *RENAMED, *OF_WORKLOAD}
     for key in VERSION_7.keys() - changed:

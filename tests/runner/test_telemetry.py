@@ -70,3 +70,32 @@ def test_values_that_were_not_sampled_throughout_the_blocks_are_null() -> None:
 def test_without_samples_or_blocks_there_is_no_summary() -> None:
     assert telemetry.summarise([], [STARTED, block(1, 2)], processed=1) is None
     assert telemetry.summarise(samples(cpu_s=[0, 1]), [STARTED], processed=1) is None
+
+
+@pytest.mark.parametrize(
+    ("rapl_j", "reason"),
+    [
+        ([0, 10, 20, 30, 30, 30, 30, 30], "did not move"),
+        ([0, 10, 20, 30, 40, 4e9, 4e9 + 9, 4e9 + 20], "jumped by 4e+09 J"),
+        ([0, 10, 20, 30, 40, 2, 12, 22], "decreased"),
+        ([0, 10, 20, 30, 40, None, None, None], "became unreadable"),
+    ],
+)
+def test_a_faulty_counter_is_null_with_a_reason(rapl_j: list[float | None], reason: str) -> None:
+    found = summary(samples(rapl_j=rapl_j), block(3, 6.5))
+    assert found.cpu_energy is None and reason in found.problems["cpu_energy"]
+
+
+def test_a_sampler_that_ends_early_is_a_problem_of_the_run() -> None:
+    found = summary(samples(cpu_s=[0, 1, 2, 3]), block(2, 9))
+    assert found.problems == {"sampler": "no sample in the last 6.0 s"}
+    note = {"monotonic_ns": 1, "problem": "the sampler did not start"}
+    assert summary([note], block(2, 9)).problems == {"sampler": "the sampler did not start"}
+    assert summary(samples(cpu_s=[0, 1, 2, 3]), block(1, 3)).problems == {}
+
+
+def test_a_slice_has_no_energy_and_says_why() -> None:
+    of_gpu = [{"uuid": "MIG-1", "energy_j": None, "used_bytes": 5}] * 5
+    found = summary(samples(gpu=of_gpu), block(1, 3))  # type: ignore[arg-type]
+    assert found.gpu is not None and (found.gpu.energy, found.gpu.used_peak_bytes) == (None, 5)
+    assert "MIG slice" in found.problems["gpu_energy"]

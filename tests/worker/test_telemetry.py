@@ -1,5 +1,7 @@
 """The sampler and pynvml, with a substitute for NVIDIA's library."""
 
+# ruff: noqa: N802, the names are those of pynvml
+
 import json
 import os
 import shutil
@@ -14,11 +16,12 @@ from typing import Any
 import pytest
 
 from suite.protocol.events import Event
+from suite.results.logs import samples_of
 from suite.results.telemetry import Energy, Telemetry
 from suite.runner import telemetry
 from suite.runner.telemetry import Sample
 from suite.worker.protocol import Trial
-from suite.worker.telemetry import FILE, Rapl, sampling
+from suite.worker.telemetry import FILE, Gpu, Rapl, sampling
 
 IDLE_S, BUSY_S, INTERVAL_S = 0.3, 0.9, 0.05
 CLOSE = 0.1  # relative; a sample may be 10 ms late on a busy machine
@@ -195,7 +198,8 @@ def test_a_worker_goes_on_without_a_sampler_whose_driver_does_not_answer(
     hangs = replace(trial, device="cuda:0", measure={"sample_s": INTERVAL_S})
     with sampling(hangs):
         pass
-    assert not (Path(trial.paths["results"]) / FILE).exists()
+    (line,) = samples_of(Path(trial.paths["results"]) / FILE)
+    assert "did not start within 0.5 s" in line["problem"]
 
 
 def test_a_package_with_two_registers_counts_once(
@@ -226,3 +230,76 @@ def test_rapl_counters_continue_after_their_maximum(
     assert rapl() == {"rapl_j": pytest.approx(0.7)}
     (tmp_path / "intel-rapl:1" / "energy_uj").unlink()
     assert rapl() == {"rapl_j": None}
+
+
+class OldNvml:
+    """An old package: UUIDs are bytes, and only a few functions exist."""
+
+    @staticmethod
+    def nvmlInit() -> None: ...
+
+    @staticmethod
+    def nvmlDeviceGetCount() -> int:
+        return 2**32 - 1
+
+    @staticmethod
+    def nvmlDeviceGetHandleByIndex(index: int) -> int:
+        if index > 11:
+            raise OSError
+        return index
+
+    @staticmethod
+    def nvmlDeviceGetUUID(handle: int) -> bytes:
+        return f"GPU-{handle:02d}".encode()
+
+    @staticmethod
+    def nvmlDeviceGetTotalEnergyConsumption(handle: int) -> int:
+        return 1000 * (handle + 1)
+
+
+class DividedNvml(OldNvml):
+    """The first board has two MIG slices."""
+
+    @staticmethod
+    def nvmlDeviceGetMigMode(handle: int) -> tuple[int, int]:
+        return (1, 1) if handle == 0 else (0, 0)
+
+    @staticmethod
+    def nvmlDeviceGetMaxMigDeviceCount(handle: int) -> int:
+        return 7
+
+    @staticmethod
+    def nvmlDeviceGetMigDeviceHandleByIndex(handle: int, index: int) -> int:
+        return 100 + index
+
+    @staticmethod
+    def nvmlDeviceGetHandleByUUID(uuid: str) -> int:
+        return {"MIG-101": 101}[uuid]
+
+    @staticmethod
+    def nvmlDeviceGetUUID(handle: int) -> bytes:
+        return f"{'MIG' if handle >= 100 else 'GPU'}-{handle:02d}".encode()
+
+
+@pytest.mark.parametrize(
+    ("nvml", "visible", "uuid", "energy_j"),
+    [
+        (OldNvml, "", "GPU-00", 1.0),
+        (OldNvml, "11", "GPU-11", 12.0),
+        (OldNvml, "GPU-10", "GPU-10", 11.0),
+        (DividedNvml, "", "MIG-100", None),
+        (DividedNvml, "MIG-101", "MIG-101", None),
+        (DividedNvml, "1", "GPU-01", 2.0),
+    ],
+)
+def test_other_packages_and_divided_boards(
+    monkeypatch: pytest.MonkeyPatch,
+    nvml: type[OldNvml],
+    visible: str,
+    uuid: str,
+    energy_j: float | None,
+) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    gpu = Gpu("0")()["gpu"]
+    assert (gpu["uuid"], gpu["energy_j"], gpu["used_bytes"]) == (uuid, energy_j, None)

@@ -17,6 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from suite.worker.photograph import rgb
+
+STRIP = 16  # an image with a longer side than this many shorter ones is first cropped
+
 
 @dataclass(frozen=True, kw_only=True)
 class Chunk:
@@ -63,16 +67,23 @@ def pixels(path: Path, size: int) -> NDArray[np.uint8]:
 
     The shorter side is scaled to 8/7 of `size` (256 for 224), bilinear with antialiasing. The
     central square of `size` is cropped from the result. EXIF orientation is ignored, as is usual
-    for ImageNet.
+    for ImageNet. Of a strip, only the middle is scaled: all of it may take gigabytes.
     """
-    with Image.open(path) as image:
-        colours = image.convert("RGB")
+    colours = _middle(rgb(path))
     width, height = colours.size
     scale = size * 8 // 7 / min(width, height)
     width, height = max(size, round(width * scale)), max(size, round(height * scale))
     left, top = (width - size) // 2, (height - size) // 2
     scaled = colours.resize((width, height), Image.Resampling.BILINEAR)
     return np.asarray(scaled.crop((left, top, left + size, top + size))).transpose(2, 0, 1)
+
+
+def _middle(image: Image.Image) -> Image.Image:
+    """The image, its longer side cropped to at most STRIP times the shorter one."""
+    width, height = image.size
+    wide, high = min(width, STRIP * height), min(height, STRIP * width)
+    left, top = (width - wide) // 2, (height - high) // 2
+    return image.crop((left, top, left + wide, top + high))
 
 
 def _follow_parent() -> None:

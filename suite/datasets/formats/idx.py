@@ -32,3 +32,20 @@ def read(path: Path) -> NDArray[np.uint8]:
         raise ValueError(f"{path}: not an IDX file of unsigned bytes")
     shape = struct.unpack_from(f">{rank}I", content, 4)
     return np.frombuffer(content, np.uint8, offset=4 + 4 * rank).reshape(shape)
+
+
+def from_npz(path: Path, folder: Path, manifest: DatasetManifest) -> list[Path]:
+    """Write the arrays of Keras's mnist.npz as IDX files; none where it has other arrays."""
+    written = []
+    folder.mkdir(exist_ok=True)
+    with np.load(path, allow_pickle=False) as arrays:
+        for role, file in manifest.files.items():
+            split, _, kind = role.partition("_")
+            name = f"{'x' if kind == 'images' else 'y'}_{split}"
+            if name not in arrays or arrays[name].dtype != np.uint8:
+                return []
+            values = arrays[name]
+            head = struct.pack(f">HBB{values.ndim}I", 0, 8, values.ndim, *values.shape)
+            written.append(folder / file.name)
+            written[-1].write_bytes(head + values.tobytes())
+    return written

@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from suite.datasets.formats import listing, prepared
 from suite.datasets.formats.decode import Chunk, begin, decode
@@ -64,6 +65,7 @@ def prepare(manifest: DatasetManifest, target: Path, source: Path, notify: Notif
             classes=found.classes,
             samples=samples,
             unreadable=preparation.unreadable(),
+            notes=(*found.notes, *listing.without(found.classes, preparation.labels())),
         )
         notify(f"{manifest.name}: computing checksums")
         prepared.write(part, manifest.name, str(found.root), images)
@@ -172,6 +174,10 @@ class _Preparation:
         text = json.dumps([names[row] for row in order], indent=0)
         (self._part / f"{split}_files.json").write_text(text, encoding="utf-8")
         return samples
+
+    def labels(self) -> dict[Split, NDArray[np.int32]]:
+        """The labels of the completed splits."""
+        return {split: np.load(self._part / f"{split}_labels.npy") for split in SPLITS}
 
     def unreadable(self) -> dict[str, str]:
         """The unreadable files, each with the reason."""

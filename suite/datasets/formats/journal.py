@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 from pathlib import Path
 from typing import Self
 
+from suite import locks
 from suite.errors import BusyError
 
 
@@ -22,12 +22,14 @@ class Journal:
         self._identity = identity
         self._file = path.open("a+b")
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            if not locks.try_lock(self._file.fileno(), path):
+                raise BusyError(
+                    "another dlsuite is preparing this dataset",
+                    hint="wait until that one has ended",
+                )
+        except BaseException:
             self._file.close()
-            raise BusyError(
-                "another dlsuite is preparing this dataset", hint="wait until that one has ended"
-            ) from None
+            raise
         self._read()
 
     def add(self, split: str, first: int, unreadable: dict[str, str]) -> None:

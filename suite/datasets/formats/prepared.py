@@ -37,6 +37,7 @@ class Images(BaseModel):
     classes: tuple[str, ...]  # a label is an index into these
     samples: dict[Split, int]
     unreadable: dict[str, str]  # file -> reason; omitted from the samples
+    notes: tuple[str, ...] = ()  # what else the user should know about the folder
 
 
 class Description(BaseModel):

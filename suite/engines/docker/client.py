@@ -30,6 +30,9 @@ CONFLICT = 409
 COPY_TIMEOUT_S = 3600  # of copying an image: the engine answers when it has packed or unpacked it
 NEVER = threading.Event()
 REMOVAL_S = 20.0  # how long the removal of a container may take; then its volumes are free
+BUILT = "Successfully built"  # the last lines of a complete build, of Docker and of Podman
+# The default of an engine may be `none`, which keeps no output.
+LOG_DRIVER = {"type": "json-file", "config": {}}
 Labels = dict[str, str]
 Chunk = tuple[bytes | None, bytes | None]  # standard output, standard error
 T = TypeVar("T")
@@ -233,6 +236,7 @@ class Daemon:
             Mount(target, str(source), type="bind", read_only=True)
             for target, source in (folders or {}).items()
         ]
+        options.setdefault("log_config", LOG_DRIVER)
         with sdk_errors():
             return Container(
                 self._client.containers.create(
@@ -361,17 +365,26 @@ class Daemon:
                 decode=True,
                 timeout=None,
             )
+        built = False
         for step in items_until(stopped, steps):
             for line in str(step.get("stream", "")).splitlines():
+                built = built or line.startswith(BUILT)
                 on_line(line)
             if "error" in step:
                 return str(step["error"]).strip()
-        return "stopped" if stopped.is_set() else None
+        if stopped.is_set():
+            return "stopped"
+        return None if built else "the engine's answer ended before the build did"
 
     def tag(self, image_id: str, reference: str) -> None:
         """Give an image a tag, which is taken from any other image."""
         with sdk_errors():
             self._client.api.tag(image_id, *reference.split(":"), force=True)
+
+    def remove_tag(self, reference: str) -> None:
+        """Take a tag from its image, which has another one; no error if it is missing."""
+        with sdk_errors(), suppress(ImageNotFound):
+            self._client.images.remove(reference, noprune=True)
 
     def remove_image(self, image_id: str) -> None:
         """Remove it with all tags; no error if it is missing, EngineError if it is in use."""
@@ -432,35 +445,46 @@ def _write(chunks: Iterable[bytes], file: IO[bytes]) -> None:
             ) from None
 
 
-def queued_items(stream: Iterable[T]) -> queue.Queue[T | None]:
-    """A queue with the items of a stream that has no timeout of its own; None marks the end.
+@dataclass(frozen=True)
+class End:
+    """The end of a stream; `error` where it broke off."""
 
-    A broken stream ends like a complete one; the reader must check the state of its source.
-    """
-    items: queue.Queue[T | None] = queue.Queue()
+    error: Exception | None = None
+
+
+def queued_items(stream: Iterable[T]) -> queue.Queue[T | End]:
+    """A queue with the items of a stream that has no timeout of its own, and its end."""
+    items: queue.Queue[T | End] = queue.Queue()
 
     def copy() -> None:
+        end = End()
         try:
             for item in stream:
                 items.put(item)
-        except Exception:
-            pass
+        except Exception as error:
+            end = End(error)
         finally:
-            items.put(None)
+            items.put(end)
 
     threading.Thread(target=copy, daemon=True).start()
     return items
 
 
 def items_until(stopped: threading.Event, stream: Iterable[T]) -> Iterator[T]:
-    """The items of a stream that is read in a thread; they end when `stopped` is set."""
+    """The items of a stream that is read in a thread; they end when `stopped` is set.
+
+    Raise EngineLost where the stream breaks off.
+    """
     queued = queued_items(stream)
     while not stopped.is_set():
         try:
             item = queued.get(timeout=0.2)
         except queue.Empty:
             continue
-        if item is None:
+        if isinstance(item, End):
+            if item.error:
+                reason = " ".join(str(item.error).split())
+                raise EngineLost(f"the engine's answer broke off: {reason}", hint="dlsuite doctor")
             return
         yield item
 

@@ -9,10 +9,14 @@ from typing import Any
 
 import requests
 from docker.context import ContextAPI
+from docker.context.config import get_current_context_name
+from docker.credentials.errors import StoreError
 from docker.errors import APIError, DockerException
+from docker.utils.config import find_config_file
+from urllib3.exceptions import HTTPError
 
 import docker
-from suite.engines.errors import EngineLost
+from suite.engines.errors import EngineLost, EngineMisconfigured
 from suite.errors import EngineError
 
 NO_ENGINE = "start Docker or set DOCKER_HOST, or use --engine venv"
@@ -27,8 +31,16 @@ def connect(address: str | None = None, *, timeout_s: int = TIMEOUT_S) -> Any:
     options: dict[str, Any] = {"timeout": timeout_s, "use_ssh_client": True}
     if address:
         return docker.DockerClient(base_url=address, **options)
-    context = None if os.environ.get("DOCKER_HOST") else ContextAPI.get_current_context()
-    if context is None or context.name == "default":
+    if os.environ.get("DOCKER_HOST"):  # as for docker itself, it comes before a context
+        return docker.from_env(**options)
+    name = os.environ.get("DOCKER_CONTEXT") or get_current_context_name()
+    context = ContextAPI.get_context(name)
+    if context is None:
+        raise EngineMisconfigured(
+            f"there is no Docker context {name!r}",
+            hint="docker context ls; then set DOCKER_CONTEXT, or: docker context use NAME",
+        )
+    if context.name == "default":
         return docker.from_env(**options)
     return docker.DockerClient(base_url=context.Host, tls=context.TLSConfig, **options)
 
@@ -41,7 +53,9 @@ def sdk_errors(address: str | None = None) -> Iterator[None]:
     except APIError as error:
         reason = str(error.explanation or error).strip()
         raise EngineError(f"the engine refused: {reason}", hint="dlsuite doctor") from None
-    except (requests.RequestException, DockerException, OSError) as error:
+    except (requests.RequestException, DockerException, HTTPError, OSError) as error:
+        if isinstance(error.__cause__, StoreError):
+            raise _no_credentials(error.__cause__) from None
         reason, hint = _cause(error, address or os.environ.get("DOCKER_HOST"))
         if address:
             message = f"no Docker engine answers at {address}: {reason}"
@@ -49,6 +63,15 @@ def sdk_errors(address: str | None = None) -> Iterator[None]:
         else:
             message = f"no Docker engine answers: {reason}"
         raise EngineLost(message, hint=hint) from None
+
+
+def _no_credentials(error: StoreError) -> EngineMisconfigured:
+    """The error where a helper for the credentials of registries is missing or fails."""
+    file = find_config_file() or "~/.docker/config.json"
+    return EngineMisconfigured(
+        f"{file} names a credential helper that gives no credentials: {error}",
+        hint=f"install the helper, or remove credsStore and credHelpers from {file}",
+    )
 
 
 def _cause(error: BaseException, address: str | None) -> tuple[str, str]:

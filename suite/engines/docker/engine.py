@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from suite.datasets.formats.prepared import DESCRIPTION
-from suite.engines import sessions
+from suite.engines import cuda, sessions
 from suite.engines.base import LOOPBACK, Network, OnLine, Outcome, Place, Prepared, WorkerRun
 from suite.engines.docker import spec
 from suite.engines.docker.client import Container, Daemon, Image
@@ -64,6 +64,7 @@ class DockerEngine:
         self._running: set[Container] = set()
         self._stopped = False
         self.prepared_images: set[str] = set()
+        self._gpus_seen: list[dict[str, Any]] = []  # by a container
         self._image_id: str | None = None  # any prepared image, for probing the machine
 
     def __enter__(self) -> Self:
@@ -77,7 +78,7 @@ class DockerEngine:
         )
         remove_all(self.daemon, labels)  # left by a killed process of this session
         if self.settings.gpus:
-            self._probe.require_gpus(self._gpus)
+            self._gpus_seen = self._probe.require_gpus(self._gpus)
         return self
 
     def __exit__(
@@ -107,16 +108,25 @@ class DockerEngine:
             "kernel": info.get("KernelVersion"),
             "machine": info.get("Architecture"),
             "cpu": None,
-            "gpus": [],
+            "gpus": self._gpus_seen,
             "cpus": list(range(info["NCPU"])),
             "logical_cpus": info["NCPU"],
             "memory_bytes": info["MemTotal"],
         }
+        in_force: dict[str, int | None] = {**self._limits}
         if self._image_id:
-            facts = {**self._probe.machine(self._image_id, self._gpus), "os": facts["os"]}
-            del facts["gpus_problem"]
+            options = spec.limit_options(self._limits)
+            seen = self._probe.machine(self._image_id, self._gpus, options)
+            del seen["gpus_problem"]
+            in_force = spec.in_force(self._limits, seen)
+            facts = {**seen, "os": facts["os"], "memory_bytes": facts["memory_bytes"]}
         engine = {"name": info.get("Name"), "version": info.get("ServerVersion")}
-        return {**facts, "engine": engine, "limits": spec.limits(self.settings, facts)}
+        return {**facts, "engine": engine, "limits": {**in_force, "cpus": facts["cpus"]}}
+
+    @property
+    def _limits(self) -> dict[str, int]:
+        """The limits that each worker's container is created with."""
+        return spec.limits(self.settings, self.daemon.info["MemTotal"])
 
     def wait_for_others(self, if_busy: IfBusy, notify: Notify) -> None:
         """Wait until no other session's trial runs on this engine.
@@ -147,6 +157,7 @@ class DockerEngine:
 
     def prepare(self, manifest: FrameworkManifest, notify: Notify) -> Prepared:
         recipe = self.images.recipe(manifest, self.kind)
+        cuda.require(manifest, self._gpus_seen)
         image_id = self.images.ready(recipe, notify).image_id
         self.has_prepared(image_id)
         return Prepared(
@@ -206,7 +217,7 @@ class DockerEngine:
         total_s = time.monotonic() - started_s
         return replace(
             outcome,
-            memory_limit_bytes=self.host["limits"]["memory_bytes"],
+            memory_limit_bytes=self._limits["memory_bytes"],
             engine_s=total_s - watch.worker_s if watch.worker_s is not None else None,
         )
 
@@ -281,7 +292,7 @@ class DockerEngine:
         return self._probe.image(recipe, image, self.worker_sha256, **self._options())
 
     def _options(self) -> dict[str, Any]:
-        return {**spec.options(self.host["limits"]), **self._gpus}
+        return {**spec.options(self._limits, self.host["cpus"]), **self._gpus}
 
     @property
     def _gpus(self) -> dict[str, Any]:

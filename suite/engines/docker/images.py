@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import suppress
 from pathlib import Path
 
+from suite.engines import pip_settings
 from suite.engines.docker.client import Daemon, Image
 from suite.engines.pip import PipOutput, answers
 from suite.engines.recipe import CONTENT, DEVICE, FRAMEWORK, OURS, Kind, Recipe, base_image
@@ -15,7 +17,14 @@ from suite.messages import Notify
 from suite.paths import LOCKS, WORKER, home
 
 # Settings of pip and of a proxy, passed to a build but not stored in the image.
-BUILD_ARGUMENTS = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST")
+BUILD_ARGUMENTS = {
+    "index-url": "PIP_INDEX_URL",
+    "extra-index-url": "PIP_EXTRA_INDEX_URL",
+    "trusted-host": "PIP_TRUSTED_HOST",
+    "timeout": "PIP_DEFAULT_TIMEOUT",
+    "default-timeout": "PIP_DEFAULT_TIMEOUT",
+    "retries": "PIP_RETRIES",
+}
 PROXY_ARGUMENTS = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "FTP_PROXY", "ALL_PROXY")
 
 
@@ -53,6 +62,11 @@ class Images:
         image = self.daemon.image(recipe.exact_tag)
         return image if image and image.labels.get(CONTENT) == recipe.content_sha256 else None
 
+    def reject(self, recipe: Recipe, image: Image) -> None:
+        """Mark a broken image, so that no checkout takes it as current, and `ready` replaces it."""
+        self.daemon.tag(image.image_id, recipe.broken_tag)
+        self.daemon.remove_tag(recipe.exact_tag)
+
     def stale(self, recipe: Recipe) -> Image | None:
         """The newest image of this framework and kind with another content, if there is one."""
         images = self.daemon.images({**OURS, FRAMEWORK: recipe.framework, DEVICE: recipe.kind})
@@ -61,6 +75,8 @@ class Images:
 
     def absence(self, recipe: Recipe) -> str:
         """Why there is no current image: it is stale, with the parts that differ, or not built."""
+        if self.daemon.image(recipe.broken_tag):
+            return "broken"
         stale = self.stale(recipe)
         if stale is None:
             return "not built"
@@ -81,8 +97,10 @@ class Images:
     def build(self, recipe: Recipe, notify: Notify, *, fresh: bool = False) -> Image:
         """Build it, even if it is current; EngineError with pip's or the engine's reason.
 
-        `fresh`: without the engine's cache, which would give the same image again.
+        `fresh`: without the engine's cache, which would give the same image again. An image that
+        `images verify` found broken is built so, and removed afterwards.
         """
+        broken = self.daemon.image(recipe.broken_tag)
         self._require_base(recipe, notify)
         notify(f"{recipe.manifest.title}: building its image ({recipe.tag})")
         log = log_path(recipe)
@@ -100,7 +118,7 @@ class Images:
                 labels=recipe.labels,
                 arguments=_arguments(recipe),
                 network=os.environ.get("DLSUITE_BUILD_NETWORK"),
-                fresh=fresh,
+                fresh=fresh or broken is not None,
                 on_line=on_line,
                 stopped=self._stopped,
             )
@@ -112,6 +130,9 @@ class Images:
             )
         if self._tagged:
             self.daemon.tag(built.image_id, recipe.tag)
+        if broken and broken.image_id != built.image_id:
+            with suppress(EngineError):  # a container may use it
+                self.daemon.remove_image(broken.image_id)
         return built
 
     def _require_base(self, recipe: Recipe, notify: Notify) -> None:
@@ -136,11 +157,17 @@ def log_path(recipe: Recipe) -> Path:
 
 def _arguments(recipe: Recipe) -> dict[str, str]:
     arguments = {"BASE_IMAGE": recipe.base, "FRAMEWORK": recipe.framework, "DEVICE": recipe.kind}
-    for name in (*BUILD_ARGUMENTS, *PROXY_ARGUMENTS, *map(str.lower, PROXY_ARGUMENTS)):
+    settings = pip_settings.settings()
+    for setting, argument in BUILD_ARGUMENTS.items():
+        # A build does not see the folders of this machine.
+        values = [each for each in settings.get(setting, "").split() if "file:" not in each]
+        if values:
+            arguments[argument] = " ".join(values)
+    for name in (*PROXY_ARGUMENTS, *map(str.lower, PROXY_ARGUMENTS)):
         if os.environ.get(name):
             arguments[name] = os.environ[name]
     index = recipe.manifest.cpu_index
     if index and recipe.kind == "cpu" and answers(index):
-        extra = (os.environ.get("PIP_EXTRA_INDEX_URL", ""), index)
+        extra = (arguments.get("PIP_EXTRA_INDEX_URL", ""), index)
         arguments["PIP_EXTRA_INDEX_URL"] = " ".join(filter(None, extra))
     return arguments

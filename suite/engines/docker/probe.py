@@ -32,10 +32,16 @@ class Probe:
         self._session_id = session_id
         self._labels = {**labels, "dlsuite": "helper"}
 
-    def machine(self, image_id: str, gpus: dict[str, Any]) -> dict[str, Any]:
-        """The description by worker/host.py in a container with these `gpus` (spec.gpu_options)."""
+    def machine(
+        self, image_id: str, gpus: dict[str, Any], limits: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """The description by worker/host.py in a container with these `gpus` and `limits`.
+
+        Both are options of docker.spec.
+        """
         command = ["python3", "-m", "suite.worker.host", *(["--gpus"] if gpus else [])]
-        options = {"network_mode": "none", "environment": {"PYTHONPATH": f"/{SOURCE}"}, **gpus}
+        environment = {"PYTHONPATH": f"/{SOURCE}"}
+        options = {"network_mode": "none", "environment": environment, **gpus, **(limits or {})}
         with self._container(image_id, command, **options) as container:
             container.put("/", _source_of_host())
             container.start()
@@ -48,8 +54,8 @@ class Probe:
         facts: dict[str, Any] = json.loads(output)
         return facts
 
-    def require_gpus(self, gpus: dict[str, Any]) -> None:
-        """Raise EngineError if the engine cannot provide the requested `gpus`."""
+    def require_gpus(self, gpus: dict[str, Any]) -> list[dict[str, Any]]:
+        """The GPUs that a container sees; EngineError if the engine cannot provide `gpus`."""
         base = base_image()
         image = next(iter(self._daemon.images(OURS)), None) or self._daemon.image(base)
         if image is None:
@@ -69,6 +75,8 @@ class Probe:
                 f"GPUs were requested, but a container sees none{reason}",
                 hint="nvidia-smi on the engine's machine shows whether the driver works",
             )
+        seen: list[dict[str, Any]] = found["gpus"]
+        return seen
 
     def image(self, recipe: Recipe, image: Image, worker_sha256: str, **options: Any) -> str | None:
         """The defect of an image, if any: another worker, or a framework that fails to import."""

@@ -17,15 +17,22 @@ LOG_BYTES = 2**26  # the part of a worker's output that the engine keeps
 SESSION, TRIAL = "dlsuite.session", "dlsuite.trial"
 
 
-def limits(settings: Settings, host: dict[str, Any]) -> dict[str, Any]:
-    """The limits of every worker on this machine; the record contains them."""
-    memory_bytes = settings.memory_bytes or int(host["memory_bytes"] * MEMORY_SHARE)
+def limits(settings: Settings, memory_bytes: int) -> dict[str, int]:
+    """The limits of every worker on a machine with so much memory."""
+    limit_bytes = settings.memory_bytes or int(memory_bytes * MEMORY_SHARE)
     return {
-        "memory_bytes": memory_bytes,
+        "memory_bytes": limit_bytes,
         "pids": PIDS,
-        "shm_bytes": int(memory_bytes * SHM_SHARE),
-        "cpus": host["cpus"],
+        "shm_bytes": int(limit_bytes * SHM_SHARE),
     }
+
+
+def in_force(limits: dict[str, int], seen: dict[str, Any]) -> dict[str, int | None]:
+    """The limits that a container has (worker/host.py): an engine may drop some without an error.
+
+    A rootless engine and Podman do so where the kernel gives them no control group.
+    """
+    return {**limits, "memory_bytes": seen["memory_limit_bytes"], "pids": seen["pids_limit"]}
 
 
 def gpu_options(settings: Settings, info: dict[str, Any]) -> dict[str, Any]:
@@ -33,9 +40,20 @@ def gpu_options(settings: Settings, info: dict[str, Any]) -> dict[str, Any]:
     return {"device_requests": [request(settings.gpus, info)]} if settings.gpus else {}
 
 
-def options(limits: dict[str, Any]) -> dict[str, Any]:
+def limit_options(limits: dict[str, int]) -> dict[str, Any]:
+    """The options that give a container its limits."""
+    return {
+        "pids_limit": limits["pids"],
+        "mem_limit": limits["memory_bytes"],
+        "memswap_limit": limits["memory_bytes"],  # equal to mem_limit: no swap
+        "shm_size": limits["shm_bytes"],
+    }
+
+
+def options(limits: dict[str, int], cpus: list[int]) -> dict[str, Any]:
     """The options of a worker's container, without its volumes and GPUs."""
     return {
+        **limit_options(limits),
         "network_mode": "none",
         "cap_drop": ["ALL"],
         "security_opt": ["no-new-privileges"],
@@ -44,10 +62,6 @@ def options(limits: dict[str, Any]) -> dict[str, Any]:
         "tmpfs": {"/tmp": "rw,exec,nosuid,nodev,mode=1777"},
         "user": f"{UID}:{UID}",
         "init": True,
-        "pids_limit": limits["pids"],
-        "mem_limit": limits["memory_bytes"],
-        "memswap_limit": limits["memory_bytes"],  # equal to mem_limit: no swap
-        "shm_size": limits["shm_bytes"],
-        "cpuset_cpus": ",".join(map(str, limits["cpus"])),
+        "cpuset_cpus": ",".join(map(str, cpus)),
         "log_config": {"type": "json-file", "config": {"max-size": str(LOG_BYTES)}},
     }

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import IO
 
 from suite.engines.base import OnLine, Outcome, signed
-from suite.engines.docker.client import Chunk, Container, Daemon, State, queued_items
+from suite.engines.docker.client import Chunk, Container, Daemon, End, State, queued_items
 from suite.engines.errors import EngineLost
 from suite.errors import EngineError
 
@@ -88,8 +88,8 @@ class Watch:
                 if left_s <= 0 or not self._runs():
                     return False
                 continue
-            if chunk is None:
-                return received
+            if isinstance(chunk, End):
+                return received and chunk.error is None
             received = True
             out, err = chunk
             self._stderr.write(err or b"")

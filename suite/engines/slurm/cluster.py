@@ -2,17 +2,42 @@
 
 from __future__ import annotations
 
+import os
 import re
-import subprocess
+import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 from suite.errors import EngineError
+from suite.messages import Notify
+from suite.worker.programs import Answer, ask
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 60.0  # of a command of Slurm
+POLL_S = 10.0  # between two questions; sites limit how often a program may ask
+ATTEMPTS = 30  # a controller that restarts may need minutes
+FINAL = re.compile(
+    r"invalid|not on PATH|unrecognized option", re.IGNORECASE
+)  # asking again is vain
+# The variables of an outer job change what Slurm's commands do: they are not inherited, but for
+# those by which a user chooses the cluster and the account.
+PREFIXES = ("SLURM_", "SBATCH_", "SRUN_", "SALLOC_", "SQUEUE_", "SINFO_", "SCANCEL_", "SCONTROL_")
+CONFIGURATION = (
+    *("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT"),
+    *("SBATCH_ACCOUNT", "SBATCH_CLUSTERS", "SBATCH_QOS", "SBATCH_RESERVATION"),
+)
+LIVE = ("PENDING", "CONFIGURING", "RUNNING", "REQUEUED", "SUSPENDED")
+# The user's options that take the place of one that dlsuite adds.
+REPLACING = {
+    "--exclusive": ("--exclusive", "--oversubscribe", "--share", "-s"),
+    "--no-requeue": ("--no-requeue", "--requeue"),
+    "--gpus-per-node": (
+        *("--gpus-per-node", "--gpus", "-G", "--gpus-per-task", "--gpus-per-socket"),
+        *("--gres", "--tres-per-node", "--tres-per-task"),
+    ),
+}
 # The batch script holds the nodes until the job is cancelled or its time is over.
 HOLD = "exec sleep infinity"
+HINT = "sinfo shows the cluster's partitions and nodes"
 # A shell script that runs its arguments with a new TMPDIR on the node: a compiler's cache of
 # another run would hide the cost of the first step. Apptainer takes it as the home folder, too.
 WITH_TMPDIR = """\
@@ -33,9 +58,27 @@ class Allocation:
     options: tuple[str, ...] = ()  # further ones, as the user wrote them
 
     def arguments(self) -> list[str]:
-        """The options of sbatch."""
-        gpus = [f"--gpus-per-node={self.gpus_per_node}"] if self.gpus_per_node else []
-        return [f"--nodes={self.nodes}", "--exclusive", "--no-requeue", *gpus, *self.options]
+        """The options of sbatch. `--no-NAME` removes the option NAME that dlsuite adds."""
+        added = ["--exclusive", "--no-requeue"]
+        if self.gpus_per_node:
+            added.append(f"--gpus-per-node={self.gpus_per_node}")
+        removals = {f"--no-{name.removeprefix('--')}": name for name in REPLACING}
+        of_user = [each for each in self.options if each not in removals]
+        removed = {removals[each] for each in self.options if each in removals}
+        kept = [
+            option
+            for option in added
+            if (name := option.partition("=")[0]) not in removed
+            and not any(_names(each, REPLACING[name]) for each in of_user)
+        ]
+        return [f"--nodes={self.nodes}", *kept, *of_user]
+
+
+def _names(option: str, names: Sequence[str]) -> bool:
+    """Whether an option is one of these, with or without a value: --gres=gpu:4, -G4."""
+    return option.split("=")[0].split()[0] in names or any(
+        option.startswith(name) for name in names if len(name) == 2 and not option.startswith("--")
+    )
 
 
 @dataclass(frozen=True)
@@ -46,25 +89,120 @@ class Job:
     state: str  # as squeue names it: PENDING, RUNNING, ...
 
 
-def submit(name: str, allocation: Allocation, log: str) -> str:
-    """Submit the job that holds the nodes; return its number."""
-    command = ["sbatch", "--parsable", f"--job-name={name}", f"--output={log}"]
-    return output_of([*command, *allocation.arguments(), f"--wrap={HOLD}"]).strip().split(";")[0]
+def environment() -> dict[str, str]:
+    """The variables for Slurm's commands: without those of an outer job."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in CONFIGURATION or not name.startswith(PREFIXES)
+    }
 
 
-def find(name: str) -> Job | None:
-    """The job with this name that has not ended; None where there is none."""
-    text = output_of(["squeue", "--noheader", f"--name={name}", "--format=%i %T"])
-    for line in text.splitlines():
-        number, state = line.split()
-        if state in ("PENDING", "CONFIGURING", "RUNNING"):
-            return Job(number, state)
-    return None
+@dataclass(frozen=True)
+class Cluster:
+    """Asks Slurm about jobs; a question without an answer is asked again.
+
+    Its methods raise NoAnswer where Slurm does not answer, or refuses the question.
+    """
+
+    notify: Notify
+    poll_s: float = POLL_S
+
+    def submit(self, name: str, allocation: Allocation, log: str) -> str:
+        """Submit the job that holds the nodes; return its number.
+
+        EngineError where Slurm refuses it. sbatch is not repeated: one without an answer may have
+        submitted the job, which is then found by its name.
+        """
+        command = ["sbatch", "--parsable", f"--job-name={name}", f"--output={log}"]
+        reply = _ask([*command, *allocation.arguments(), f"--wrap={HOLD}"])
+        found = re.findall(r"^(?:Submitted batch job )?(\d+)(?:;\S+)?$", reply.output, re.MULTILINE)
+        if found and not reply.problem:
+            return str(found[-1])
+        refused = reply.problem and FINAL.search(reply.problem)
+        job = None if refused else self.find(name)
+        if job:
+            return job.number
+        raise NoAnswer(_message("sbatch", reply), hint=HINT)
+
+    def find(self, name: str) -> Job | None:
+        """The job with this name that has not ended; None where there is none."""
+        text = self.output_of(["squeue", "--noheader", f"--name={name}", "--format=%i %T"])
+        for number, state in re.findall(r"^\s*(\d+)\s+([A-Z_]+)\s*$", text, re.MULTILINE):
+            if state in LIVE:
+                return Job(number, state)
+        return None
+
+    def state(self, number: str) -> str | None:
+        """The state of a job; None where squeue and scontrol agree that it has ended.
+
+        One empty answer of squeue does not end a job.
+        """
+        job = ["squeue", "--noheader", f"--jobs={number}", "--format=%i %T"]
+        try:
+            text = self.output_of(job)
+        except NoAnswer as error:
+            if "invalid job id" not in str(error).lower():
+                raise
+            text = ""
+        states = re.findall(rf"^\s*{number}\s+([A-Z_]+)\s*$", text, re.MULTILINE)
+        if not states:
+            states = re.findall(r"\bJobState=([A-Z_]+)", self._shown(number))
+        return states[0] if states and states[0] in LIVE else None
+
+    def why_waiting(self, number: str) -> str:
+        """Slurm's reason why a job does not run yet."""
+        return _word(r"\bReason=(\S+)", self._shown(number)) or "unknown reason"
+
+    def steps(self, number: str) -> dict[str, str]:
+        """The running steps of a job: JOB.STEP -> name; none where Slurm does not know the job."""
+        command = ["squeue", "--noheader", "--steps", f"--jobs={number}", "--format=%i %j"]
+        try:
+            text = self.output_of(command)
+        except NoAnswer:
+            return {}
+        found = re.findall(r"^\s*(\d+\.\d+)\s+(\S.*)$", text, re.MULTILINE)
+        return {step: name.strip() for step, name in found}
+
+    def addresses(self, number: str) -> tuple[str, ...]:
+        """The network address of each node of a job, in the order of the ranks."""
+        nodes = _word(r"(?<!Req)(?<!Exc)\bNodeList=(\S+)", self._shown(number))
+        if not nodes or nodes == "(null)":
+            raise NoAnswer(f"job {number} has no list of nodes", hint=HINT)
+        shown = self.output_of(["scontrol", "show", "node", nodes])
+        known = dict(re.findall(r"NodeName=(\S+)(?:(?!NodeName=).)*?NodeAddr=(\S+)", shown, re.S))
+        order = self.output_of(["scontrol", "show", "hostnames", nodes]).split()
+        found = tuple(known[name] for name in order if name in known)
+        if not found:
+            raise NoAnswer(f"scontrol shows no address of {nodes}", hint=HINT)
+        return found
+
+    def output_of(self, command: Sequence[str]) -> str:
+        """The standard output of a command that only asks; it is repeated where it fails."""
+        for attempt in range(1, ATTEMPTS + 1):
+            reply = _ask(command)
+            if reply.problem is None:
+                return reply.output
+            message = _message(command[0], reply)
+            if FINAL.search(message) or attempt == ATTEMPTS:
+                break
+            if attempt == 1:
+                self.notify(f"{message}; asking again every {self.poll_s:g} s")
+            time.sleep(self.poll_s)
+        raise NoAnswer(message, hint=HINT)
+
+    def _shown(self, number: str) -> str:
+        """What scontrol knows about a job; nothing where it does not know it."""
+        try:
+            return self.output_of(["scontrol", "show", "job", number])
+        except NoAnswer as error:
+            if "invalid job id" in str(error).lower():
+                return ""
+            raise
 
 
-def why_waiting(number: str) -> str:
-    """Slurm's reason why a job does not run yet."""
-    return output_of(["squeue", "--noheader", f"--jobs={number}", "--format=%r"]).strip()
+class NoAnswer(EngineError):
+    """Slurm did not answer, or refused."""
 
 
 def cancel(*arguments: str) -> None:
@@ -72,25 +210,15 @@ def cancel(*arguments: str) -> None:
 
     Where Slurm does not answer, a job ends at its time limit.
     """
-    with suppress(OSError, subprocess.TimeoutExpired):
-        command = ["scancel", *arguments]
-        subprocess.run(command, capture_output=True, timeout=TIMEOUT_S, check=False)
+    _ask(["scancel", *arguments])
 
 
-def steps(number: str) -> dict[str, str]:
-    """The running steps of a job: JOB.STEP -> name."""
-    text = _output_or_nothing(
-        ["squeue", "--noheader", "--steps", f"--jobs={number}", "--format=%i %j"]
-    )
-    found = dict(line.split(maxsplit=1) for line in text.splitlines())
-    return {step: name.strip() for step, name in found.items() if step.split(".")[1].isdigit()}
-
-
-def addresses(number: str) -> tuple[str, ...]:
-    """The network address of each node of a job, in the order of the ranks."""
-    nodes = output_of(["squeue", "--noheader", f"--jobs={number}", "--format=%N"]).strip()
-    names = output_of(["scontrol", "show", "hostnames", nodes]).split()
-    return tuple(_address(name) for name in names)
+def answer_of(command: Sequence[str]) -> str:
+    """The output of a step that is started once; EngineError where it fails."""
+    reply = _ask(command)
+    if reply.problem:
+        raise NoAnswer(_message(command[0], reply), hint=HINT)
+    return reply.output
 
 
 def start(number: str, *, name: str, nodes: int) -> list[str]:
@@ -110,32 +238,16 @@ def start(number: str, *, name: str, nodes: int) -> list[str]:
     ]
 
 
-def _address(node: str) -> str:
-    found = re.search(r"NodeAddr=(\S+)", output_of(["scontrol", "show", "node", node]))
-    return found[1] if found else node
+def _ask(command: Sequence[str]) -> Answer:
+    return ask(command, timeout_s=TIMEOUT_S, environment=environment())
 
 
-def _output_or_nothing(command: Sequence[str]) -> str:
-    """The same; nothing where it fails, because the job has ended."""
-    try:
-        return output_of(command)
-    except EngineError:
-        return ""
+def _message(program: str, reply: Answer) -> str:
+    if reply.problem:
+        return reply.problem.replace(f"{program}: {program}: error: ", f"{program}: ")
+    return f"{program} printed no job number: {reply.output.strip() or 'nothing'}"
 
 
-def output_of(command: Sequence[str]) -> str:
-    """The standard output of a command of Slurm; EngineError where it fails."""
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise EngineError(f"{command[0]}: {error}", hint="run it where sbatch works") from None
-    if done.returncode:
-        lines = (done.stderr or done.stdout).strip().splitlines()
-        message = lines[-1].removeprefix(f"{command[0]}: error: ") if lines else done.returncode
-        raise EngineError(
-            f"{command[0]}: {message}",
-            hint="sinfo shows the cluster's partitions and nodes",
-        )
-    return done.stdout
+def _word(pattern: str, text: str) -> str | None:
+    found = re.search(pattern, text)
+    return found[1] if found else None

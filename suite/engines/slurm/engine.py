@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from suite.engines import cuda
 from suite.engines.base import EngineName, Network, Outcome, Prepared, WorkerRun, signed
 from suite.engines.errors import EngineLost, FrameworkUnavailable
 from suite.engines.recipe import Recipe
@@ -30,9 +31,8 @@ from suite.paths import WORKER, home, replacing, sha256
 from suite.protocol import trial_file
 from suite.worker import host
 
-POLL_S = 0.5
 # What Slurm's commands need beside the variables of every worker.
-OF_SLURM = ("SLURM_CONF", "USER")
+OF_SLURM = (*cluster.CONFIGURATION, "USER")
 # What a container does not get: the compilers of the machine.
 NOT_IN_CONTAINERS = ("CC", "CXX", "LD_LIBRARY_PATH")
 CONVERSION = "image"  # the name of the step that converts an image
@@ -56,11 +56,16 @@ class SlurmEngine(VenvEngine):
         *,
         pythons: Mapping[str, Path] | None = None,
         images: Path | None = None,
+        poll_s: float = cluster.POLL_S,
     ) -> None:
-        """`images`: the folder of the images in which the workers run; None: environments."""
+        """`images`: the folder of the images in which the workers run; None: environments.
+
+        `poll_s`: between two questions to Slurm.
+        """
         super().__init__(worker, pythons=pythons)
         self._allocation = allocation
         self._notify = notify
+        self._cluster = cluster.Cluster(notify, poll_s)
         self._images = images
         self._job_name = f"dlsuite-{session_id}"
         self.job = ""
@@ -70,17 +75,19 @@ class SlurmEngine(VenvEngine):
 
         A resumed session finds the job that its killed process left, and ends its steps.
         """
+        job = self._cluster.find(
+            self._job_name
+        )  # where Slurm does not answer, nothing is cancelled
         try:
-            job = cluster.find(self._job_name)
             if job:
                 self.job = job.number
-                for step in cluster.steps(self.job):
+                for step in self._cluster.steps(self.job):
                     cluster.cancel(step)
             else:
                 log = _log(self._job_name)
-                self.job = cluster.submit(self._job_name, self._allocation, str(log))
+                self.job = self._cluster.submit(self._job_name, self._allocation, str(log))
             self._wait()
-            self._addresses = cluster.addresses(self.job)
+            self._addresses = self._cluster.addresses(self.job)
             self.host = self._describe()
         except BaseException:
             # By name: an interrupted sbatch may have submitted it.
@@ -100,6 +107,7 @@ class SlurmEngine(VenvEngine):
         if self._images is None:
             return super().prepare(manifest, notify)
         recipe = self._recipe(manifest)
+        cuda.require(manifest, self.host["gpus"])
         image = containers.image_file(self._images, recipe)
         if image.suffix == containers.ARCHIVE:
             image = self._converted(image, manifest, notify)
@@ -136,7 +144,14 @@ class SlurmEngine(VenvEngine):
         log = _log(f"image-{archive.stem}")
         with log.open("w", encoding="utf-8") as file, replacing(image) as part:
             command = [*start, *containers.conversion(archive, part)]
-            done = subprocess.run(command, stdout=file, stderr=file, check=False)
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                env=cluster.environment(),
+                check=False,
+            )
             if done.returncode:
                 lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
                 own = [line for line in lines if not line.startswith(OF_SRUN)]
@@ -147,27 +162,24 @@ class SlurmEngine(VenvEngine):
     def _wait(self) -> None:
         """Return when the job has its nodes."""
         announced = False
-        while True:
-            job = cluster.find(self._job_name)
-            if job is None:
+        while (state := self._cluster.state(self.job)) != "RUNNING":
+            if state is None:
                 raise EngineError(
                     f"job {self.job} ended before it had its nodes",
                     hint=f"scontrol show job {self.job}",
                 )
-            if job.state == "RUNNING":
-                return
             if not announced:
-                reason = cluster.why_waiting(self.job)
+                reason = self._cluster.why_waiting(self.job)
                 self._notify(f"job {self.job} waits for {self._allocation.nodes} nodes: {reason}")
                 announced = True
-            time.sleep(POLL_S)
+            time.sleep(self._cluster.poll_s)
 
     def _describe(self) -> dict[str, Any]:
         """The first node, as a step of the job sees it."""
         start = cluster.start(self.job, name="host", nodes=1)
         gpus_asked = ["--gpus"] if self._allocation.gpus_per_node else []
-        text = cluster.output_of([*start, sys.executable, "-m", host.__name__, *gpus_asked])
-        found: dict[str, Any] = json.loads(text)
+        text = cluster.answer_of([*start, sys.executable, "-m", host.__name__, *gpus_asked])
+        found = _description(text)
         problem = found.pop("gpus_problem")
         # Where Slurm does not restrict devices, a step sees GPUs that the job did not ask for.
         asked = self._allocation.gpus_per_node
@@ -206,12 +218,14 @@ class SlurmEngine(VenvEngine):
 
     def _holds_nodes(self) -> bool:
         """Whether the job is still running; one that Slurm requeued has lost its nodes."""
-        job = cluster.find(self._job_name)
-        return job is not None and job.state == "RUNNING"
+        try:
+            return self._cluster.state(self.job) == "RUNNING"
+        except cluster.NoAnswer as error:
+            raise EngineLost(str(error), hint="dlsuite resume goes on in the same job") from None
 
     def _cancel(self, name: str) -> None:
         """End the steps of a worker that are left after srun has ended."""
-        for step, of_step in cluster.steps(self.job).items():
+        for step, of_step in self._cluster.steps(self.job).items():
             if of_step == name:
                 cluster.cancel(step)
 
@@ -245,3 +259,19 @@ def _log(name: str) -> Path:
     log = home() / "logs" / f"{name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     return log
+
+
+def _description(text: str) -> dict[str, Any]:
+    """The line of worker/host.py among the lines that the site prints; EngineError without it."""
+    for line in reversed(text.splitlines()):
+        try:
+            found = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(found, dict) and "cpus" in found:
+            return found
+    last = (text.strip().splitlines() or ["nothing"])[-1]
+    raise EngineError(
+        f"a step does not describe its node, it printed: {last}",
+        hint=f"srun {sys.executable} -m {host.__name__}",
+    )

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from suite.engines import cuda
 from suite.engines.base import (
     LOOPBACK,
     EngineName,
@@ -28,13 +29,16 @@ from suite.engines.venv import environments
 from suite.errors import EngineError
 from suite.manifests.frameworks import FrameworkManifest
 from suite.messages import Notify
-from suite.paths import WORKER, home, tree_sha256
+from suite.paths import WORKER, home, part_of, tree_files, tree_sha256
 from suite.protocol import trial_file
 from suite.worker import host
 
 TERM_GRACE_S = 3.0
 # Environment variables that a worker inherits: for compilers, the home folder and the language.
-INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CC", "CXX")
+INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "CC", "CXX")
+# The user's Python (--python) may need it. Elsewhere the libraries of another CUDA would come
+# before those of the lock.
+LIBRARIES = "LD_LIBRARY_PATH"
 
 
 class VenvEngine:
@@ -57,7 +61,10 @@ class VenvEngine:
         self._pythons = pythons or {}
         self.worker_sha256 = tree_sha256(worker)
         self.host = host.describe(gpus=gpus is not None)
-        self.host["gpus"] = visible(gpus, self.host["gpus"], self.host.pop("gpus_problem"))
+        problem = self.host.pop("gpus_problem")
+        self.host["gpus"] = visible(gpus, self.host["gpus"], problem)
+        if problem:  # of other GPUs than the chosen ones
+            self.host["gpus_problem"] = problem
         self._running: set[subprocess.Popen[str]] = set()
         self._stopped = False
         self._builds = environments.Builds()
@@ -76,6 +83,7 @@ class VenvEngine:
         python = self._pythons.get(manifest.name)
         if python:
             return environments.of_user(manifest, python)
+        cuda.require(manifest, self.host["gpus"])
         gpus = bool(self.host["gpus"])
         return environments.ready(manifest, notify, gpus=gpus, builds=self._builds)
 
@@ -131,7 +139,11 @@ class VenvEngine:
         process = subprocess.Popen(
             self._command(worker),
             cwd=worker.folder,
-            env=self.environment(worker.folder) | {"TMPDIR": temporary.name},
+            env={
+                **_libraries(worker.prepared),
+                **self.environment(worker.folder),
+                "TMPDIR": temporary.name,
+            },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=stderr,
@@ -167,12 +179,13 @@ class VenvEngine:
         """
         folder = home() / "workers" / self.worker_sha256[:12]
         if not folder.exists():
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            part = Path(tempfile.mkdtemp(suffix=".part", dir=folder.parent))
+            part = part_of(folder)
             (part / "suite").mkdir()
             (part / "suite" / "__init__.py").touch()
-            ignored = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(self.worker, part / "suite" / "worker", ignore=ignored)
+            for file in tree_files(self.worker):  # their modes are those of the umask
+                target = part / "suite" / "worker" / file.relative_to(self.worker)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, target)
             if tree_sha256(part / "suite" / "worker") != self.worker_sha256:
                 shutil.rmtree(part)
                 raise EngineError(
@@ -184,6 +197,22 @@ class VenvEngine:
             except OSError:  # another process or thread made it first
                 shutil.rmtree(part)
         return folder
+
+
+def _libraries(prepared: Prepared) -> dict[str, str]:
+    """The search path of libraries: all of it for the user's Python.
+
+    For an environment of the suite, only folders with the library of an interpreter itself.
+    """
+    folders = [each for each in os.environ.get(LIBRARIES, "").split(os.pathsep) if each]
+    if not prepared.own_python:
+        folders = [each for each in folders if _is_of_python(Path(each))]
+    return {LIBRARIES: os.pathsep.join(folders)} if folders else {}
+
+
+def _is_of_python(folder: Path) -> bool:
+    """Whether a folder has libpython, and no library of CUDA."""
+    return any(folder.glob("libpython3*.so*")) and not any(folder.glob("libcud*.so*"))
 
 
 def _kill(process: subprocess.Popen[str]) -> None:

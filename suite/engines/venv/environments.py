@@ -5,7 +5,6 @@ An environment contains exactly its lock. It has no pip: the host's pip installs
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import signal
@@ -19,6 +18,8 @@ from typing import TextIO
 
 from packaging.version import Version
 
+from suite import locks
+from suite.engines import pip_settings
 from suite.engines.base import Prepared
 from suite.engines.errors import FrameworkUnavailable
 from suite.engines.pip import PipOutput, answers
@@ -176,6 +177,7 @@ def _build(
             [interpreter, "-m", "venv", "--without-pip", folder],
             stdout=log,
             stderr=log,
+            env=pip_settings.environment(),
             check=False,
         )
         if venv.returncode:
@@ -207,6 +209,7 @@ def _install(command: list[str], log: TextIO, output: PipOutput, builds: Builds)
         command,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
+        env=pip_settings.environment(),
         text=True,
         errors="replace",
         start_new_session=True,  # Ctrl-C is handled by Builds.stop
@@ -226,11 +229,11 @@ def _install(command: list[str], log: TextIO, output: PipOutput, builds: Builds)
 def _locked(folder: Path, builds: Builds) -> Iterator[None]:
     """Let one process build an environment; others wait for it, until they are stopped."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with folder.with_suffix(".lock").open("w", encoding="utf-8") as file:
-        while not builds.stopping.is_set():
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                builds.stopping.wait(0.2)
+    path = folder.with_suffix(".lock")
+    descriptor = locks.opened(path)
+    try:
+        while not builds.stopping.is_set() and not locks.try_lock(descriptor, path):
+            builds.stopping.wait(0.2)
         yield
+    finally:
+        os.close(descriptor)

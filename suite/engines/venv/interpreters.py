@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -17,6 +16,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from suite.errors import EngineError
+from suite.worker.programs import Answer, ask
 
 MINORS = range(20, 5, -1)
 LIST_PACKAGES = """
@@ -56,11 +56,12 @@ def _candidates() -> Iterator[Path]:
 
 def packages(interpreter: Path) -> list[str]:
     """Its version and its packages, as name==version; EngineError if it does not start."""
+    answer = _ask(interpreter, LIST_PACKAGES)
     try:
-        listed: list[str] = json.loads(_output(interpreter, LIST_PACKAGES))
-    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        listed: list[str] = json.loads(_last_line(answer))
+    except ValueError:
         raise EngineError(
-            f"{interpreter} does not start as a Python: {error}",
+            f"{interpreter} does not start as a Python: {answer.problem or 'it lists no packages'}",
             hint="--python pytorch=/path/to/python, with the framework installed",
         ) from None
     return listed
@@ -72,16 +73,15 @@ def probe(interpreter: Path) -> Version | None:
     if not interpreter.is_file():
         return None
     try:
-        return Version(_output(interpreter, PRINT_VERSION).strip())
-    except (OSError, ValueError, subprocess.SubprocessError):
+        return Version(_last_line(_ask(interpreter, PRINT_VERSION)))
+    except ValueError:
         return None
 
 
-def _output(interpreter: Path, code: str) -> str:
-    return subprocess.run(
-        [interpreter, "-I", "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=True,
-    ).stdout
+def _ask(interpreter: Path, code: str) -> Answer:
+    return ask([interpreter, "-I", "-c", code], timeout_s=TIMEOUT_S)
+
+
+def _last_line(answer: Answer) -> str:
+    """The answer, after lines that a site's start file prints; nothing where it failed."""
+    return "" if answer.problem else "".join(answer.output.strip().splitlines()[-1:]).strip()

@@ -82,6 +82,7 @@ def _blocks(run: Record) -> Iterator[dict[str, Any]]:
             "end_s": round(block.middle_s + block.duration_s / 2 - start_s, 4),
             "samples_per_s": block.samples_per_s,
             "warmup": block.warmup,
+            "disturbed": block.disturbed,
         }
 
 
@@ -101,6 +102,11 @@ def _blocks_spec(rows: Sequence[dict[str, Any]], color: str) -> Spec:
     most = max(Counter(row["run"] for row in rows).values())
     point = {"size": 16, "color": color} if most <= MOST_POINTS else False
     line = {"type": "line", "color": color, "strokeWidth": 1.5, "point": point}
+    left_out = {
+        "transform": [{"filter": "datum.disturbed"}],
+        "mark": {"type": "point", "shape": "cross", "size": 36, "color": OTHER},
+        "encoding": {"x": x, "y": y},
+    }
     header = {"labelOrient": "top", "labelAnchor": "start", "labelPadding": 4}
     return spec(
         data={"values": list(rows)},
@@ -109,7 +115,7 @@ def _blocks_spec(rows: Sequence[dict[str, Any]], color: str) -> Spec:
         spec={
             "width": WIDTH,
             "height": HEIGHT,
-            "layer": [warm, {"mark": line, "encoding": {"x": x, "y": y}}],
+            "layer": [warm, {"mark": line, "encoding": {"x": x, "y": y}}, left_out],
         },
     )
 

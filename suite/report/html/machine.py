@@ -45,6 +45,7 @@ def machine(run: RunData) -> Table:
         ("engine", record.engine),
         ("processor", found.get("cpu")),
         ("physical cores", len(found.get("cpus") or [])),
+        ("CPU quota", found.get("cpu_quota")),
         ("memory", f"{memory / 2**30:.1f} GiB" if memory else None),
         ("kernel", found.get("kernel")),
         ("frequency governor", found.get("governor")),

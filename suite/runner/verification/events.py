@@ -56,7 +56,9 @@ def check(
 def _compared(where: str, record: Record, attempt: Attempt) -> Iterator[Outcome]:
     """Compare a record with what the code that made it makes of the same events."""
     found = record.model_dump()
-    again = recording.measured(attempt, record.workload.batch_size, record.name)
+    again = recording.measured(
+        attempt, record.workload.batch_size, record.measure.min_measure_s, record.name
+    )
     expected = record.model_copy(update=again).model_dump()
     for name in again:
         omitted = OF_HOST if name == "times" else set()

@@ -13,7 +13,7 @@ from suite.paths import sha256
 from suite.protocol.plan import Plan
 from suite.results import store
 from suite.results.record import Record
-from suite.runner import sources, starts
+from suite.runner import planfile, sources, starts
 from suite.runner.planfile import Planned
 from suite.runner.starts import Start
 from suite.runner.verification.context import Context
@@ -44,16 +44,11 @@ def check_record(where: str, record: Record, context: Context) -> Iterator[Outco
     if record.engine == "venv" and record.times.engine_s is not None:
         yield finding(where, "times.engine_s", "None, the engine is venv", record.times.engine_s)
     if machine := context.planned.machine:
-        yield from compared(where, "machine of the plan", machine, _machine_of(record))
+        yield from compared(
+            where, "machine of the plan", machine, planfile.machine_of(record.environment)
+        )
     if ran and record.framework not in own:
         yield from _version(where, record, context.folder)
-
-
-def _machine_of(record: Record) -> str:
-    """As planfile.machine_of describes it."""
-    host = record.environment
-    gpus = [gpu["name"] for gpu in host.get("gpus") or []]
-    return ", ".join([f"{host.get('cpu')} with {len(host.get('cpus') or [])} cores", *gpus])
 
 
 def _version(where: str, record: Record, folder: Path) -> Iterator[Outcome]:

@@ -64,7 +64,7 @@ def _of_queries(where: str, record: Record) -> Iterator[Finding]:
 def _of_blocks(where: str, record: Record) -> Iterator[Finding]:
     """The rates and durations that the blocks give."""
     blocks, batch_size = record.blocks.rows(), record.workload.batch_size
-    timed = [block for block in blocks if not block.warmup]
+    timed = record.counted_blocks
     warmup = [block.duration_s for block in blocks if block.warmup]
     measured_s = sum(block.duration_s for block in timed)
     rates = [block.steps * batch_size / block.duration_s for block in blocks]

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "disturbance.h"
 #include "errors.h"
 #include "latency.h"
 #include "library.h"
@@ -209,12 +210,15 @@ void infer(const Trial& trial, Predictor& predictor, Events& events, const Inter
         std::tie(request.rate_per_s, highest) =
             bisected_rate(trial, library, predictor, call_s, events);
     }
+    const Meter meter(trial.cpus);
     Blocks blocks(turns, trial, call_s);
     for (int attempt = 1;; ++attempt) {
         AnswerLog log(library, request.log_share, trial.seed + 1);
+        const auto before = meter.read();
         const auto outcome =
             run_queries(trial, library, predictor, request, log,
                         trial.interleaved() ? &blocks : nullptr);
+        const auto increase = meter.read() - before;
         if (is_server && !holds_bound(trial, request.rate_per_s, outcome, events)) {
             if (attempt % ATTEMPTS != 0) continue;
             if (request.rate_per_s > highest / 2) {
@@ -222,7 +226,9 @@ void infer(const Trial& trial, Predictor& predictor, Events& events, const Inter
                 continue;
             }
         }
-        events.emit("inference", report(trial, request, outcome));
+        auto values = report(trial, request, outcome);
+        values["disturbance"] = to_json(increase);
+        events.emit("inference", values);
         events.emit("answers", {{"samples", log.save(trial.results() / "closing")}});
         return;
     }

@@ -17,12 +17,14 @@ import time
 from pathlib import Path
 
 from .. import telemetry
+from ..cgroup import Throttling
 from ..protocol import Trial
 
 NATIVE = Path(__file__).parent
 FRAMEWORKS = NATIVE.parent / "frameworks"
 PROGRAM = "worker"
 SAMPLER, STARTED = "DLSUITE_SAMPLER", "DLSUITE_STARTED_NS"  # variables that main.cpp reads
+QUOTAS = "DLSUITE_CPU_STAT"  # and disturbance.cpp
 LOG_LINES = 5  # of the compiler that end in the error
 COMPILER = "install make and g++ (Debian: apt-get install g++ make)"
 
@@ -57,6 +59,7 @@ def replace(program: Path, trial: Trial, folder: Path) -> None:
         assert sampler.stdin
         os.set_inheritable(sampler.stdin.fileno(), True)  # it ends the sampler when it is closed
         os.environ[SAMPLER] = f"{sampler.pid} {sampler.stdin.fileno()}"
+    os.environ[QUOTAS] = "\n".join(map(str, Throttling().files))
     os.environ[STARTED] = str(time.monotonic_ns())
     os.execv(program, [str(program), str(folder)])
 

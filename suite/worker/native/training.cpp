@@ -16,6 +16,7 @@ namespace {
 constexpr double CALIBRATION_STEPS = 5;
 constexpr double SYNCHRONIZE_SHARE = 0.005;
 constexpr int SYNCHRONIZE_CALLS = 20;
+constexpr double EXTRA_S = 3;
 
 double mean(const std::vector<double>& values) {
     return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
@@ -39,7 +40,9 @@ Training::Training(const Trial& trial, Trainer& trainer, Events& events, const I
       batches_(trial),
       feed_(feed(trial, batches_)),
       random_(std::random_device()()),
-      block_steps_(CALIBRATION_STEPS) {}
+      block_steps_(CALIBRATION_STEPS),
+      meter_(trial.cpus),
+      judge_(trial.cpus.size()) {}
 
 void Training::run() {
     first_step();
@@ -106,16 +109,18 @@ void Training::next_block() {
     {
         const Turn turn(turns_);  // the report is in the turn too, because it also computes
         if (lead_in) epoch_s_ += block(lead_in);
-        report(steps, block(steps));
+        const auto before = meter_.read();
+        const double duration_s = block(steps);
+        report(steps, duration_s, meter_.read() - before);
     }
     end_epoch();
 }
 
-void Training::report(std::int64_t steps, double duration_s) {
+void Training::report(std::int64_t steps, double duration_s, const Counters& increase) {
     epoch_s_ += duration_s;
     const double rate = static_cast<double>(steps * trial_.batch_size) / duration_s;
-    (warm_ ? rates_ : warmup_).push_back(rate);
-    if (warm_) measured_s_ += duration_s;
+    const bool disturbed = judge_(increase, duration_s);
+    count(rate, duration_s, disturbed);
     const double loss = read_loss();
     const double left_s =
         steps_left() > 0 ? static_cast<double>(steps_left() * trial_.batch_size) / rate
@@ -126,17 +131,27 @@ void Training::report(std::int64_t steps, double duration_s) {
                                               {"samples_per_s", rate},
                                               {"loss", loss},
                                               {"loss_wait_s", loss_wait_s_},
-                                              {"left_s", left_s}});
-    if (!warm_) end_warm_up();
+                                              {"left_s", left_s},
+                                              {"disturbed", disturbed},
+                                              {"disturbance", to_json(increase)}});
+    if (!warm_) end_warm_up(rate);
 }
 
-void Training::end_warm_up() {
+void Training::count(double rate, double duration_s, bool disturbed) {
+    if (!warm_) ++warmup_blocks_;
+    if (!disturbed) (warm_ ? rates_ : warmup_).push_back(rate);
+    if (warm_) (disturbed ? disturbed_s_ : measured_s_) += duration_s;
+}
+
+void Training::end_warm_up(double last_rate) {
     // The first block is the calibration.
-    const bool steady = is_steady({warmup_.begin() + 1, warmup_.end()});
-    warm_ = steady || static_cast<double>(warmup_.size()) >= measure("max_warmup_blocks");
-    if (warm_) events_.emit("warm", {{"blocks", warmup_.size()}, {"steady", steady}});
+    const auto first = warmup_.begin() + (warmup_.empty() ? 0 : 1);
+    const bool steady = is_steady({first, warmup_.end()});
+    warm_ = steady || static_cast<double>(warmup_blocks_) >= measure("max_warmup_blocks");
+    if (warm_) events_.emit("warm", {{"blocks", warmup_blocks_}, {"steady", steady}});
     const auto window = static_cast<std::ptrdiff_t>(std::min<std::size_t>(3, warmup_.size()));
-    const double rate = median({warmup_.end() - window, warmup_.end()});
+    const double rate =
+        window ? median({warmup_.end() - window, warmup_.end()}) : last_rate;
     calibrate(static_cast<double>(trial_.batch_size) / rate);
 }
 
@@ -150,7 +165,9 @@ void Training::calibrate(double step_s) {
 }
 
 bool Training::rate_is_certain() const {
-    if (measured_s_ >= measure("max_measure_s")) return true;
+    const double most_s = measure("max_measure_s");
+    const double extra_s = std::min(disturbed_s_, std::max(EXTRA_S, most_s));
+    if (measured_s_ + disturbed_s_ >= most_s + extra_s) return true;
     if (trial_.interleaved() || measured_s_ < measure("min_measure_s") || rates_.size() < 2) {
         return false;
     }

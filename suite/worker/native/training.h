@@ -8,6 +8,7 @@
 
 #include "backend.h"
 #include "data.h"
+#include "disturbance.h"
 #include "events.h"
 #include "interleaving.h"
 
@@ -33,8 +34,9 @@ class Training {
   private:
     void first_step();
     void next_block();
-    void report(std::int64_t steps, double duration_s);
-    void end_warm_up();
+    void report(std::int64_t steps, double duration_s, const Counters& increase);
+    void count(double rate, double duration_s, bool disturbed);
+    void end_warm_up(double last_rate);
     void calibrate(double step_s);
     void end_epoch();
     void report_steps();
@@ -51,9 +53,12 @@ class Training {
     std::mt19937_64 random_;
     std::int64_t step_ = 0, lead_in_steps_ = 0;
     double step_s_ = 0, block_steps_ = 0, min_block_s_ = 0, measured_s_ = 0, epoch_s_ = 0;
-    double loss_wait_s_ = 0;
+    double loss_wait_s_ = 0, disturbed_s_ = 0;
     bool warm_ = false;
-    std::vector<double> warmup_, rates_;  // samples per second of each block
+    std::size_t warmup_blocks_ = 0;
+    std::vector<double> warmup_, rates_;  // samples per second of each undisturbed block
+    Meter meter_;
+    Judge judge_;
 };
 
 }  // namespace dlsuite

@@ -54,3 +54,23 @@ def test_a_missing_folder_is_not_an_error_of_its_files(tmp_path: Path) -> None:
     (tmp_path / "rows").touch()
     with pytest.raises(FileNotFoundError, match="gone"):
         decode(chunk, tmp_path / "gone", tmp_path / "rows", 0, 28)
+
+
+@pytest.mark.parametrize("size", [(1, 30000), (30000, 1)])
+def test_only_the_middle_of_a_strip_is_scaled(
+    tmp_path: Path, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scaled as a whole it would take gigabytes at 224."""
+    strip = Image.new("RGB", size, "red")
+    strip.paste(
+        "blue", (size[0] // 2 - 20, size[1] // 2 - 20, size[0] // 2 + 20, size[1] // 2 + 20)
+    )
+    strip.save(tmp_path / "strip.png")
+    scaled = []
+    resize = Image.Image.resize
+    monkeypatch.setattr(
+        Image.Image, "resize", lambda *given: scaled.append(given[1]) or resize(*given)
+    )
+    found = pixels(tmp_path / "strip.png", 28)
+    assert (found[2] == 255).all() and (found[0] == 0).all()
+    assert scaled and max(scaled[0]) <= 16 * 32

@@ -1,14 +1,19 @@
 """How the client interprets an engine's values; all else is tested on a real engine."""
 
 import errno
+import threading
+import warnings
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import requests
+from docker.auth import load_config
 
 from suite.engines.docker import client
 from suite.engines.docker.client import State
-from suite.engines.errors import EngineLost
+from suite.engines.docker.connection import sdk_errors
+from suite.engines.errors import EngineLost, EngineMisconfigured
 from suite.errors import EngineError
 
 
@@ -41,3 +46,35 @@ def test_a_full_disk_is_not_a_lost_engine() -> None:
     assert not isinstance(full.value, EngineLost)
     with pytest.raises(EngineLost), open("/dev/null", "wb") as file:  # noqa: PTH123
         client._write(broken(), file)
+
+
+def test_a_stream_that_breaks_off_does_not_end_like_a_complete_one() -> None:
+    never = threading.Event()
+    assert list(client.items_until(never, [1, 2])) == [1, 2]
+    with pytest.raises(EngineLost, match="the engine's answer broke off: reset"):
+        list(client.items_until(never, broken()))
+
+
+def test_a_credential_helper_that_is_missing_is_named_with_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config.json").write_text('{"credsStore": "no-such-thing"}')
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    with (
+        warnings.catch_warnings(action="ignore"),
+        pytest.raises(EngineMisconfigured) as caught,
+        sdk_errors(),
+    ):
+        load_config().resolve_authconfig("registry")
+    assert "docker-credential-no-such-thing" in str(caught.value)
+    assert str(tmp_path / "config.json") in str(caught.value)
+
+
+def test_a_docker_context_that_does_not_exist_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    monkeypatch.setenv("DOCKER_CONTEXT", "gone")
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    with pytest.raises(EngineMisconfigured, match="there is no Docker context 'gone'"):
+        client.Daemon()

@@ -61,6 +61,20 @@ def test_the_check_reads_the_content_of_an_image_not_its_labels(tiny: Tiny, home
 
 
 @pytest.mark.docker
+def test_an_image_that_was_found_broken_is_built_again(tiny: Tiny, home: Path) -> None:
+    with tiny.engine() as engine:
+        images = engine.images
+        recipe = images.recipe(TINY, "cpu")
+        broken = images.ready(recipe, print)
+        images.reject(recipe, broken)
+        assert images.current(recipe) is None and images.absence(recipe) == "broken"
+        built = images.ready(recipe, print)
+        current = images.current(recipe)
+        assert current is not None and current.image_id == built.image_id != broken.image_id
+        assert engine.daemon.image(recipe.broken_tag) is None
+
+
+@pytest.mark.docker
 def test_a_base_image_that_cannot_be_pulled_is_an_error_with_a_hint(
     daemon: Daemon, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,7 +45,9 @@ workloads:
 
 @pytest.fixture
 def engine() -> Iterator[SlurmEngine]:
-    with SlurmEngine(sessions.new_id(), Allocation(nodes=2), lambda text: None) as engine:
+    with SlurmEngine(
+        sessions.new_id(), Allocation(nodes=2), lambda text: None, poll_s=0.2
+    ) as engine:
         yield engine
 
 

@@ -73,6 +73,24 @@ def test_an_environment_is_built_once_from_its_lock_and_reused(tiny: FrameworkMa
     assert messages == []
 
 
+def test_settings_of_pip_and_python_do_not_change_an_environment(
+    tiny: FrameworkManifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "constraint.txt").write_text("tiny==9\n")
+    (tmp_path / "pip.conf").write_text("[install]\nuser = yes\ndry-run = yes\n")
+    for name, value in {
+        "PIP_CONSTRAINT": str(tmp_path / "constraint.txt"),
+        "PIP_USER": "1",
+        "PIP_TARGET": str(tmp_path / "target"),
+        "PIP_REQUIRE_VIRTUALENV": "1",
+        "PIP_NO_BINARY": ":all:",
+        "PIP_CONFIG_FILE": str(tmp_path / "pip.conf"),
+        "PYTHONHOME": "/nowhere",
+    }.items():
+        monkeypatch.setenv(name, value)
+    assert "1.0" in installed(environments.ready(tiny, lambda text: None).python)
+
+
 def test_an_incomplete_environment_is_built_again(tiny: FrameworkManifest) -> None:
     prepared = environments.ready(tiny, lambda text: None)
     folder = prepared.python.parent.parent

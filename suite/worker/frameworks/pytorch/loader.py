@@ -17,6 +17,7 @@ from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 
 from ...data import AREA, ATTEMPTS, RATIO, Photographs
+from ...photograph import rgb
 from ...protocol import Trial
 
 
@@ -49,8 +50,7 @@ class Augmented(Dataset[tuple[torch.Tensor, int]]):
         return len(self._photographs.files)
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        with Image.open(self._photographs.files[index]) as file:
-            image = file.convert("RGB")
+        image = rgb(self._photographs.files[index])
         part = random_part(*image.size)
         image = image.crop(part).resize((self._size, self._size), Image.Resampling.BILINEAR)
         if random.random() < 0.5:
