@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from suite.datasets import library
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from suite.engines.docker.images import Images
     from suite.engines.recipe import Kind
 
+MIN_TEMPORARY_BYTES = 2**30  # pip unpacks there, and compilers write there
 MIN_FREE_BYTES = 6 * 2**30  # the environments and MNIST take about 4 GiB
 
 
@@ -39,7 +42,7 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Examine host, engine, frameworks, data and tools; nothing is changed."""
-    findings = [_host(), *_gpus(), _space(), *_docker(), *map(_framework, names("framework"))]
+    findings = [_host(), *_gpus(), *_folders(), *_docker(), *map(_framework, names("framework"))]
     findings += map(_dataset, names("dataset"))
     return [*findings, *_tools()]
 
@@ -131,15 +134,33 @@ def _image(images: Images, framework: FrameworkManifest, kind: Kind) -> Iterator
     )
 
 
-def _space() -> Finding:
-    place = home()
+def _folders() -> Iterator[Finding]:
+    """The folders that commands write to, with their space."""
+    step = "set DLSUITE_HOME to a writable folder with at least 6 GiB free, without noexec"
+    yield _folder(home(), "for environments and data", MIN_FREE_BYTES, step)
+    step = "set TMPDIR to a writable folder with at least 1 GiB free, without noexec"
+    yield _folder(Path(tempfile.gettempdir()), "for temporary files", MIN_TEMPORARY_BYTES, step)
+
+
+def _folder(folder: Path, use: str, least_bytes: int, step: str) -> Finding:
+    """Whether a folder, or the one in which it will be made, is usable."""
+    place = folder
     while not place.exists():
         place = place.parent
-    free = shutil.disk_usage(place).free
-    good = free >= MIN_FREE_BYTES and place.is_dir() and os.access(place, os.W_OK)
-    text = f"{home()}: {free / 2**30:.0f} GiB free for environments and data"
-    step = None if good else "set DLSUITE_HOME to a writable folder with at least 6 GiB free"
-    return Finding(good=good, text=text, next_step=step)
+    system = os.statvfs(place)
+    free = system.f_bavail * system.f_frsize
+    problems = {
+        "not a folder": not place.is_dir(),
+        "not writable": not os.access(place, os.W_OK),
+        "too little": free < least_bytes,
+        "no file in it can be executed (noexec)": bool(system.f_flag & os.ST_NOEXEC),
+        "its path has a colon, which separates the folders of PYTHONPATH": os.pathsep
+        in str(folder),
+    }
+    found = [problem for problem, is_so in problems.items() if is_so]
+    text = f"{folder}: {free / 2**30:.1f} GiB free {use}"
+    good = not found
+    return Finding(good=good, text=", ".join([text, *found]), next_step=None if good else step)
 
 
 def _framework(name: str) -> Finding:

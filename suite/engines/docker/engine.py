@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -333,6 +335,7 @@ class DockerEngine:
         inside |= {key: f"{input_folder}/{key}.npy" for key in FILES}
         if "images" in paths:
             inside["images"] = "/images"
+            require_readable(paths["images"])
             folders["/images"] = paths["images"]
         if "interleaving" in paths:
             inside["interleaving"] = "/interleaving"
@@ -348,12 +351,36 @@ class DockerEngine:
         """
         size_bytes = sum(path.stat().st_size for path in folder.iterdir())
         if size_bytes > COPIED_BYTES:
+            require_readable(folder)
             return {}, {"/data": folder}
         return {self._volumes.data(folder, image_id): {"bind": "/data", "mode": "ro"}}, {}
 
     def _input_volume(self, files: Files, target: str, image_id: str) -> dict[str, Any]:
         """A read-only mount of a volume with these files."""
         return {self._volumes.inputs(files, image_id): {"bind": target, "mode": "ro"}}
+
+
+def require_readable(folder: Path) -> None:
+    """Raise EngineError where the user of the containers cannot read a folder that is mounted.
+
+    Of the files in each folder below it, the first one is examined.
+    """
+    for place in (*folder.resolve().parents, folder):
+        _require_mode(place, stat.S_IXOTH)
+    for inner, _, files in os.walk(folder):
+        _require_mode(Path(inner), stat.S_IROTH | stat.S_IXOTH)
+        for name in files[:1]:
+            _require_mode(Path(inner) / name, stat.S_IROTH)
+
+
+def _require_mode(path: Path, bits: int) -> None:
+    found = path.stat()
+    own = found.st_uid == UID and found.st_mode & stat.S_IRUSR
+    if not own and found.st_mode & bits != bits:
+        raise EngineError(
+            f"{path} is mounted into the containers, whose user {UID} cannot read it",
+            hint=f"chmod -R o+rX {path}",
+        )
 
 
 def _network_options(place: Place | None) -> dict[str, Any]:

@@ -57,6 +57,10 @@ class VenvEngine:
 
         Raise EngineError if the machine does not have the requested GPUs.
         """
+        if os.pathsep in str(home()):  # PYTHONPATH cannot have it, nor can a virtual environment
+            raise EngineError(
+                f"the path {home()} has a colon", hint="set DLSUITE_HOME to a folder without one"
+            )
         self.worker = worker
         self._pythons = pythons or {}
         self.worker_sha256 = tree_sha256(worker)

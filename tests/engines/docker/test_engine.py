@@ -18,7 +18,7 @@ from suite.datasets.formats.prepared import DESCRIPTION
 from suite.engines.attempt import Attempt
 from suite.engines.docker import engine as docker_engine
 from suite.engines.docker.client import Container, Daemon
-from suite.engines.docker.engine import DockerEngine
+from suite.engines.docker.engine import DockerEngine, require_readable
 from suite.engines.docker.spec import SESSION, TRIAL
 from suite.engines.errors import EngineLost
 from suite.engines.gpus import Gpus
@@ -438,3 +438,16 @@ def copy(source: socket.socket, target: socket.socket) -> None:
         while chunk := source.recv(65536):
             target.sendall(chunk)
         target.shutdown(socket.SHUT_WR)
+
+
+def test_a_mounted_folder_that_the_containers_user_cannot_read(tmp_path: Path) -> None:
+    folder = tmp_path / "images" / "cat"
+    folder.mkdir(parents=True)
+    (folder / "1.jpg").write_bytes(b"")
+    for each in (*folder.parents[: len(folder.parts) - 2], folder):
+        if each.stat().st_uid == os.getuid() and each.is_relative_to(tmp_path.parent.parent):
+            each.chmod(0o755)
+    require_readable(folder.parent)
+    (folder / "1.jpg").chmod(0o640)
+    with pytest.raises(EngineError, match=r"1.jpg is mounted .* 10001 cannot read"):
+        require_readable(folder.parent)

@@ -1,0 +1,51 @@
+"""Folders that `dlsuite doctor` examines: full, noexec, or with a colon in their path."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from suite.cli import doctor
+
+
+@contextmanager
+def small(folder: Path, options: str) -> Iterator[Path]:
+    """A file system in memory with these options of mount."""
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", options, "none", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("this user cannot mount a file system")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def texts(monkeypatch: pytest.MonkeyPatch, home: Path) -> list[tuple[bool, str]]:
+    monkeypatch.setenv("DLSUITE_HOME", str(home))
+    return [(each.good, each.text) for each in doctor._folders()]
+
+
+def test_a_folder_whose_files_cannot_be_executed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with small(tmp_path / "noexec", "noexec,size=8g") as place:
+        (good, text), _ = texts(monkeypatch, place / "home")
+    assert not good
+    assert text.endswith("no file in it can be executed (noexec)")
+
+
+def test_a_folder_that_is_almost_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with small(tmp_path / "full", "size=1m") as place:
+        (good, text), _ = texts(monkeypatch, place)
+    assert not good
+    assert "0.0 GiB free for environments and data, too little" in text
+
+
+def test_a_path_with_a_colon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (good, text), _ = texts(monkeypatch, tmp_path / "a:b")
+    assert not good and "its path has a colon" in text
