@@ -92,7 +92,7 @@ def test_a_plan_cannot_be_resumed_with_other_data_or_on_another_machine(
     same = replace(
         planned,
         worker_sha256=engine.worker_sha256,
-        machine=planfile.machine_of(engine),
+        machine=planfile.machine_of(engine.host),
         inputs_sha256=planfile.inputs_digest(inputs),
     )
     same.must_match(engine, planned.locks, inputs, tmp_path)

@@ -108,7 +108,7 @@ def finished(
             worker_sha256=engine.worker_sha256,
             locks=runner.frameworks.locks,
             plan=plan,
-            machine=planfile.machine_of(engine),
+            machine=planfile.machine_of(engine.host),
         )
         planfile.write(folder.path, planned)
         roofline.write(folder.path, PEAK)  # so that the run measures none
