@@ -6,13 +6,16 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from suite.models import MODELS, BrokenModel
 from suite.models.architecture import Architecture
 from suite.models.from_json import architecture_of
-from suite.parity.certificates import Certificate
 from suite.runner import sources
 from suite.runner.verification.findings import Note, Outcome, finding
+
+if TYPE_CHECKING:
+    from suite.parity.certificates import Certificate
 
 
 @dataclass(frozen=True, kw_only=True)
