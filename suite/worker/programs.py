@@ -33,6 +33,7 @@ class Answer:
         return self.problem is not None and self.exit_code is None and not self.late
 
     late: bool = False  # whether it was killed at its limit of time
+    errors: str = ""  # standard error, where it failed
 
 
 def ask(
@@ -89,7 +90,7 @@ def _ended(name: str, code: int, output: str, errors: str) -> Answer:
     said = (errors.strip() or output.strip()).splitlines()
     ending = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
     problem = f"{name}: {said[-1].strip()} ({ending})" if said else f"{name}: {ending}"
-    return Answer(output, problem, code)
+    return Answer(output, problem, code, errors=errors)
 
 
 def _text(content: Any) -> str:

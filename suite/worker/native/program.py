@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -18,6 +18,7 @@ from pathlib import Path
 
 from .. import telemetry
 from ..cgroup import Throttling
+from ..programs import ask
 from ..protocol import Trial
 
 NATIVE = Path(__file__).parent
@@ -25,6 +26,8 @@ FRAMEWORKS = NATIVE.parent / "frameworks"
 PROGRAM = "worker"
 SAMPLER, STARTED = "DLSUITE_SAMPLER", "DLSUITE_STARTED_NS"  # variables that main.cpp reads
 QUOTAS = "DLSUITE_CPU_STAT"  # and disturbance.cpp
+ANSWER_S = 60.0  # for a version
+COMPILE_S = 1200.0
 LOG_LINES = 5  # of the compiler that end in the error
 COMPILER = "install make and g++ (Debian: apt-get install g++ make)"
 
@@ -66,19 +69,21 @@ def replace(program: Path, trial: Trial, folder: Path) -> None:
 
 def version(framework: str) -> str:
     """The version of the framework's library, as the program reports it."""
-    command = [str(ready(framework)), "--version"]
-    reply = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return reply.stdout.strip()
+    answer = ask([ready(framework), "--version"], timeout_s=ANSWER_S)
+    if answer.problem:
+        raise RuntimeError(f"the worker in C++ does not start: {answer.problem}")
+    return answer.output.strip()
 
 
 def _compile(framework: str, output: Path) -> None:
     jobs = f"--jobs={len(os.sched_getaffinity(0))}"
     command = ["make", "--silent", "--directory", str(NATIVE), jobs]
     command += [f"FRAMEWORK={framework}", f"PREFIX={sys.prefix}", f"OUTPUT={output}"]
-    reply = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if reply.returncode:
-        lines = [line for line in reply.stdout.splitlines() if "error" in line]
-        raise RuntimeError(f"the worker cannot be compiled: {'; '.join(lines[:LOG_LINES])}")
+    answer = ask(command, timeout_s=COMPILE_S)
+    if answer.problem:
+        lines = [line for line in answer.errors.splitlines() if "error" in line]
+        reason = "; ".join(lines[:LOG_LINES]) or answer.problem
+        raise RuntimeError(f"the worker cannot be compiled: {reason}")
 
 
 def _digest(framework: str) -> str:
@@ -93,11 +98,15 @@ def _digest(framework: str) -> str:
 
 def _compiler() -> str:
     """The compiler and its version; RuntimeError where make or the compiler is missing."""
-    name = os.environ.get("CXX", "g++")
-    if not shutil.which("make") or not shutil.which(name):
+    words = shlex.split(os.environ.get("CXX") or "g++")  # CXX may be `ccache g++`
+    if not shutil.which("make"):
         raise RuntimeError(f"the worker in C++ has no compiler: {COMPILER}")
-    command = [name, "--version"]
-    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    answer = ask([*words, "--version"], timeout_s=ANSWER_S)
+    if answer.problem:
+        raise RuntimeError(
+            f"the worker in C++ has no compiler, {answer.problem}: set CXX, or {COMPILER}"
+        )
+    return answer.output
 
 
 if __name__ == "__main__":

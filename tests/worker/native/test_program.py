@@ -39,3 +39,11 @@ def test_the_sources_have_no_warnings(tmp_path: Path) -> None:
     command += ["CXX=g++ -Werror -fsyntax-only", *(f"{tmp_path}/{each.stem}.o" for each in sources)]
     reply = subprocess.run(command, capture_output=True, text=True, check=False)
     assert reply.returncode == 0, reply.stderr
+
+
+def test_a_compiler_of_several_words_and_a_missing_one(monkeypatch) -> None:
+    monkeypatch.setenv("CXX", "env g++")
+    assert "g++" in program._compiler() or "GCC" in program._compiler()
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(RuntimeError, match=r"no-such-compiler: not on PATH: set CXX"):
+        program._compiler()
