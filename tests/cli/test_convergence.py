@@ -29,11 +29,12 @@ Finish = Callable[[Accuracy], Path]
 
 
 @pytest.fixture
-def finished(tmp_path: Path) -> Finish:
+def finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Finish:
     """Makes the folder of a finished run, PyTorch and MXNet with three seeds of LeNet.
 
     The accuracies are those of the given function; MXNet has no bf16_mixed.
     """
+    monkeypatch.setenv("COLUMNS", "200")  # with room for all columns
 
     def make(accuracy: Accuracy) -> Path:
         options = RunOptions(frameworks=("pytorch", "mxnet"), models=("lenet",), seeds=3)

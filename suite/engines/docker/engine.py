@@ -365,8 +365,6 @@ def require_readable(folder: Path) -> None:
 
     Of the files in each folder below it, the first one is examined.
     """
-    for place in (*folder.resolve().parents, folder):
-        _require_mode(place, stat.S_IXOTH)
     for inner, _, files in os.walk(folder):
         _require_mode(Path(inner), stat.S_IROTH | stat.S_IXOTH)
         for name in files[:1]:

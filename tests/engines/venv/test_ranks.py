@@ -44,7 +44,7 @@ def test_a_killed_rank_ends_the_trial_with_its_name(
     engine = VenvEngine()
     done = train(engine, trial, inputs, folder, device=device, kill=rank, epochs=1000)
     assert done.status == "failed" and done.error
-    assert done.error.message == f"rank {rank}: the process was killed by SIGKILL"
+    assert done.error.message.startswith(f"rank {rank}: the process was killed by SIGKILL")
     assert none_left(engine, folder)
 
 
