@@ -70,9 +70,9 @@ def _smallest(controller: str, names: tuple[str, ...], root: Path) -> int | None
 
 def _cpu_quota(folder: Path) -> float | None:
     """The quota of a group, as a number of CPUs."""
-    quota, period = f"{_text(folder / 'cpu.max')} ".split(" ")[:2]  # version 2
+    quota, period = f"{text_of(folder / 'cpu.max')} ".split(" ")[:2]  # version 2
     if not quota:
-        quota, period = (_text(folder / f"cpu.cfs_{name}_us") for name in ("quota", "period"))
+        quota, period = (text_of(folder / f"cpu.cfs_{name}_us") for name in ("quota", "period"))
     if quota in ("", *NO_LIMIT):
         return None
     try:
@@ -108,7 +108,7 @@ def _mounts(controller: str, root: Path) -> Iterator[tuple[int, str, str]]:
     Version 1 first: where both are mounted, a controller of version 1 is not in version 2.
     """
     found = []
-    for line in _text(root / "proc/self/mountinfo").splitlines():
+    for line in text_of(root / "proc/self/mountinfo").splitlines():
         before, _, after = line.partition(" - ")
         fields, kind = before.split(" "), after.split(" ")
         if len(fields) < 5 or len(kind) < 3:
@@ -123,7 +123,7 @@ def _mounts(controller: str, root: Path) -> Iterator[tuple[int, str, str]]:
 
 def _group(controller: str, version: int, root: Path) -> str | None:
     """The path of the process's group in a hierarchy; None where it is not in one."""
-    for line in _text(root / "proc/self/cgroup").splitlines():
+    for line in text_of(root / "proc/self/cgroup").splitlines():
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if (version == 2 and number == "0") or controller in controllers.split(","):
@@ -141,17 +141,18 @@ def _present(values: Iterator[float | None]) -> Iterator[float]:
 
 
 def _number(path: Path) -> int | None:
-    text = _text(path)
+    text = text_of(path)
     return int(text) if text.isdigit() else None
 
 
 def _fields(path: Path) -> dict[str, int]:
     """The lines `name number` of a file."""
-    pairs = (line.split() for line in _text(path).splitlines())
+    pairs = (line.split() for line in text_of(path).splitlines())
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """The content of a file of the kernel; empty where it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:

@@ -1,8 +1,8 @@
 """What disturbed a block of steps: other processes, the hypervisor, a CPU quota, heat.
 
-The kernel's counters are read before and after a block, outside the timed part; that takes tens of
-microseconds. Whether a block is disturbed never depends on its own rate, so leaving disturbed
-blocks out favours no framework. docs/method.md has the limits and how they were chosen.
+The kernel's counters are read before and after a block, outside the timed part; that takes some
+tenths of a millisecond. Whether a block is disturbed never depends on its own rate, so leaving
+disturbed blocks out favours no framework. docs/method.md has the limits.
 """
 
 from __future__ import annotations

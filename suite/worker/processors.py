@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from .cgroup import text_of
+
 ROOT = Path("/")
 CPUS = "sys/devices/system/cpu"
 # The registers that name an ARM core; most kernels for ARM report no name of the model.
@@ -20,14 +22,14 @@ def model(root: Path = ROOT) -> str | None:
 
     Types of cores that differ are all named: their rates and results may differ.
     """
-    blocks = _text(root / "proc/cpuinfo").split("\n\n")
+    blocks = text_of(root / "proc/cpuinfo").split("\n\n")
     fields = [dict(_pair(line) for line in block.splitlines()) for block in blocks]
     names = dict.fromkeys(found["model name"] for found in fields if found.get("model name"))
     if names:
         return " + ".join(names)
     arm = dict.fromkeys(_arm_core(found) for found in fields if found.get("CPU part"))
     # Two boards with the same cores may differ in caches and memory.
-    board = _text(root / "sys/firmware/devicetree/base/model").strip("\0")
+    board = text_of(root / "sys/firmware/devicetree/base/model").strip("\0")
     parts = [*filter(None, [board]), *arm]
     other = next((found["cpu"] for found in fields if found.get("cpu")), None)  # of POWER
     return ", ".join(parts) or other or platform.processor() or platform.machine() or None
@@ -38,7 +40,7 @@ def features(root: Path = ROOT) -> str | None:
 
     Virtual machines of one name may have different ones, and libraries choose their code by them.
     """
-    for line in _text(root / "proc/cpuinfo").splitlines():
+    for line in text_of(root / "proc/cpuinfo").splitlines():
         name, value = _pair(line)
         if name in ("flags", "Features", "isa"):
             return hashlib.sha256(" ".join(sorted(value.split())).encode()).hexdigest()[:12]
@@ -53,7 +55,7 @@ def usable(allowed: Iterable[int], quota: float | None = None, root: Path = ROOT
     CPUs, so these are used only where there are no others. A CPU `quota` allows its whole number of
     cores, at least one: with more, all threads would wait for the slowest period.
     """
-    shared = _without(allowed, cpu_list(_text(root / CPUS / "isolated")))
+    shared = _without(allowed, cpu_list(text_of(root / CPUS / "isolated")))
     fastest = _fastest(shared, root)
     cores = {_core(cpu, root): cpu for cpu in sorted(fastest, reverse=True)}
     found = sorted(cores.values())
@@ -62,12 +64,12 @@ def usable(allowed: Iterable[int], quota: float | None = None, root: Path = ROOT
 
 def isolated(cpus: Iterable[int], root: Path = ROOT) -> bool:
     """Whether one of these CPUs is isolated from the kernel's scheduler."""
-    return not set(cpus).isdisjoint(cpu_list(_text(root / CPUS / "isolated")))
+    return not set(cpus).isdisjoint(cpu_list(text_of(root / CPUS / "isolated")))
 
 
 def governor(cpu: int, root: Path = ROOT) -> str | None:
     """The rule by which the kernel sets the frequency of a CPU; None where it does not."""
-    return _text(root / CPUS / f"cpu{cpu}/cpufreq/scaling_governor") or None
+    return text_of(root / CPUS / f"cpu{cpu}/cpufreq/scaling_governor") or None
 
 
 def cpu_list(text: str) -> set[int]:
@@ -86,9 +88,9 @@ def _without(cpus: Iterable[int], excluded: set[int]) -> set[int]:
 
 def _fastest(cpus: set[int], root: Path) -> set[int]:
     """The CPUs of the fastest type among these."""
-    efficient = cpu_list(_text(root / "sys/devices/cpu_atom/cpus"))  # Intel's hybrid processors
+    efficient = cpu_list(text_of(root / "sys/devices/cpu_atom/cpus"))  # Intel's hybrid processors
     rest = _without(cpus, efficient)
-    capacity = {cpu: _text(root / CPUS / f"cpu{cpu}/cpu_capacity") for cpu in rest}  # ARM's
+    capacity = {cpu: text_of(root / CPUS / f"cpu{cpu}/cpu_capacity") for cpu in rest}  # ARM's
     known = {cpu: int(text) for cpu, text in capacity.items() if text.isdigit()}
     most = max(known.values(), default=0)
     return {cpu for cpu in rest if known.get(cpu, most) == most}
@@ -96,7 +98,7 @@ def _fastest(cpus: set[int], root: Path) -> set[int]:
 
 def _core(cpu: int, root: Path) -> str:
     """What the logical CPUs of one physical core have in common."""
-    return _text(root / CPUS / f"cpu{cpu}/topology/thread_siblings_list") or str(cpu)
+    return text_of(root / CPUS / f"cpu{cpu}/topology/thread_siblings_list") or str(cpu)
 
 
 def _arm_core(fields: dict[str, str]) -> str:
@@ -113,10 +115,3 @@ def allowed() -> list[int]:
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""

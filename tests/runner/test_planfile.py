@@ -67,7 +67,7 @@ def test_a_plan_with_an_unknown_model_is_refused(planned: Planned, tmp_path: Pat
     planfile.write(tmp_path, planned)
     file = tmp_path / planfile.NAME
     file.write_text(file.read_text().replace('"lenet"', '"mynet"'))
-    with pytest.raises(ResultsError, match="unknown model mynet"):
+    with pytest.raises(ResultsError, match=r"plan\.json: unknown model mynet$"):
         planfile.read(tmp_path)
 
 

@@ -5,6 +5,7 @@ The files of version 2, of pods and of containers are copies of what such machin
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -146,7 +147,7 @@ def quota() -> Iterator[Path]:
 def test_a_real_quota_around_the_group_is_found_and_its_throttling_counted(quota: Path) -> None:
     command = [sys.executable, "-c", SPIN, str(quota), str(Path(cgroup.__file__).parents[2])]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ})
-    facts, before, after = __import__("json").loads(done.stdout)
+    facts, before, after = json.loads(done.stdout)
     assert facts["cpu_quota"] == 0.05
     assert len(facts["cpus"]) == 1
     assert after["all"] > before["all"]
