@@ -47,7 +47,16 @@ def test_the_quick_suite_proves_and_measures_every_framework_in_its_image(quick_
         assert record["environment"]["limits"]["pids"] == 4096
         assert record["times"]["engine_s"] > 0
         assert record["samples_per_s"] > 0 and record["interleaved"] == 4
-        assert record["times"]["measured_s"] >= 2  # interleaved runs use all of their time
+        disturbed_s = sum(
+            duration_s
+            for duration_s, disturbed, warmup in zip(
+                *(record["blocks"][name] for name in ("duration_s", "disturbed", "warmup")),
+                strict=True,
+            )
+            if disturbed and not warmup
+        )
+        # Interleaved runs use all of their time.
+        assert record["times"]["measured_s"] + disturbed_s >= 2
     assert len({record["image_id"] for record in records}) == 4
 
 

@@ -75,6 +75,7 @@ def _quick(epochs: int) -> Iterator[Record]:
 def _run(**changes: object) -> Record:
     rate = changes["samples_per_s"]
     assert isinstance(rate, float)
+    disturbed = changes["framework"] == "mxnet" and changes["repeat"] == 1
     values: dict[str, object] = {
         "run_id": "20261124-120000-quick",
         "framework_version": "1.2.3",
@@ -83,15 +84,15 @@ def _run(**changes: object) -> Record:
         "flops_per_sample": 5_000_000,
         "bytes_per_sample": 100_000,
         "steady": True,
-        "blocks": _blocks(rate),
+        "blocks": _blocks(rate, disturbed=disturbed),
         "times": Times(first_step_s=0.5, total_s=9.0),
         "memory": Memory(host_rss_peak_bytes=700 * 2**20),
     }
     return record(**values | changes)
 
 
-def _blocks(rate: float) -> Blocks:
-    """Four blocks of warm-up and eight timed ones."""
+def _blocks(rate: float, *, disturbed: bool) -> Blocks:
+    """Four blocks of warm-up and eight timed ones; the last is disturbed where `disturbed`."""
     found = []
     for number in range(12):
         warmup = number < 4
@@ -105,6 +106,7 @@ def _blocks(rate: float) -> Blocks:
                 samples_per_s=of_block,
                 step=10 * number + 10,
                 loss=2.0 / (number + 1),
+                disturbed=disturbed and number == 11,
             )
         )
     return Blocks.of(found)

@@ -107,6 +107,9 @@ def _blocks_spec(rows: Sequence[dict[str, Any]], color: str) -> Spec:
         "mark": {"type": "point", "shape": "cross", "size": 36, "color": OTHER},
         "encoding": {"x": x, "y": y},
     }
+    layers: list[Spec] = [warm, {"mark": line, "encoding": {"x": x, "y": y}}]
+    if any(row["disturbed"] for row in rows):  # a layer without a point has no extent: a warning
+        layers.append(left_out)
     header = {"labelOrient": "top", "labelAnchor": "start", "labelPadding": 4}
     return spec(
         data={"values": list(rows)},
@@ -115,7 +118,7 @@ def _blocks_spec(rows: Sequence[dict[str, Any]], color: str) -> Spec:
         spec={
             "width": WIDTH,
             "height": HEIGHT,
-            "layer": [warm, {"mark": line, "encoding": {"x": x, "y": y}}, left_out],
+            "layer": layers,
         },
     )
 
