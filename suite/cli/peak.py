@@ -53,7 +53,16 @@ def peak(
         live.stage("peak")
         found = runner.measure_peak(plan, inputs, everything=True)
     if not found.best:
-        raise RunsFailed("no framework measured a peak", hint=f"see the logs in {home() / 'logs'}")
+        reasons = [
+            f"{name}: {error.message}" for name, error in runner.frameworks.unavailable.items()
+        ]
+        raise RunsFailed(
+            "; ".join(["no framework measured a peak", *reasons]),
+            hint=next(
+                (error.hint for error in runner.frameworks.unavailable.values() if error.hint),
+                f"see the logs in {home() / 'logs'}",
+            ),
+        )
     if format is Format.json:
         print(found.model_dump_json(indent=1))
     else:

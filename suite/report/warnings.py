@@ -18,7 +18,18 @@ DIFFERENT_CORES = 1.3  # the ratio of the cores that two runs of a trial used
 LARGE_OVERHEAD = 0.01  # of the median latency, for a model that does nothing
 SAMPLER_SHARE = 0.005  # of the cores, for the telemetry
 THROTTLED_SHARE = 0.01  # of the periods of a CPU quota
-TITLES = {"cpu_energy": "the CPU's energy", "gpu_energy": "the GPU's energy"}
+TITLES = {  # of the problems of telemetry
+    "sampler": "telemetry is not whole",
+    "cpu_energy": "the CPU's energy counter is not used",
+    "gpu": "the GPU was not sampled",
+    "gpu_energy": "the GPU's energy counter is not used",
+    "gpu_used_bytes": "impossible values of the GPU's memory",
+    "gpu_utilisation": "impossible values of the GPU's utilization",
+    "gpu_power_w": "impossible values of the GPU's power",
+    "gpu_sm_clock_mhz": "impossible values of the GPU's clock",
+    "gpu_temperature_c": "impossible values of the GPU's temperature",
+    "gpu_processes": "impossible values of the GPU's processes",
+}
 STEADY_GOVERNORS = (None, "performance")
 
 
@@ -169,9 +180,8 @@ def _machine(runs: Sequence[Record]) -> Iterator[ReportWarning]:
     measured = [each for each in of_ranks if each]
     problems = {name: text for each in measured for name, text in each.problems.items()}
     for name, text in problems.items():
-        hint = "the figures are unknown, not 0; see telemetry.jsonl beside the log"
-        kind = "telemetry is not whole" if name == "sampler" else f"{TITLES[name]} is in doubt"
-        yield ReportWarning(kind, text, hint)
+        hint = "figures that miss are unknown, not 0; see telemetry.jsonl beside the log"
+        yield ReportWarning(TITLES[name], text, hint)
     busy = max((run.other_cores or 0.0 for run in runs), default=0.0)
     if busy > BUSY_CORES:
         seen = {each.pid: each.name for run in runs for each in run.neighbours}

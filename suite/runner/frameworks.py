@@ -43,6 +43,12 @@ class Frameworks:
         return {name: each for name, each in self._outcomes.items() if isinstance(each, Prepared)}
 
     @property
+    def unavailable(self) -> dict[str, Error]:
+        """Why the others are not ready, by name."""
+        outcomes = self._outcomes.items()
+        return {name: each.error for name, each in outcomes if isinstance(each, Unavailable)}
+
+    @property
     def locks(self) -> dict[str, str]:
         """The digest of the lock of each framework that is ready."""
         return {name: prepared.lock_sha256 for name, prepared in self.prepared.items()}

@@ -83,7 +83,7 @@ class Runner:
                     hint=f"--gpus {needed}, or name the device sets: --devices cuda:{gpus}",
                 )
             if trial.devices.kind != "cpu":
-                _check_modes(host["gpus"], needed, interleaved=plan.interleave)
+                check_compute_modes(host["gpus"], needed, interleaved=plan.interleave)
 
     def run(
         self,
@@ -275,7 +275,9 @@ class Runner:
         return {trial.trial_id: _status(found.get(trial.trial_id)) for trial in trials}
 
 
-def _check_modes(gpus: Sequence[Mapping[str, Any]], ranks: int, *, interleaved: bool) -> None:
+def check_compute_modes(
+    gpus: Sequence[Mapping[str, Any]], ranks: int, *, interleaved: bool
+) -> None:
     """Raise UsageError where the mode of a GPU excludes workers that the plan starts on it."""
     modes = {str(gpu.get("compute_mode")): gpu["name"] for gpu in gpus}
     for mode, name in modes.items():

@@ -21,6 +21,16 @@ Window = tuple[int, int]
 Series = NDArray[np.float64]
 
 MOST_W = 10_000.0  # of a GPU, or of all CPUs of a machine; a counter that rises faster is wrong
+STALLED_S = 5.0  # a counter without change for longer is wrong; a device needs energy all the time
+# The least and the most of what a GPU can be; NVML stands for "unknown" with the largest integer.
+POSSIBLE = {
+    "used_bytes": (0, 2**44),
+    "utilisation": (0, 1),
+    "power_w": (0, MOST_W),
+    "sm_clock_mhz": (1, 10_000),
+    "temperature_c": (-50, 150),
+    "processes": (0, 2**22),
+}
 UNKNOWN = Telemetry(
     samples=0,
     rss_peak_bytes=None,
@@ -104,9 +114,22 @@ def _problems(
     for name, series in counters.items():
         if reason := _fault(times, series, timed):
             found[name] = reason
-    uuid = next((each["gpu"]["uuid"] for each in samples if each.get("gpu")), "")
-    if uuid.startswith("MIG-"):
+    of_gpu = [each["gpu"] for each in samples if each.get("gpu")]
+    if any((each["uuid"] or "").startswith("MIG-") for each in of_gpu):
         found["gpu_energy"] = "a MIG slice has no energy counter of its own"
+    if reason := next((each["problem"] for each in of_gpu if each.get("problem")), None):
+        found["gpu"] = reason
+    return found | _impossible(of_gpu)
+
+
+def _impossible(of_gpu: Sequence[Sample]) -> dict[str, str]:
+    """What NVML reported and no GPU can have; these values are not used."""
+    found = {}
+    for name, (least, most) in POSSIBLE.items():
+        values = _known(_column(of_gpu, name))
+        wrong = values[(values < least) | (values > most)]
+        if len(wrong):
+            found[f"gpu_{name}"] = f"{len(wrong)} of {len(values)} values, such as {wrong[0]:.4g}"
     return found
 
 
@@ -125,7 +148,11 @@ def _fault(times: Series, counter_j: Series, timed: Sequence[Window]) -> str | N
         return f"the counter jumped by {rise.max():.3g} J"
     if known[-1] == known[0]:
         return "the counter did not move"
-    return None
+    stalled_s = longest_s = 0.0
+    for increase, duration_s in zip(rise, pause_s, strict=True):
+        stalled_s = 0.0 if increase > 0 else stalled_s + duration_s
+        longest_s = max(longest_s, stalled_s)
+    return f"the counter did not move for {longest_s:.0f} s" if longest_s > STALLED_S else None
 
 
 def _others(busy: float | None, cores: float | None, sampler: float | None) -> float | None:
@@ -227,7 +254,7 @@ def _gpu(
     idle: NDArray[np.bool_],
     processed: int,
 ) -> Gpu | None:
-    of_gpu = [each.get("gpu") or {} for each in samples]
+    of_gpu = [_possible(each.get("gpu") or {}) for each in samples]
     uuid = next((each["uuid"] for each in of_gpu if each.get("uuid")), None)
     if uuid is None:
         return None
@@ -258,6 +285,16 @@ def _gpu(
             processed=processed,
         ),
     )
+
+
+def _possible(sample: Sample) -> Sample:
+    """The sample without what no GPU can have."""
+    kept = dict(sample)
+    for name, (least, most) in POSSIBLE.items():
+        value = kept.get(name)
+        if value is not None and not least <= value <= most:
+            kept[name] = None
+    return kept
 
 
 def _column(samples: Sequence[Sample], name: str) -> Series:

@@ -217,15 +217,19 @@ class Gpu:
     """One GPU, read by NVML and found by its UUID: CUDA's number may differ from NVML's."""
 
     def __init__(self, number: str) -> None:
+        self._problem: str | None = None
         try:
             import pynvml
 
             pynvml.nvmlInit()
-        except Exception:  # the package or the driver is missing, or the driver does not answer
+        except Exception as error:  # a missing package or driver, or a driver that does not answer
             pynvml = None
+            self._problem = f"NVML cannot be used: {error}"
         self._nvml = pynvml
         self.uuid: str | None = None
         self._handle = self._find(int(number)) if pynvml else None
+        if pynvml and self._handle is None:
+            self._problem = f"NVML does not find the GPU that CUDA numbers {number}"
         # A MIG slice has a memory of its own; clocks and temperature are those of its board, and
         # energy and utilization are unknown, because the board's are those of all its slices.
         self._slice = bool(self.uuid and self.uuid.startswith("MIG-"))
@@ -283,7 +287,7 @@ class Gpu:
     def __call__(self) -> Sample:
         nvml, handle = self._nvml, self._handle
         if handle is None:
-            return {"gpu": None}
+            return {"gpu": {"uuid": None, "problem": self._problem}}
         board = self._board
         energy_mj = power_mw = rates = None
         if not self._slice:

@@ -129,7 +129,7 @@ def gpu(**changes: object) -> dict[str, object]:
         ),
         (
             {"problems": {"gpu_energy": "the counter did not move"}},
-            ["the GPU's energy is in doubt: the counter did not move"],
+            ["the GPU's energy counter is not used: the counter did not move"],
         ),
         (gpu(other_processes=2), ["the GPU was shared: 2 other processes"]),
         (gpu(throttled=("power cap",)), ["the GPU was throttled: power cap"]),

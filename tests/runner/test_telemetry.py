@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from suite.report import warnings
 from suite.results.logs import Sample
 from suite.results.telemetry import Telemetry
 from suite.runner import telemetry
@@ -79,10 +80,11 @@ def test_without_samples_or_blocks_there_is_no_summary() -> None:
         ([0, 10, 20, 30, 40, 4e9, 4e9 + 9, 4e9 + 20], "jumped by 4e+09 J"),
         ([0, 10, 20, 30, 40, 2, 12, 22], "decreased"),
         ([0, 10, 20, 30, 40, None, None, None], "became unreadable"),
+        ([0, 10, 20, 30, *[40] * 7, 50, 60], "did not move for 6 s"),
     ],
 )
 def test_a_faulty_counter_is_null_with_a_reason(rapl_j: list[float | None], reason: str) -> None:
-    found = summary(samples(rapl_j=rapl_j), block(3, 6.5))
+    found = summary(samples(rapl_j=rapl_j), block(3, len(rapl_j) - 1.5))
     assert found.cpu_energy is None and reason in found.problems["cpu_energy"]
 
 
@@ -99,3 +101,36 @@ def test_a_slice_has_no_energy_and_says_why() -> None:
     found = summary(samples(gpu=of_gpu), block(1, 3))  # type: ignore[arg-type]
     assert found.gpu is not None and (found.gpu.energy, found.gpu.used_peak_bytes) == (None, 5)
     assert "MIG slice" in found.problems["gpu_energy"]
+
+
+@pytest.mark.parametrize(
+    ("name", "impossible", "field"),
+    [
+        ("used_bytes", 2**64 - 1, "used_peak_bytes"),
+        ("temperature_c", 2**32 - 1, "temperature_max_c"),
+        ("sm_clock_mhz", 0, "sm_clock_min_mhz"),
+        ("utilisation", 655.35, "utilisation"),
+    ],
+)
+def test_what_no_gpu_can_have_is_unknown_with_a_reason(
+    name: str, impossible: float, field: str
+) -> None:
+    good, wrong = {"uuid": "GPU-1", name: 0.5}, {"uuid": "GPU-1", name: impossible}
+    good[name] = 60 if name != "utilisation" else 0.5
+    some = summary(samples(gpu=[good, good, wrong, good, good]), block(1, 3))  # type: ignore[list-item]
+    assert getattr(some.gpu, field) == good[name]
+    assert some.problems[f"gpu_{name}"].startswith("1 of 5 values, such as ")
+    none = summary(samples(gpu=[wrong] * 5), block(1, 3))  # type: ignore[list-item]
+    assert getattr(none.gpu, field) is None and f"gpu_{name}" in none.problems
+
+
+def test_a_gpu_that_cannot_be_read_says_why() -> None:
+    unread = {"uuid": None, "problem": "NVML cannot be used: Driver Not Loaded"}
+    found = summary(samples(gpu=[unread] * 5), block(1, 3))  # type: ignore[list-item]
+    assert found.gpu is None
+    assert found.problems == {"gpu": "NVML cannot be used: Driver Not Loaded"}
+
+
+def test_each_problem_has_a_title_in_the_warnings() -> None:
+    possible = {f"gpu_{name}" for name in telemetry.POSSIBLE}
+    assert set(warnings.TITLES) == possible | {"sampler", "gpu", "cpu_energy", "gpu_energy"}

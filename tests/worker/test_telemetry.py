@@ -150,15 +150,18 @@ def test_uuids_identify_two_gpus_in_any_order_of_cuda(
     assert (swapped.used_peak_bytes, swapped.throttled) == (2**31, ())
     by_name = sample(CUDA_VISIBLE_DEVICES="GPU-bbbb,GPU-aaaa", gpu="1").summary().gpu
     assert by_name is not None and by_name.uuid == "GPU-aaaa"
-    assert sample(CUDA_VISIBLE_DEVICES="1", gpu="1").summary().gpu is None
+    absent = sample(CUDA_VISIBLE_DEVICES="1", gpu="1").summary()
+    assert absent.gpu is None
+    assert absent.problems["gpu"] == "NVML does not find the GPU that CUDA numbers 1"
 
 
 def test_without_the_library_of_nvidia_the_gpu_is_unknown(
     sample: Callable[..., Sampled], tmp_path: Path
 ) -> None:
     sampled = sample(LD_LIBRARY_PATH=str(tmp_path))
-    assert sampled.samples[0]["gpu"] is None
-    assert sampled.summary().gpu is None
+    found = sampled.summary()
+    assert found.gpu is None
+    assert found.problems["gpu"] == "NVML cannot be used: NVML Shared Library Not Found"
 
 
 def test_memory_and_cpu_time_of_the_worker(sample: Callable[..., Sampled]) -> None:
