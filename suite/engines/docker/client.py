@@ -209,9 +209,10 @@ class Daemon:
         """Whether the engine answers now."""
         with sdk_errors():
             try:
-                return bool(self._client.ping())
+                connect(self.address).close()
             except (requests.RequestException, DockerException):
                 return False
+        return True
 
     def create(
         self,

@@ -20,15 +20,25 @@ from suite.engines.errors import EngineLost, EngineMisconfigured
 from suite.errors import EngineError
 
 NO_ENGINE = "start Docker or set DOCKER_HOST, or use --engine venv"
-TIMEOUT_S = 60  # of one request; streams have none
+ANSWER_S = 60  # to the first request: whether an engine is there
+# Of each later request; streams have none. To create or remove a container may take minutes on a
+# slow disk or a busy engine.
+REQUEST_S = 600
 
 
-def connect(address: str | None = None, *, timeout_s: int = TIMEOUT_S) -> Any:
+def connect(address: str | None = None, *, timeout_s: int = REQUEST_S) -> Any:
     """The SDK's client of the engine at `address`, for example ssh://user@host.
 
     Without `address`: the engine that DOCKER_HOST or the current Docker context names.
+    `timeout_s` is the limit of a request after the first.
     """
-    options: dict[str, Any] = {"timeout": timeout_s, "use_ssh_client": True}
+    client = _client(address)  # asks for the engine's version
+    client.api.timeout = timeout_s
+    return client
+
+
+def _client(address: str | None) -> Any:
+    options: dict[str, Any] = {"timeout": ANSWER_S, "use_ssh_client": True}
     if address:
         return docker.DockerClient(base_url=address, **options)
     if os.environ.get("DOCKER_HOST"):  # as for docker itself, it comes before a context

@@ -1,20 +1,69 @@
 """How the client interprets an engine's values; all else is tested on a real engine."""
 
 import errno
+import os
+import socket
+import socketserver
 import threading
+import time
 import warnings
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 import requests
 from docker.auth import load_config
 
-from suite.engines.docker import client
+from suite.engines.docker import client, connection
 from suite.engines.docker.client import State
 from suite.engines.docker.connection import sdk_errors
 from suite.engines.errors import EngineLost, EngineMisconfigured
 from suite.errors import EngineError
+
+ENGINE = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock").removeprefix("unix://")
+
+
+class Late(socketserver.StreamRequestHandler):
+    """Forwards a connection to the engine; each of its answers, but the first, is late."""
+
+    first = True
+
+    def handle(self) -> None:
+        with socket.socket(socket.AF_UNIX) as engine:
+            engine.connect(ENGINE)
+            while request := self.request.recv(2**16):
+                engine.sendall(request)
+                answer = engine.recv(2**20)
+                time.sleep(0 if Late.first else 1.5)
+                Late.first = False
+                self.request.sendall(answer)
+
+
+class Server(socketserver.ThreadingUnixStreamServer):
+    daemon_threads = True  # a connection may still be open at the end
+
+
+@pytest.fixture
+def late(tmp_path: Path) -> Iterator[str]:
+    """The address of an engine whose answers take 1.5 s, but the first."""
+    with Server(str(tmp_path / "socket"), Late) as server:
+        Late.first = True
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}).start()
+        yield f"unix://{tmp_path}/socket"
+        server.shutdown()
+
+
+@pytest.mark.docker
+def test_an_engine_that_needs_longer_than_for_its_first_answer_is_not_lost(
+    late: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "ANSWER_S", 1)
+    with closing(connection.connect(late, timeout_s=60)) as slow:
+        assert slow.info()["ServerVersion"]
+    monkeypatch.setattr(connection, "ANSWER_S", 0.5)
+    with pytest.raises(EngineLost, match="no Docker engine answers"):
+        client.Daemon(late)  # now the first answer is late too
 
 
 @pytest.mark.parametrize(("finished_at", "duration_s"), [(12.5, 2.5), (9.99, 0.0), (0.0, None)])
