@@ -82,6 +82,18 @@ class NotVerified(DlsuiteError):
     exit_code = 12
 
 
+class CannotTell(DlsuiteError):
+    """A comparison shows neither a difference beyond the limit nor that it is within it."""
+
+    exit_code = 14
+
+
+class Faster(DlsuiteError):
+    """A comparison that has to be within a limit found a larger gain."""
+
+    exit_code = 15
+
+
 class Interrupted(DlsuiteError):
     """The user pressed Ctrl-C, or the orchestrator received a signal to stop."""
 

@@ -28,7 +28,15 @@ from suite.parity.errors import (
     usual_norms,
 )
 from suite.parity.running_means import EPSILON, error_of_sum
-from suite.parity.tensors import PARSING, UNREADABLE, ProofFailed, ReferencesDisagree, Tensors, initial, load
+from suite.parity.tensors import (
+    PARSING,
+    UNREADABLE,
+    ProofFailed,
+    ReferencesDisagree,
+    Tensors,
+    initial,
+    load,
+)
 from suite.parity.tolerances import Rules
 from suite.parity.workers import LOWERINGS
 from suite.paths import home, replacing
