@@ -6,6 +6,9 @@ import difflib
 from collections.abc import Iterable
 
 
+MOST_NAMES = 20  # in a message
+
+
 class DlsuiteError(Exception):
     """A failure that the user can act on; `hint` is the next command or step."""
 
@@ -101,10 +104,15 @@ class Interrupted(DlsuiteError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A clause that names the closest known name, or all of them where none is close."""
+    """A clause that names the closest known name; where none is close, all or five of them."""
     known = sorted(known)
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"nearest: {close[0]!r}" if close else f"known: {', '.join(known)}"
+    if close:
+        return f"nearest: {close[0]!r}"
+    if len(known) > MOST_NAMES:
+        some = difflib.get_close_matches(name, known, n=5, cutoff=0.0)
+        return f"nearest of {len(known)}: {', '.join(some)}"
+    return f"known: {', '.join(known)}"
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
