@@ -252,6 +252,31 @@ EXPLANATIONS = {
         "Mann-Whitney test of the runs, Wilcoxon signed-rank test of interleaved rounds."
     ),
     "b is": Explanation("Faster or slower where p is at most 0.05 and the interval excludes 1."),
+    "trial": Explanation("Framework, variant, track and, where they differ, device and seed."),
+    "workload": Explanation("Model, dataset, mode, batch size, precision and optimizer."),
+    "steps": Explanation("The training steps of the certificate that are judged.", "docs/proofs.md"),
+    "largest share": Explanation(
+        "The largest error of the certificate as a share of its tolerance: at most 1 where the "
+        "work is proven. An error is the relative L2 error of a tensor against the reference.",
+        "docs/proofs.md",
+    ),
+    "its largest share": Explanation(
+        "The same of the closing proof, which compares the last steps of a timed run.",
+        "docs/proofs.md",
+    ),
+    "closing proof": Explanation(
+        "Whether the last steps of the first timed run are those of the reference.",
+        "docs/proofs.md",
+    ),
+    "answers": Explanation(
+        "The timed answers of inference that were compared with the reference.", "docs/proofs.md"
+    ),
+    "visible updates": Explanation(
+        "The share of the parameters whose missing update the closing proof would find; the "
+        "updates of the others are smaller than the rounding of the stored weights.",
+        "docs/proofs.md",
+    ),
+    "reason": Explanation("Why the work is not proven to be the same.", "docs/proofs.md"),
     "date": Explanation("When the run started, by its name.", "docs/history.md"),
     "run": Explanation("The name of the run's folder.", "docs/history.md"),
     "version": Explanation("The version of the framework.", "docs/history.md"),

@@ -89,13 +89,13 @@ def _sentence(run: RunData, title: str, trials: Sequence[TrialSummary]) -> str:
             verdicts.setdefault(pair.difference.verdict, []).append(pair.b)
     equal = verdicts.get("no difference shown", [])
     untested = verdicts.get("too few runs", [])
+    behind = [each for each in proven[1:] if each not in (*equal, *untested)]
     if equal:
         names = listed([f"{run.label(each)} ({_measured(each)})" for each in (best, *equal)])
         parts = [f"{names} lead: no difference to the first of them is shown."]
     else:
-        claim = "is fastest" if len(proven) > 1 else "is the only proven trial"
+        claim = "is fastest" if behind else "is first" if untested else "is the only proven trial"
         parts = [f"{run.label(best)} {claim}: {_measured(best)}{_interval(best)}."]
-    behind = [each for each in proven[1:] if each not in (*equal, *untested)]
     if behind:
         parts.append(f"Behind: {listed([run.label(each) for each in behind])}.")
     if untested:
