@@ -17,6 +17,8 @@ from suite.report.rows import csv_of
 from suite.results import index, queries
 from suite.results.columns import TABLES
 
+NARROWEST = 6  # characters of a column; a table with more columns than fit has a line for each value
+
 
 def history(
     framework: Annotated[
@@ -124,7 +126,15 @@ def _print(
         texts = [
             {name: history_table.text_of(value) for name, value in row.items()} for row in rows
         ]
-        table.console().print(table.of_rows(title, texts, left=left))
+        console = table.console()
+        if len(texts[0]) * NARROWEST > console.width:
+            texts = [
+                {"row": str(number), "column": name, "value": value}
+                for number, row in enumerate(texts, start=1)
+                for name, value in row.items()
+            ]
+            left = ["column", "value"]
+        console.print(table.of_rows(title, texts, left=left, folded=("value",)))
 
 
 def _warn(problems: list[str]) -> None:

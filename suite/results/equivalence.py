@@ -94,24 +94,36 @@ MOST_RUNS = 1000
 
 def ratio_of_runs(a: Sequence[float], b: Sequence[float]) -> RatioInterval | None:
     """The ratio of independent runs, by Welch's t interval; None with fewer than two on a side."""
-    if min(len(a), len(b)) < 2:
+    return _of_products(over=[b], under=[a])
+
+
+def ratio_of_ratios(
+    a: tuple[Sequence[float], Sequence[float]], b: tuple[Sequence[float], Sequence[float]]
+) -> RatioInterval | None:
+    """The ratio of b's second side to its first, over the same ratio of a; as `ratio_of_runs`."""
+    return _of_products(over=[b[1], a[0]], under=[b[0], a[1]])
+
+
+def _of_products(
+    *, over: Sequence[Sequence[float]], under: Sequence[Sequence[float]]
+) -> RatioInterval | None:
+    """The product of the geometric means of `over`, divided by that of `under`."""
+    sides = [*over, *under]
+    if min(map(len, sides)) < 2:
         return None
     from scipy.stats import t
 
-    logs = [[math.log(each) for each in side] for side in (a, b)]
+    logs = [[math.log(each) for each in side] for side in sides]
     means = [fmean(side) for side in logs]
     variances = [stdev(side) ** 2 for side in logs]
     parts = [variance / len(side) for variance, side in zip(variances, logs, strict=True)]
     error = math.sqrt(sum(parts))
-    # Welch (1947): the degrees of freedom where the variances differ.
-    free = (
-        sum(parts) ** 2
-        / sum(part**2 / (len(side) - 1) for part, side in zip(parts, logs, strict=True))
-        if error
-        else 1.0
-    )
+    # Welch (1947), Satterthwaite (1946): the degrees of freedom where the variances differ.
+    weights = (part**2 / (len(side) - 1) for part, side in zip(parts, logs, strict=True))
+    free = sum(parts) ** 2 / sum(weights) if error else 1.0
     half = float(t.ppf(1 - ALPHA, free)) * error
-    return _interval(means[1] - means[0], half, math.sqrt(sum(variances)))
+    mean = sum(means[: len(over)]) - sum(means[len(over) :])
+    return _interval(mean, half, math.sqrt(sum(variances)))
 
 
 def ratio_of_rounds(ratios: Sequence[float]) -> RatioInterval | None:

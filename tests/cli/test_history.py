@@ -1,6 +1,7 @@
 """The commands about all runs and about sent runs, as a user calls them."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -50,6 +51,15 @@ def test_history_fails_where_one_of_the_newest_runs_became_slower(
     with pytest.raises(Slower, match=r"pytorch:eager, lenet: .* since 20260109-120000-quick"):
         command("history", "--fail-on-change", "--last", "6")
     command("history", "--fail-on-change", "--last", "5")  # the change is older
+
+
+def test_a_query_with_more_columns_than_fit_has_a_line_for_each_value(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    text = command("query", "select * from records limit 2")
+    assert re.search(r"^ +1 +framework +pytorch *$", text, re.MULTILINE)
+    assert re.search(r"^ +2 +samples_per_s +[0-9.]+ *$", text, re.MULTILINE)
 
 
 def test_history_names_a_run_that_it_leaves_out(

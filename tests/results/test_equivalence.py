@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_1samp, ttest_ind
 
-from suite.results.equivalence import ALPHA, paired, ratio_of_rounds, ratio_of_runs
+from suite.results.equivalence import ALPHA, paired, ratio_of_ratios, ratio_of_rounds, ratio_of_runs
 
 # Additional hours of sleep by two drugs in ten patients: the differences in Student (1908).
 STUDENT = [1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6, 1.4]
@@ -89,3 +89,12 @@ def test_the_runs_needed_grow_with_the_square_of_the_noise() -> None:
     few, many = quiet.runs_needed(0.97), noisy.runs_needed(0.97)
     assert few is not None and many is not None and few < 6 and 8 < many / few < 32
     assert noisy.runs_needed(noisy.ratio * 1.0001) is None
+
+
+def test_a_ratio_of_ratios_does_not_depend_on_the_machine() -> None:
+    slow, fast = [100.0, 101.0, 99.0], [150.0, 151.5, 148.5]
+    here = ratio_of_ratios((slow, fast), ([3 * each for each in slow], [3 * each for each in fast]))
+    assert here is not None and here.ratio == pytest.approx(1) and 0.95 < here.low < here.high < 1.05
+    other = ratio_of_ratios((slow, fast), (slow, [1.5 * each for each in fast]))
+    assert other is not None and other.ratio == pytest.approx(1.5)
+    assert ratio_of_ratios(([1.0], [1.0]), ([1.0], [1.0])) is None
