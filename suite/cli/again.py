@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from suite.cli import run
+from suite.cli.options import IfBusy
 from suite.errors import CannotTell, NotVerified, ResultsError, UsageError
 from suite.protocol.plan import Trial
 from suite.report import again
@@ -34,7 +35,7 @@ def measure(folder: Path, number: int, results: Path) -> None:
         planned.engine_options,
         TimeLimit.of(None),
         results=results,
-        if_busy="wait",
+        if_busy=IfBusy.wait,
     )
     new = max(path for path in results.glob("*/") if path.name not in before | {"latest"})
     ids = {each.trial_id for each in chosen}
@@ -44,9 +45,7 @@ def measure(folder: Path, number: int, results: Path) -> None:
     _judge(found, new)
 
 
-def _chosen(
-    trials: Sequence[Trial], measured: Sequence[TrialSummary], number: int
-) -> list[Trial]:
+def _chosen(trials: Sequence[Trial], measured: Sequence[TrialSummary], number: int) -> list[Trial]:
     """Random trials of one workload that were measured: nobody knows before which."""
     able = {_id(each) for each in measured if each.values}
     by_work: dict[object, list[Trial]] = {}
@@ -70,7 +69,9 @@ def _lines(found: Sequence[Again]) -> Iterator[str]:
         text = f"{each.now.record.configuration} over {first}: the ratio {each.ratio}"
         if each.change:
             change = each.change
-            text += f": {change.ratio:.3f} times that of then, {change.low:.3f} to {change.high:.3f}"
+            text += (
+                f": {change.ratio:.3f} times that of then, {change.low:.3f} to {change.high:.3f}"
+            )
         yield text
 
 

@@ -24,7 +24,6 @@ from suite.report.summary import TrialSummary, summarise
 from suite.results import store
 from suite.results.record import Record
 
-
 LAST = re.compile(r"last:([1-9][0-9]*)")
 
 
@@ -102,15 +101,17 @@ def _judge(found: Comparisons, gate: Gate | None) -> None:
     if gate is None:
         return
     decisions: dict[str, list[str]] = {}
+    refused = [*(pair.refused for pair in found.pairs if pair.refused), *found.unmatched]
     for pair in found.pairs:
-        if pair.difference:
+        if pair.difference and pair.difference.p_value is None:
+            refused.append(f"{pair.b.record.trial_id}: too few runs")
+        elif pair.difference:
             decisions.setdefault(gate.decide(pair), []).append(gate.in_words(pair))
     limit = f"{gate.limit:.1%}"
     if slower := decisions.get("slower"):
         raise Slower(f"slower by more than {limit}: {'; '.join(slower)}", hint="dlsuite report")
     if faster := decisions.get("faster"):
         raise Faster(f"faster by more than {limit}: {'; '.join(faster)}", hint="dlsuite report")
-    refused = [*(pair.refused for pair in found.pairs if pair.refused), *found.unmatched]
     if refused:
         raise ResultsError(f"not all could be compared: {'; '.join(refused)}", hint=_hint(found))
     if unknown := decisions.get("cannot tell"):

@@ -17,7 +17,9 @@ from suite.report.rows import csv_of
 from suite.results import index, queries
 from suite.results.columns import TABLES
 
-NARROWEST = 6  # characters of a column; a table with more columns than fit has a line for each value
+NARROWEST = (
+    6  # characters of a column; a table with more columns than fit has a line for each value
+)
 
 
 def history(

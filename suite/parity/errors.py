@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable
 from functools import partial, reduce
 
@@ -57,16 +56,15 @@ def relative_error(
 
 
 def usual_norms(tensors: Tensors) -> dict[str, float]:
-    """For each tensor of a group, the median norm of those in its group that are not 0.
+    """For each tensor of a group, the root mean square of the norms in its group.
 
     Absent are groups of zeros. The norm of a sketch is nearly that of its tensor.
     """
     usual: dict[str, float] = {}
     for group in GROUPS:
         members = {name: each for name, each in tensors.items() if name.split(" ")[0] == group}
-        norms = [norm for each in members.values() if (norm := float(np.linalg.norm(each)))]
-        if norms:
-            usual |= dict.fromkeys(members, statistics.median(norms))
+        if total := sum(float(np.vdot(each, each)) for each in members.values()):
+            usual |= dict.fromkeys(members, (total / len(members)) ** 0.5)
     return usual
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from suite.report.comparison import Comparison
+from suite.report.comparison_table import in_words
 
 Decision = Literal["within", "slower", "faster", "cannot tell"]
 
@@ -42,7 +43,9 @@ class Gate:
         name, found = pair.b.record.trial_id, pair.interval
         if found is None:
             return f"{name}: too few runs"
-        text = f"{name}: {found.ratio:.3f} times as fast, {found.low:.3f} to {found.high:.3f}"
+        words = in_words(pair)
+        text = f"{name}: {f'{words}, ' if words else ''}{found.ratio:.3f} times as fast"
+        text += f" ({found.low:.3f} to {found.high:.3f})"
         if self.decide(pair) != "cannot tell":
             return text
         needed = [found.runs_needed(limit) for limit in self._undecided(pair)]

@@ -27,9 +27,10 @@ def yes_no(value: bool) -> str:
 
 
 def listed(texts: Sequence[str]) -> str:
-    """`a`, `a and b`, or `a, b and c`."""
+    """`a`, `a and b`, or `a, b and c`; where a text has a comma, `a, 1; b, 2 and c`."""
     *first, last = texts
-    return f"{', '.join(first)} and {last}" if first else last
+    separator = "; " if any("," in each for each in texts) else ", "
+    return f"{separator.join(first)} and {last}" if first else last
 
 
 def rate_of(rate: float | None) -> str:

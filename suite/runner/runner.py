@@ -253,13 +253,13 @@ class Runner:
             found |= self._certified([*trials.values()], by_work[work], folder)
         ready = {}
         for trial in plan.trials:
-            proof = found.get(trial.proof_trial.trial_id)
-            unprovable = _unprovable(proof) if isinstance(proof, ReferencesDisagree) else None
+            result = found.get(trial.proof_trial.trial_id)
+            unprovable = _unprovable(result) if isinstance(result, ReferencesDisagree) else None
             ready[trial.trial_id] = ReadyTrial(
                 trial=trial,
                 framework=unprovable or self.frameworks.of(trial),
                 inputs=by_work[trial.work],
-                parity=_status(proof),
+                parity=_status(result),
             )
         return ready
 

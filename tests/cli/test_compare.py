@@ -85,7 +85,7 @@ def test_json_has_one_pair_for_each_row(
 
 
 def test_a_side_that_is_slower_than_allowed_has_its_own_exit_code(compare: Compare) -> None:
-    with pytest.raises(Slower, match=r"more than 3.0%: .*10.0% slower") as caught:
+    with pytest.raises(Slower, match=r"more than 3.0%: .*0.900 times as fast") as caught:
         compare("before", "after", "3%")
     assert caught.value.exit_code == 11
     compare("before", "after", "12.5%")
@@ -157,7 +157,7 @@ def test_a_gate_has_an_exit_code_for_each_decision(compare: Compare, tmp_path: P
     compare("before", "before", fail_unless_within="3%")
     with pytest.raises(Slower, match=r"slower by more than 5.0%: .*0.900 times as fast"):
         compare("before", "after", fail_unless_within="5%")
-    with pytest.raises(Faster, match="faster by more than 5.0%"):
+    with pytest.raises(Faster, match=r"faster by more than 5.0%"):
         compare("after", "before", fail_unless_within="5%")
     noisy = new_run(tmp_path, "noisy")
     for framework, variant in (("pytorch", "eager"), ("jax", "jit")):
@@ -208,7 +208,7 @@ def test_the_last_runs_are_one_side(compare: Compare, tmp_path: Path) -> None:
     newest = new_run(tmp_path, "newest")
     for repeat, rate in enumerate(slowed(0.2)):
         newest.append(record(run_id="newest", repeat=repeat, samples_per_s=rate))
-    with pytest.raises(Slower, match=r"0.800 times as fast"):
+    with pytest.raises(Slower, match=r"0.797 times as fast"):
         compare("last:3", "newest", "3%")
     with pytest.raises(ResultsError, match="before newest, not 30"):
         compare("last:30", "newest", "3%")
@@ -250,7 +250,7 @@ def test_the_page_about_gates_names_the_options_and_exit_codes_that_exist() -> N
     page = (REPOSITORY / "docs" / "gate.md").read_text()
     codes = {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)}
     assert codes == {0, *(each.exit_code for each in (Slower, Faster, ResultsError, CannotTell))}
-    options = set(re.findall(r"--[a-z-]+", page))
+    options = set(re.findall(r"--[a-z][a-z-]+", page))
     known = get_command(main.cli).commands  # type: ignore[attr-defined]
     names = {
         option

@@ -35,10 +35,10 @@ def test_latencies_are_in_one_unit_and_the_lowest_p50_is_first() -> None:
         "latencies in µs, track equal"
     )
     assert shown[2] == (
-        "framework variant p50 ± CI runs vs best p90 p99 p99.9 p99 estimate samples/s "
+        "framework variant p50 ± CI runs vs best p90 p95 p99 p99.9 p99 estimate samples/s "
         "first inference memory overhead same work status"
     )
-    assert shown[4].startswith("PyTorch eager 303 ±1.0% 3 1.00 333 606 2,424 757 2,970 0.25 s")
+    assert shown[4].startswith("PyTorch eager 303 ±1.0% 3 1.00 333 364 606 2,424 757 2,970 0.25 s")
     (row, _) = cells_of(summarise([*runs(2e-3, **jax), *runs(300e-6)]), None)
     wide = ("p95", "mean", "p90 estimate", "p99 estimate", "build", "first inference")
     assert [row[name] for name in wide] == ["364", "333", "364", "757", "0.05 s", "0.25 s"]

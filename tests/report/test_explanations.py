@@ -65,7 +65,7 @@ def test_every_heading_of_the_page_is_explained(tmp_path: Path) -> None:
     found = set()
     for make in (made_run, made_inference):
         run = run_data.read(make(tmp_path / make.__name__))
-        found |= set(re.findall(r"<th[^>]*>([^<]+)</th>", page.html(run)))
+        found |= set(re.findall(r'<th scope="col">([^<]+)</th>', page.html(run)))
     assert {unescape(each).strip() for each in found} <= EXPLANATIONS.keys()
 
 

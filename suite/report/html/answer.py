@@ -117,7 +117,7 @@ def _interval(trial: TrialSummary) -> str:
     if found.ci_low is None or found.ci_high is None:
         return ""
     limits = interval_of(found.ci_low, found.ci_high, trial.metric)
-    return f" ({found.range_confidence or CONFIDENCE:.0%} interval {limits})"
+    return f" ({100 * (found.range_confidence or CONFIDENCE):.0f} % interval {limits})"
 
 
 def _disturbed(trials: Sequence[TrialSummary]) -> Iterator[str]:
