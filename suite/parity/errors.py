@@ -12,7 +12,7 @@ from suite.parity.tensors import Tensors
 
 Errors = list[dict[str, float]]  # for each step: tensor -> relative L2 error
 # The groups of tensors whose values have one scale in a step.
-GROUPS = ("gradients", "weights", "updates")
+GROUPS = ("gradients", "weights", "updates", "statistics")
 # A tensor of float64 whose norm is less than this share of the usual norm, and that is not the same
 # in both references, is 0: what it holds is rounding.
 ROUNDING = 1e-12

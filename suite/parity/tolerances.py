@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from suite.parity.errors import GROUPS, Errors
+from suite.parity.errors import Errors
 from suite.parity.tensors import OWN_LOSS, Tensors
 from suite.protocol.plan import Trial
 
@@ -23,6 +23,7 @@ DRAWS = (1, 4, 16)  # of perturbed weights: more where fewer do not explain an e
 # 2 / sqrt(n) in a tensor of n values, 0.5 for 16. In float32 one activation that crosses the kink
 # of a ReLU changes the logits of the next step by five tolerances.
 GIVE_UP = 16
+BY_GRADIENT = ("gradients", "weights", "updates")
 CUMULATIVE = ("weights", "updates")
 
 
@@ -181,7 +182,7 @@ def until_kink(found: Judged) -> Judged | None:
         beyond = [name for name, error in tensors.items() if not error <= found.tolerance]
         if not beyond:
             continue
-        if step == 0 or not all(name.startswith(GROUPS) for name in beyond):
+        if step == 0 or not all(name.startswith(BY_GRADIENT) for name in beyond):
             return None
         until = replace(found, errors=found.errors[: step + 1], raised=found.raised[: step + 1])
         return until if until.verdict is None else None
@@ -207,7 +208,7 @@ def _judged(errors: Errors, rounding: Errors, rules: Rules) -> Judged:
     kept = rounding[: exploded.index(True) if True in exploded else len(exploded)]
 
     def widened(number: int, name: str) -> float:
-        if not name.startswith(GROUPS):
+        if not name.startswith(BY_GRADIENT):
             return kept[number][name]
         others = kept[number:] if name.startswith(CUMULATIVE) else kept
         return max(step[name] for step in others)
