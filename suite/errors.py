@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+MOST_NAMES = 20  # in a message
+
 
 class DlsuiteError(Exception):
     """A failure that the user can act on; `hint` is the next command or step."""
@@ -82,6 +84,18 @@ class NotVerified(DlsuiteError):
     exit_code = 12
 
 
+class CannotTell(DlsuiteError):
+    """A comparison shows neither a difference beyond the limit nor that it is within it."""
+
+    exit_code = 14
+
+
+class Faster(DlsuiteError):
+    """A comparison that has to be within a limit found a larger gain."""
+
+    exit_code = 15
+
+
 class Interrupted(DlsuiteError):
     """The user pressed Ctrl-C, or the orchestrator received a signal to stop."""
 
@@ -89,10 +103,15 @@ class Interrupted(DlsuiteError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A clause that names the closest known name, or all of them where none is close."""
+    """A clause that names the closest known name; where none is close, all or five of them."""
     known = sorted(known)
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"nearest: {close[0]!r}" if close else f"known: {', '.join(known)}"
+    if close:
+        return f"nearest: {close[0]!r}"
+    if len(known) > MOST_NAMES:
+        some = difflib.get_close_matches(name, known, n=5, cutoff=0.0)
+        return f"nearest of {len(known)}: {', '.join(some)}"
+    return f"known: {', '.join(known)}"
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 import suite
+from suite.cli import again
 from suite.cli.options import Format, Key, Results, RunName, Sign
 from suite.cli.session import run_folder_of
 from suite.errors import DlsuiteError, NotVerified, ResultsError
@@ -65,6 +66,12 @@ def verify(
             help="Who must have signed it: a file of ssh-keygen's allowed signers, or a name.",
         ),
     ] = None,
+    repeat: Annotated[
+        int,
+        typer.Option(
+            "--again", metavar="N", help="Prove and measure N randomly chosen rows again, here."
+        ),
+    ] = 0,
 ) -> None:
     """Check a run of somebody else: its checksums, and all values that can be computed again.
 
@@ -93,6 +100,8 @@ def verify(
             f" {len(found.findings)} findings",
             hint="ask for the run again (dlsuite export), and do not use its figures",
         )
+    if repeat:
+        again.measure(folder, repeat, results)
 
 
 def _page(folder: Path) -> Iterator[Outcome]:

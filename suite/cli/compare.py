@@ -11,7 +11,7 @@ import typer
 
 from suite.cli.options import Format, Results
 from suite.cli.session import run_folder_of
-from suite.errors import ResultsError, Slower, UsageError, nearest
+from suite.errors import CannotTell, Faster, ResultsError, Slower, UsageError, nearest
 from suite.manifests import catalog
 from suite.manifests.files import names
 from suite.manifests.tracks import EQUAL, configuration
@@ -19,30 +19,54 @@ from suite.protocol.expansion import Named, parse, split
 from suite.report import comparison_table, table
 from suite.report.comparison import Comparisons
 from suite.report.comparison import compare as compare_trials
+from suite.report.gate import Gate
 from suite.report.summary import TrialSummary, summarise
 from suite.results import store
+from suite.results.record import Record
+
+LAST = re.compile(r"last:([1-9][0-9]*)")
 
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a comparison: a run, and one of its rows or all."""
+    """One side of a comparison: runs, and one of their rows or all."""
 
-    run: Path
+    runs: tuple[Path, ...]
     chosen: Named | None
+
+    @property
+    def name(self) -> str:
+        """The run, or how many runs are taken together."""
+        return self.runs[0].name if len(self.runs) == 1 else f"the {len(self.runs)} runs before"
 
 
 def compare(
     a: Annotated[
         str,
         typer.Argument(
-            help="RUN, FRAMEWORK:VARIANT/TRACK of the latest run, or RUN@FRAMEWORK:VARIANT."
+            help="RUN, FRAMEWORK:VARIANT/TRACK of the latest run, RUN@FRAMEWORK:VARIANT, or last:5:"
+            " the five runs of the same suite before B."
         ),
     ],
     b: Annotated[str, typer.Argument(help="In the same form as A; the verdict is about B.")],
     fail_if_slower: Annotated[
         str | None,
-        typer.Option(metavar="SHARE", help="Exit with 11 where b is slower by more (3%)."),
+        typer.Option(
+            metavar="SHARE", help="Succeed only where b is shown not to be slower by more (3%)."
+        ),
     ] = None,
+    fail_unless_within: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE", help="Succeed only where b is shown to be as fast within it (10%)."
+        ),
+    ] = None,
+    across_machines: Annotated[
+        bool,
+        typer.Option(
+            "--across-machines", help="Compare also where CPU, cores, threads or GPUs differ."
+        ),
+    ] = False,
     format: Annotated[Format, typer.Option(help="table or json.")] = Format.table,
     results: Results = Path("results"),
 ) -> None:
@@ -51,53 +75,82 @@ def compare(
     Examples: dlsuite compare results/before results/after --fail-if-slower 3% ;
     dlsuite compare pytorch jax
     """
-    allowed = None if fail_if_slower is None else _share(fail_if_slower)
-    side_a, side_b = _side(a, results), _side(b, results)
+    gate = _gate(fail_if_slower, fail_unless_within)
+    side_b = _side(b, results)
+    before = LAST.fullmatch(a)
+    side_a = _before(side_b, int(before[1])) if before else _side(a, results)
     chosen_a, chosen_b = side_a.chosen or side_b.chosen, side_b.chosen or side_a.chosen
     found = compare_trials(
-        _trials(side_a.run, chosen_a), _trials(side_b.run, chosen_b), across=chosen_a != chosen_b
+        _trials(side_a, chosen_a),
+        _trials(side_b, chosen_b),
+        across=chosen_a != chosen_b,
+        across_machines=across_machines,
     )
     if found.pairs:
         if format is Format.json:
             print(comparison_table.as_json(found))
         else:
             table.console().print(comparison_table.render(found))
-    _judge(found, allowed)
+    _judge(found, gate)
 
 
-def _judge(found: Comparisons, allowed: float | None) -> None:
-    refused = [*(pair.refused for pair in found.pairs if pair.refused), *found.unmatched]
-    compared = [pair for pair in found.pairs if pair.difference]
-    if not compared:
-        raise ResultsError(f"nothing can be compared: {'; '.join(refused)}", hint="dlsuite report")
-    if allowed is None:
+def _judge(found: Comparisons, gate: Gate | None) -> None:
+    """Raise the error of the first of these that there is: slower, faster, unknown."""
+    if not any(pair.difference for pair in found.pairs):
+        raise ResultsError(f"nothing can be compared: {_reason(found)}", hint=_hint(found))
+    if gate is None:
         return
-    slow = [
-        f"{pair.b.record.trial_id}: "
-        + (comparison_table.in_words(pair) or f"{pair.difference.slower_by:.1%} slower")
-        for pair in compared
-        if pair.difference
-        and pair.difference.verdict == "slower"
-        and pair.difference.slower_by > allowed
-    ]
-    if slow:
-        raise Slower(f"more than {allowed:.1%}: {'; '.join(slow)}", hint="dlsuite report")
-    few = [
-        f"{pair.b.record.trial_id}: too few runs"
-        for pair in compared
-        if pair.difference and pair.difference.verdict == "too few runs"
-    ]
-    if refused or few:
-        reasons = "; ".join([*refused, *few])
-        raise ResultsError(f"not all could be compared: {reasons}", hint="dlsuite run")
-
-
-def _share(text: str) -> float:
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?%", text.strip())
-    if not match or float(match[1]) >= 100:
-        raise UsageError(
-            f"--fail-if-slower {text!r} is not a percentage", hint="--fail-if-slower 3%"
+    decisions: dict[str, list[str]] = {}
+    refused = [*(pair.refused for pair in found.pairs if pair.refused), *found.unmatched]
+    for pair in found.pairs:
+        if pair.difference and pair.difference.p_value is None:
+            refused.append(f"{pair.b.record.trial_id}: too few runs")
+        elif pair.difference:
+            decisions.setdefault(gate.decide(pair), []).append(gate.in_words(pair))
+    limit = f"{gate.limit:.1%}"
+    if slower := decisions.get("slower"):
+        raise Slower(f"slower by more than {limit}: {'; '.join(slower)}", hint="dlsuite report")
+    if faster := decisions.get("faster"):
+        raise Faster(f"faster by more than {limit}: {'; '.join(faster)}", hint="dlsuite report")
+    if refused:
+        raise ResultsError(f"not all could be compared: {'; '.join(refused)}", hint=_hint(found))
+    if unknown := decisions.get("cannot tell"):
+        raise CannotTell(
+            f"cannot tell whether the limit of {limit} is kept: {'; '.join(unknown)}",
+            hint="more --repeats, --interleave within one run, or a quieter machine",
         )
+
+
+def _reason(found: Comparisons) -> str:
+    """Why nothing can be compared; one clause where two runs have nothing in common."""
+    if refused := [pair.refused for pair in found.pairs if pair.refused]:
+        return "; ".join(dict.fromkeys(refused))
+    return found.unmatched[0] if found.unmatched else "there is no row"
+
+
+def _hint(found: Comparisons) -> str:
+    if any(pair.refused and "another machine" in pair.refused for pair in found.pairs):
+        return "--across-machines, if the machine is what you compare"
+    return "dlsuite report"
+
+
+def _gate(fail_if_slower: str | None, fail_unless_within: str | None) -> Gate | None:
+    if fail_if_slower and fail_unless_within:
+        raise UsageError(
+            "--fail-if-slower and --fail-unless-within exclude each other",
+            hint="--fail-unless-within also fails where b is slower",
+        )
+    if fail_unless_within:
+        return Gate(limit=_share(fail_unless_within, "--fail-unless-within"), both_sides=True)
+    if fail_if_slower:
+        return Gate(limit=_share(fail_if_slower, "--fail-if-slower"), both_sides=False)
+    return None
+
+
+def _share(text: str, option: str) -> float:
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?%", text.strip())
+    if not match or not 0 < float(match[1]) < 100:
+        raise UsageError(f"{option} {text!r} is not a percentage", hint=f"{option} 3%")
     return float(match[1]) / 100
 
 
@@ -111,15 +164,46 @@ def _side(text: str, results: Path) -> Side:
         known = [*runs, *names("framework")]
         raise UsageError(f"no run or framework {text!r}; {nearest(text, known)}", hint="ls results")
     folder = run_folder_of(Path(run or "latest"), results)
-    return Side(folder, parse(row, catalog.frameworks(), catalog.tracks()) if row else None)
+    return Side((folder,), parse(row, catalog.frameworks(), catalog.tracks()) if row else None)
 
 
-def _trials(run: Path, chosen: Named | None) -> list[TrialSummary]:
-    """The trials of the run; with `chosen` those of the one row that it names.
+def _before(side: Side, number: int) -> Side:
+    """The last `number` runs before the run of `side` that are of the same suite."""
+    (run,) = side.runs
+    suite = store.read(run)[0].suite
+    earlier = sorted(each for each in run.parent.glob("*/") if each.name < run.name)
+    same = [
+        each
+        for each in earlier
+        if not each.is_symlink() and (records := store.read_all(each)) and records[0].suite == suite
+    ]
+    if len(same) < number:
+        raise ResultsError(
+            f"{run.parent} has {len(same)} runs of {suite} before {run.name}, not {number}",
+            hint=f"last:{len(same)}" if same else f"dlsuite run {suite}",
+        )
+    return Side(tuple(same[-number:]), None)
+
+
+def _records(side: Side) -> list[Record]:
+    """The records of a side; those of several runs are numbered as the repeats of one run."""
+    if len(side.runs) == 1:
+        return store.read(side.runs[0])
+    read = [store.read(run) for run in side.runs]
+    repeats = 1 + max(each.repeat for records in read for each in records)
+    return [
+        each.model_copy(update={"run_id": side.name, "repeat": number * repeats + each.repeat})
+        for number, records in enumerate(read)
+        for each in records
+    ]
+
+
+def _trials(side: Side, chosen: Named | None) -> list[TrialSummary]:
+    """The trials of a side; with `chosen` those of the one row that it names.
 
     Where several rows match, it is the framework's first variant, in the equal track.
     """
-    found = summarise(store.read(run))
+    found = summarise(_records(side))
     if chosen is None:
         return found
     framework, variant, track = chosen
@@ -131,7 +215,7 @@ def _trials(run: Path, chosen: Named | None) -> list[TrialSummary]:
     if not fitting:
         asked = framework + (f":{variant}" if variant else "") + (f"/{track}" if track else "")
         has = ", ".join(sorted(configuration(*row) for row in rows))
-        raise ResultsError(f"{run.name} has no {asked}; it has {has}", hint="dlsuite report")
+        raise ResultsError(f"{side.name} has no {asked}; it has {has}", hint="dlsuite report")
     return [each for each in found if _row(each) in fitting]
 
 

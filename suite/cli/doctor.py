@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +38,29 @@ class Finding:
     text: str
     next_step: str | None = None
     framework: bool = False
+    image: bool = False
+
+
+def verdicts(findings: Sequence[Finding]) -> list[str]:
+    """What each engine can do now, in one line."""
+    environments_of = [each for each in findings if each.framework]
+    images = [each for each in findings if each.image]
+    return [
+        f"engine venv: {_verdict(environments_of, 'environments are built')}",
+        f"engine docker: {_verdict(images, 'images are current')}",
+        "engine slurm: "
+        + ("usable" if shutil.which("sbatch") else "not usable: sbatch is not on PATH"),
+    ]
+
+
+def _verdict(parts: Sequence[Finding], state: str) -> str:
+    ready = sum(each.good and each.next_step is None for each in parts)
+    if not parts:
+        return "not usable: no engine answers"
+    if all(not each.good and each.framework for each in parts):
+        return "not usable: no framework has its Python"
+    later = "" if ready == len(parts) else "; the others are made at their first use"
+    return f"usable: {ready} of {len(parts)} {state}{later}"
 
 
 def examine() -> list[Finding]:
@@ -128,6 +151,7 @@ def _image(images: Images, framework: FrameworkManifest, kind: Kind) -> Iterator
         step = f"export {BASE_VARIABLE}={base}, as when it was built; or: {step}"
     note = f"; {framework.cuda_note}" if kind == "cuda" and framework.cuda_note else ""
     yield Finding(
+        image=True,
         good=image is not None,
         text=f"image {recipe.tag}: {state}{note}",
         next_step=None if image else step,

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from suite.cli.options import Models, Results, RowFormat, Scenarios
+from suite.errors import Slower
 from suite.report import history as histories
 from suite.report import history_table, table
-from suite.report.history import Filter
+from suite.report.history import Filter, Series
 from suite.report.rows import csv_of
 from suite.results import index, queries
 from suite.results.columns import TABLES
+
+NARROWEST = (
+    6  # characters of a column; a table with more columns than fit has a line for each value
+)
 
 
 def history(
@@ -40,6 +45,12 @@ def history(
     last: Annotated[
         int, typer.Option("--last", min=0, help="The newest runs of each row; 0: all.")
     ] = 10,
+    fail_on_change: Annotated[
+        bool,
+        typer.Option(
+            "--fail-on-change", help="Exit with 11 where one of the newest runs became slower."
+        ),
+    ] = False,
     format: Annotated[RowFormat, typer.Option(help="table, csv or json.")] = RowFormat.table,
     results: Results = Path("results"),
 ) -> None:
@@ -65,6 +76,18 @@ def history(
         print(csv_of(values, [*values[0]]))
     else:
         print(history_table.json_of(histories.as_values(found)))
+    if fail_on_change and (slower := [*_slower(found, last)]):
+        raise Slower(f"slower than before: {'; '.join(slower)}", hint="dlsuite compare")
+
+
+def _slower(found: Sequence[Series], last: int) -> Iterator[str]:
+    """Each change to a lower speed in the `last` runs of a row; 0: in all."""
+    for series in found:
+        for point in series.points[-last:]:
+            change, metric = point.change_point, point.metric
+            if change and (change.ratio > 1) == metric.lower_is_better:
+                row = f"{series.configuration}, {point.model}"
+                yield f"{row}: {metric.name} {change.ratio:.3f} times, since {point.run_id}"
 
 
 def query(
@@ -105,7 +128,15 @@ def _print(
         texts = [
             {name: history_table.text_of(value) for name, value in row.items()} for row in rows
         ]
-        table.console().print(table.of_rows(title, texts, left=left))
+        console = table.console()
+        if len(texts[0]) * NARROWEST > console.width:
+            texts = [
+                {"row": str(number), "column": name, "value": value}
+                for number, row in enumerate(texts, start=1)
+                for name, value in row.items()
+            ]
+            left = ["column", "value"]
+        console.print(table.of_rows(title, texts, left=left, folded=("value",)))
 
 
 def _warn(problems: list[str]) -> None:

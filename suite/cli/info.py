@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from suite.cli.doctor import examine
+from suite.cli.doctor import examine, verdicts
 from suite.errors import EngineError, ManifestError
 from suite.manifests import catalog
 from suite.manifests.datasets import DatasetManifest
@@ -72,6 +72,8 @@ def doctor() -> None:
         if finding.next_step:
             subject = finding.text.partition(":")[0]
             console.print(f"next for {subject}: {finding.next_step}", soft_wrap=True)
+    for verdict in verdicts(findings):
+        console.print(verdict, soft_wrap=True)
     if not any(finding.good for finding in findings if finding.framework):
         raise EngineError("no framework can run here", hint="follow the steps above")
 

@@ -339,13 +339,12 @@ def conclude(records: list[Record], folder: RunFolder, signer: Signer | None = N
             "each has a record with the reason",
             hint=f"dlsuite report {folder.path}",
         )
-    unproven = sorted(
-        {each.configuration for each in records if each.status == "ok" and not each.parity.proven}
-    )
+    unproven = [each for each in records if each.status == "ok" and not each.parity.proven]
     if unproven:
+        names = sorted({each.configuration for each in unproven})
         raise ParityFailed(
-            f"measured, but not proven to be the same work: {', '.join(unproven)}",
-            hint="dlsuite parity",
+            f"measured, but not proven to be the same work: {', '.join(names)}",
+            hint=f"dlsuite parity --model {unproven[0].workload.model}",
         )
     different = [
         convergence_table.name_of(row)

@@ -9,7 +9,9 @@ and may be removed.
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
+import sys
 import tempfile
 import time
 import uuid
@@ -121,14 +123,41 @@ def measuring(if_busy: IfBusy, notify: Notify, *, shared: bool = False) -> Itera
         with suppress(PermissionError):  # it is another user's
             os.fchmod(descriptor, 0o644)  # whatever the umask is
         if not locks.try_lock(descriptor, path, shared=shared):
+            busy = f"another dlsuite is measuring on this machine{_holder(path)}"
             if if_busy == "refuse":
-                raise BusyError("another dlsuite is measuring on this machine", hint=BUSY_HINT)
-            notify("another dlsuite is measuring on this machine; waiting for it to end")
+                raise BusyError(busy, hint=BUSY_HINT)
+            notify(f"{busy}; waiting for it to end")
             while not locks.try_lock(descriptor, path, shared=shared):
                 time.sleep(POLL_S)
+        _describe(descriptor, "" if shared else _command())
         yield
+        _describe(descriptor, "")
     finally:
         os.close(descriptor)
+
+
+def _command() -> str:
+    """This process, its command and its folder."""
+    now = time.strftime("%H:%M:%S")
+    words = shlex.join(["dlsuite", *sys.argv[1:]])
+    return f"{os.getpid()}\nsince {now}: {words}, process {os.getpid()}, in {Path.cwd()}"
+
+
+def _describe(descriptor: int, text: str) -> None:
+    """Write into the lock's file who holds it; another user's file may be readable only."""
+    with suppress(OSError):
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, text.encode(errors="surrogateescape"), 0)
+
+
+def _holder(path: Path) -> str:
+    """Who holds the lock, as a part of a sentence; empty where that is unknown."""
+    try:
+        pid, _, words = path.read_text(encoding="utf-8", errors="replace").partition("\n")
+    except OSError:
+        return ""
+    # A process that could not write leaves the words of an earlier one.
+    return f" {words}" if words and Path(f"/proc/{pid}").exists() else ""
 
 
 def _folder() -> Path:

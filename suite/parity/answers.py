@@ -16,9 +16,9 @@ from suite.datasets.inputs import Inputs
 from suite.engines.base import Engine, Prepared
 from suite.messages import Notify
 from suite.parity.conclusion import concluded
+from suite.parity.errors import relative_error
 from suite.parity.keys import reference_of
 from suite.parity.prover import Prover
-from suite.parity.reference import relative_error
 from suite.parity.tensors import ProofFailed, load
 from suite.parity.tolerances import judge, rules_of
 from suite.protocol.plan import Trial

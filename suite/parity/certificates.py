@@ -18,13 +18,13 @@ from suite.engines.parallel import in_parallel
 from suite.errors import ResultsError
 from suite.messages import Notify
 from suite.parity import running_means
+from suite.parity.errors import Errors, compare_ranks
 from suite.parity.keys import code_sha256, of_machine, of_trial, of_workload, reference_of
 from suite.parity.prover import Prover
-from suite.parity.reference import Reference, compare_ranks, storage_errors
+from suite.parity.reference import Reference, storage_errors
 from suite.parity.scale import wrong_scale
 from suite.parity.tensors import ProofFailed, Tensors
 from suite.parity.tolerances import (
-    Errors,
     Judged,
     Rules,
     judge,
@@ -39,7 +39,7 @@ from suite.protocol.plan import Trial
 from suite.results.certificate import FOLDER, dumped, loaded
 from suite.results.record import Parity
 
-CERTIFICATE_VERSION = 16  # of the file
+CERTIFICATE_VERSION = 17  # of the file
 
 # A trial without a certificate, what the certificate depends on, and its file.
 OpenTrial = tuple[Trial, dict[str, str], Path]
@@ -63,6 +63,7 @@ class Certificate:
     steps: int  # requested; `errors` has the judged ones
     errors: Errors
     raised: Errors  # for each step: the tensors with a wider tolerance, that of the rounding
+    zeros: list[str]  # tensors of the first step that are 0 up to rounding: see proofs.md
     reference_error: float  # largest error between the two float64 lowerings
     of: dict[str, str]  # the parts of the key: model, inputs, workload, lock, worker, cpu
 
@@ -224,6 +225,7 @@ def _certify(
         steps=reference.prover.steps,
         errors=found.errors,
         raised=found.raised,
+        zeros=reference.zeros,
         reference_error=reference.disagreement,
         of=described,
     )
@@ -262,7 +264,7 @@ def _other_reason(
 
     `errors` are those of the judged steps.
     """
-    reason = untested(reference.tensors[: len(errors)])
+    reason = untested(reference.tensors[: len(errors)], reference.zeros)
     reason = reason or wrong_scale([of_rank[0] for of_rank in tensors], reference, rules)
     if reason is None and rules.two_sided:
         storage = storage_errors(reference)
@@ -272,10 +274,14 @@ def _other_reason(
     return reason
 
 
-def untested(steps: Sequence[Tensors]) -> str | None:
-    """That a gradient is 0 in all steps, which shows nothing of its computation; None: none is."""
+def untested(steps: Sequence[Tensors], rounding: Sequence[str] = ()) -> str | None:
+    """That a gradient is 0 in all steps, which shows nothing of its computation; None: none is.
+
+    The `rounding` of a gradient in the first step shows that it is computed.
+    """
     names = [name for name in steps[0] if name.startswith("gradients")]
     zero = [name for name in names if not any(np.any(step[name]) for step in steps)]
+    zero = [name for name in zero if name not in rounding]
     if not zero:
         return None
     return (

@@ -20,12 +20,12 @@ from suite.messages import Notify
 from suite.models.architecture import Architecture
 from suite.parity import dropout
 from suite.parity.conclusion import concluded
-from suite.parity.reference import compare_ranks, storage_errors
+from suite.parity.errors import Errors, compare_ranks
+from suite.parity.reference import storage_errors
 from suite.parity.replay import Replay, StateReference
 from suite.parity.scale import VISIBLE, wrong_scale
 from suite.parity.tensors import OUTCOME, ProofFailed, Tensors, load, read_ranks
 from suite.parity.tolerances import (
-    Errors,
     Judged,
     Rules,
     judge,

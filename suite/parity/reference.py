@@ -5,23 +5,39 @@ PyTorch and JAX compute it on the CPU. It is cached, and serves every framework 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from suite.datasets.inputs import Inputs
 from suite.engines.parallel import in_parallel
 from suite.manifests import catalog
 from suite.manifests.tracks import EQUAL
 from suite.manifests.workloads import Workload
+from suite.parity.errors import (
+    Errors,
+    combined,
+    compare,
+    largest,
+    rounding_of_zero,
+    times,
+    usual_norms,
+)
 from suite.parity.running_means import EPSILON, error_of_sum
-from suite.parity.tensors import PARSING, UNREADABLE, ProofFailed, Tensors, initial, load
-from suite.parity.tolerances import Errors, Rules
+from suite.parity.tensors import (
+    PARSING,
+    UNREADABLE,
+    ProofFailed,
+    ReferencesDisagree,
+    Tensors,
+    initial,
+    load,
+)
+from suite.parity.tolerances import Rules
 from suite.parity.workers import LOWERINGS
 from suite.paths import home, replacing
 from suite.protocol.plan import Trial
@@ -71,6 +87,11 @@ class Reference:
         """The largest relative error between the two lowerings in the steps on which they agree."""
         return self._agreed[1]
 
+    @property
+    def zeros(self) -> list[str]:
+        """The tensors of the first step that hold only rounding; in `tensors` they are 0."""
+        return self._agreed[2]
+
     def rounding_tolerances(self, draws: int, rules: Rules) -> Errors:
         """The relative error that a multiple of the rounding can cause, for each tensor.
 
@@ -81,7 +102,7 @@ class Reference:
         found = times(rules.margin, self.rounding_errors(rules))
         for tensors in self.from_perturbed(rules.perturbed, draws):
             errors = compare(tensors, self.tensors)
-            found = _combined(max, found, times(rules.perturbed_margin, errors))
+            found = combined(max, found, times(rules.perturbed_margin, errors))
         return found
 
     def rounding_errors(self, rules: Rules) -> Errors:
@@ -91,7 +112,7 @@ class Reference:
         in one cannot widen a tolerance.
         """
         first, *others = (compare(each, self.tensors) for each in self.rounded(rules))
-        return reduce(partial(_combined, min), others, first)
+        return reduce(partial(combined, min), others, first)
 
     def rounded(self, rules: Rules) -> list[list[Tensors]]:
         """The tensors of each step with the rounding that the rules name, in each lowering."""
@@ -129,17 +150,19 @@ class Reference:
         return replace(inputs, weights=path)
 
     @cached_property
-    def _agreed(self) -> tuple[list[Tensors], float]:
+    def _agreed(self) -> tuple[list[Tensors], float, list[str]]:
         first, second = self._all([(which, "float64", 0) for which in LOWERINGS])
+        zeros = [rounding_of_zero(*both, TOLERANCE) for both in zip(first, second, strict=True)]
+        first, second = (with_zeros(each, zeros) for each in (first, second))
         found = [largest(step) for step in compare(second, first)]
         steps = next((n for n, (_, error) in enumerate(found) if error > TOLERANCE), len(found))
         if steps == 0:
             name, error = found[0]
-            raise ProofFailed(
+            raise ReferencesDisagree(
                 f"the two float64 references differ by {error:.1e} in {name} at the first step,"
                 f" more than {TOLERANCE:.0e}"
             )
-        return first[:steps], max(error for _, error in found[:steps])
+        return first[:steps], max(error for _, error in found[:steps]), zeros[0]
 
     @property
     def _in_one_worker(self) -> bool:
@@ -269,29 +292,23 @@ def _of_reference(workload: Workload) -> Workload:
     return workload.model_copy(update=changes)
 
 
-def _combined(choose: Callable[[float, float], float], first: Errors, second: Errors) -> Errors:
-    """For each tensor of each step, the error that `choose` returns for the two errors."""
+def with_zeros(steps: list[Tensors], zeros: list[list[str]]) -> list[Tensors]:
+    """The steps, in each of which the named tensors are 0."""
     return [
-        {name: choose(error, other[name]) for name, error in one.items()}
-        for one, other in zip(first, second, strict=True)
+        step | {name: np.zeros_like(step[name]) for name in names}
+        for step, names in zip(steps, zeros, strict=True)
     ]
-
-
-def times(factor: float, errors: Errors) -> Errors:
-    """The errors, each multiplied."""
-    return [{name: factor * error for name, error in step.items()} for step in errors]
 
 
 def stored(expected: Tensors, before: Tensors, steps: int) -> dict[str, float]:
     """The tolerance of each update after so many steps from the weights `before`."""
-    tolerances = {}
+    tolerances, usual = {}, usual_norms(expected)
     for name, weights in before.items():
         if (changes := expected.get(f"updates {name}")) is None:  # inference changes nothing
             continue
-        update = np.linalg.norm(changes)
+        update = np.linalg.norm(changes) or usual.get(f"updates {name}", 1.0)  # as in `compare`
         error = STORAGE_ERROR * np.linalg.norm(weights) * steps**0.5
-        # The error of an update of 0 is absolute: see relative_error.
-        tolerances[f"updates {name}"] = float(STORAGE_MARGIN * error / (update or 1.0))
+        tolerances[f"updates {name}"] = float(STORAGE_MARGIN * error / update)
     return tolerances
 
 
@@ -299,34 +316,6 @@ def storage_errors(reference: Reference) -> dict[str, float]:
     """The error of each update of the first step because weights are stored in float32."""
     (tolerances,) = reference.storage_tolerances(reference.tensors[:1])
     return {name: tolerance / STORAGE_MARGIN for name, tolerance in tolerances.items()}
-
-
-def compare(found: list[Tensors], reference: list[Tensors]) -> Errors:
-    """For each step that the reference has, the relative L2 error of each tensor."""
-    return [
-        {name: relative_error(step[name], expected[name]) for name in expected}
-        for step, expected in zip(found, reference, strict=False)
-    ]
-
-
-def compare_ranks(found: list[list[Tensors]], reference: list[Tensors]) -> Errors:
-    """As `compare`, for the rank with the largest error of each tensor."""
-    first, *others = (compare(of_rank, reference) for of_rank in found)
-    return reduce(partial(_combined, max), others, first)
-
-
-def relative_error(found: NDArray[np.float64], expected: NDArray[np.float64]) -> float:
-    """||found - expected|| / ||expected||; infinite where shapes differ or a value is NaN."""
-    finite = np.isfinite(found).all() and np.isfinite(expected).all()
-    if found.shape != expected.shape or not finite:
-        return float("inf")
-    difference, scale = np.linalg.norm(found - expected), np.linalg.norm(expected)
-    return float(difference / scale) if scale else float(difference)
-
-
-def largest(errors: dict[str, float]) -> tuple[str, float]:
-    """The tensor with the largest error of a step, and the error."""
-    return max(errors.items(), key=lambda each: each[1])
 
 
 def _read(path: Path, steps: int) -> list[Tensors] | None:

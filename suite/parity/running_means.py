@@ -8,8 +8,8 @@ import numpy as np
 
 from suite.models.architecture import Architecture
 from suite.models.layers import BatchNorm
+from suite.parity.errors import Errors
 from suite.parity.tensors import Tensors
-from suite.parity.tolerances import Errors
 
 EPSILON = float(np.finfo(np.float32).eps)
 

@@ -35,6 +35,10 @@ class ProofFailed(Exception):
     """There are no tensors to compare; the message is the reason."""
 
 
+class ReferencesDisagree(ProofFailed):
+    """The two lowerings of a reference differ in the first step: the workload has none."""
+
+
 def load(path: Path) -> NDArray[np.float64]:
     """The values of a worker's file; ProofFailed where it is missing, damaged or not numbers."""
     values = _load(path)

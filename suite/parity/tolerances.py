@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from suite.parity.errors import Errors
 from suite.parity.tensors import OWN_LOSS, Tensors
 from suite.protocol.plan import Trial
 
-Errors = list[dict[str, float]]  # for each step: tensor -> relative L2 error
 # The tolerances of the rounding itself, from so many draws of perturbed weights.
 RoundingTolerances = Callable[[int], Errors]
 

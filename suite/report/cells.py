@@ -137,12 +137,13 @@ def _configuration(trial: TrialSummary) -> Cells:
 
 
 def _spread(trial: TrialSummary, best: TrialSummary) -> Cells:
-    """The interval of what is compared, and its ratio to that of `best`."""
+    """The interval of what is compared, and its ratio to that of `best`: of proven rows only."""
     own, of_best, every = trial.measured, best.measured.median, len(trial.statuses)
+    ratio = own.median / of_best if trial.parity.proven and own.median and of_best else None
     return {
         INTERVAL: number(own.spread, "±{:.1%}"),
         "runs": str(every) if own.runs == every else f"{own.runs} of {every}",
-        "vs best": number(own.median / of_best if own.median and of_best else None, "{:.2f}"),
+        "vs best": number(ratio, "{:.2f}"),
     }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from suite.report.summary import TrialSummary
 from suite.results import stats
+from suite.results.equivalence import RatioInterval, ratio_of_rounds, ratio_of_runs
 from suite.results.record import Record, rates_over_time
 
 # Two trials are comparable only where these are equal.
@@ -18,6 +19,8 @@ CONFIGURATION = ("framework", "variant", "track")
 UNCOMPARED = {"epochs", "proof_learning_rate"}
 # These may differ, and are listed.
 HOST = ("cpu", "cpus", "cpu_quota", "memory_bytes", "kernel", "gpus")
+# A difference of these is one of the machine, not of the software.
+MACHINE = ("cpu", "cpus", "cpu_quota", "gpus")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +30,7 @@ class Comparison:
     a: TrialSummary
     b: TrialSummary
     difference: stats.Difference | None
+    interval: RatioInterval | None  # of the speed of b over that of a: above 1, b is faster
     refused: str | None
     other_differences: tuple[str, ...]  # versions, machine
 
@@ -40,9 +44,16 @@ class Comparisons:
 
 
 def compare(
-    a: Sequence[TrialSummary], b: Sequence[TrialSummary], *, across: bool = False
+    a: Sequence[TrialSummary],
+    b: Sequence[TrialSummary],
+    *,
+    across: bool = False,
+    across_machines: bool = False,
 ) -> Comparisons:
-    """Pair the trials of equal work, `across` configurations or only of the same configuration."""
+    """Pair the trials of equal work, `across` configurations or only of the same configuration.
+
+    Trials of machines that differ in what MACHINE names are refused, unless `across_machines`.
+    """
     fields = WORK if across else (*CONFIGURATION, *WORK)
     pairs, unmatched = [], []
     remaining = list(b)
@@ -54,17 +65,19 @@ def compare(
             unmatched.append(_why_unmatched(trial, b, fields))
             continue
         remaining.remove(partner)
-        pairs.append(_pair(trial, partner))
+        pairs.append(_pair(trial, partner, across_machines=across_machines))
     unmatched += [_why_unmatched(trial, a, fields) for trial in remaining]
     return Comparisons(pairs=tuple(pairs), unmatched=tuple(unmatched))
 
 
-def _pair(a: TrialSummary, b: TrialSummary) -> Comparison:
+def _pair(a: TrialSummary, b: TrialSummary, *, across_machines: bool) -> Comparison:
     refused = next((reason for trial in (a, b) if (reason := _unfit(trial))), None)
+    refused = refused or (None if across_machines else _other_machine(a, b))
     return Comparison(
         a=a,
         b=b,
         difference=None if refused else _difference(a, b),
+        interval=None if refused else _speed_interval(a, b),
         refused=refused,
         other_differences=tuple(_other_differences(a, b)),
     )
@@ -77,11 +90,26 @@ def _difference(a: TrialSummary, b: TrialSummary) -> stats.Difference:
 
 def _ratio(a: TrialSummary, b: TrialSummary) -> stats.Difference:
     """The ratio by rounds where both were interleaved in the same run, else by all runs."""
-    same_group = (a.record.run_id, a.record.seed) == (b.record.run_id, b.record.seed)
-    together = same_group and a.record.interleaved > 1
-    if together and (rounds := sorted(a.values.keys() & b.values.keys())):
-        return stats.compare_rounds([_interleaved_ratio(a, b, each) for each in rounds])
+    if rounds := _rounds(a, b):
+        return stats.compare_rounds(rounds)
     return stats.compare([*a.values.values()], [*b.values.values()])
+
+
+def _speed_interval(a: TrialSummary, b: TrialSummary) -> RatioInterval | None:
+    """Of latencies, that of the inverse."""
+    if rounds := _rounds(a, b):
+        inverse = a.metric.lower_is_better
+        return ratio_of_rounds([1 / each if inverse else each for each in rounds])
+    sides = [[*trial.values.values()] for trial in (a, b)]
+    return ratio_of_runs(*(reversed(sides) if a.metric.lower_is_better else sides))
+
+
+def _rounds(a: TrialSummary, b: TrialSummary) -> list[float]:
+    """The ratio of b to a in each round in which both were interleaved; none in separate runs."""
+    same_group = (a.record.run_id, a.record.seed) == (b.record.run_id, b.record.seed)
+    if not (same_group and a.record.interleaved > 1):
+        return []
+    return [_interleaved_ratio(a, b, each) for each in sorted(a.values.keys() & b.values.keys())]
 
 
 def _interleaved_ratio(a: TrialSummary, b: TrialSummary, repeat: int) -> float:
@@ -100,6 +128,29 @@ def _unfit(trial: TrialSummary) -> str | None:
     if not trial.parity.proven:
         return f"{name(trial)} is not proven to be the same work: {trial.parity.reason}"
     return None
+
+
+def _other_machine(a: TrialSummary, b: TrialSummary) -> str | None:
+    """What of the machines excludes a comparison of the software; None where nothing does."""
+    facts = {
+        fact: (_host(a.record, fact), _host(b.record, fact)) for fact in MACHINE if fact != "cpus"
+    }
+    facts["cores"] = (_cores(a.record), _cores(b.record))
+    facts["threads"] = (_threads(a.record), _threads(b.record))
+    if a.record.framework != b.record.framework:  # each has its own
+        del facts["threads"]
+    found = [f"{fact} ({_text(x)}, {_text(y)})" for fact, (x, y) in facts.items() if x != y]
+    return f"{name(b)} ran on another machine than a: {', '.join(found)}" if found else None
+
+
+def _cores(record: Record) -> int | None:
+    cpus = record.environment.get("cpus")
+    return None if cpus is None else len(cpus)
+
+
+def _threads(record: Record) -> Any:
+    worker = record.environment.get("worker") or {}
+    return (worker.get("device") or {}).get("threads")
 
 
 def name(trial: TrialSummary) -> str:

@@ -82,6 +82,7 @@ def notes_of(found: Comparisons) -> Iterator[str]:
         yield "too few runs: a difference needs at least 4 on both sides, or 6 interleaved rounds"
         yield "  hint: dlsuite run ... --repeats 10"
     yield from (f"not compared: {pair.refused}" for pair in found.pairs if pair.refused)
+    yield from dict.fromkeys(_warnings(found))
     other = dict.fromkeys(fact for pair in found.pairs for fact in pair.other_differences)
     yield from (f"other difference: {fact}" for fact in other)
     yield from found.unmatched
@@ -89,6 +90,14 @@ def notes_of(found: Comparisons) -> Iterator[str]:
     if len(tested) > 1:
         chance = (1 - CONFIDENCE) * len(tested)
         yield f"of {len(tested)} comparisons, {chance:.2g} differ by chance where nothing changed"
+
+
+def _warnings(found: Comparisons) -> Iterator[str]:
+    """The warnings of the compared rows, one line for each side and kind."""
+    for pair in found.pairs:
+        for side, trial in (("a", pair.a), ("b", pair.b)):
+            for each in trial.warnings:
+                yield f"warning of {side}, {trial.record.configuration}: {each.kind}: {each.detail}"
 
 
 def as_json(found: Comparisons) -> str:
@@ -106,6 +115,11 @@ def as_json(found: Comparisons) -> str:
             "difference": asdict(pair.difference) if pair.difference else None,
             "verdict": pair.difference.verdict if pair.difference else None,
             "in_words": in_words(pair),
+            "speed": asdict(pair.interval) if pair.interval else None,
+            "warnings": {
+                side: [asdict(each) for each in trial.warnings]
+                for side, trial in (("a", pair.a), ("b", pair.b))
+            },
             "refused": pair.refused,
             "other_differences": pair.other_differences,
         }

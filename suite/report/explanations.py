@@ -252,6 +252,57 @@ EXPLANATIONS = {
         "Mann-Whitney test of the runs, Wilcoxon signed-rank test of interleaved rounds."
     ),
     "b is": Explanation("Faster or slower where p is at most 0.05 and the interval excludes 1."),
+    "trial": Explanation("Framework, variant, track and, where they differ, device and seed."),
+    "workload": Explanation("Model, dataset, mode, batch size, precision and optimizer."),
+    "largest share": Explanation(
+        "The largest error of the certificate as a share of its tolerance: at most 1 where the "
+        "work is proven. An error is the relative L2 error of a tensor against the reference.",
+        "docs/proofs.md",
+    ),
+    "its largest share": Explanation(
+        "The same of the closing proof, which compares the last steps of a timed run.",
+        "docs/proofs.md",
+    ),
+    "closing proof": Explanation(
+        "Whether the last steps of the first timed run are those of the reference.",
+        "docs/proofs.md",
+    ),
+    "answers": Explanation(
+        "The timed answers of inference that were compared with the reference.", "docs/proofs.md"
+    ),
+    "visible updates": Explanation(
+        "The share of the parameters whose missing update the closing proof would find; the "
+        "updates of the others are smaller than the rounding of the stored weights.",
+        "docs/proofs.md",
+    ),
+    "tensor": Explanation(
+        "Logits, loss, a gradient, a weight, an update or a statistic of batch norm.",
+        "docs/proofs.md",
+    ),
+    "largest relative error": Explanation(
+        "The relative L2 error of the tensor against the reference, in the step with the largest "
+        "share of its tolerance.",
+        "docs/proofs.md",
+    ),
+    "tolerance": Explanation("The largest error that is accepted.", "docs/proofs.md"),
+    "share of the tolerance": Explanation(
+        "The error over the tolerance: at most 1 where the work is proven.", "docs/proofs.md"
+    ),
+    "blocks": Explanation(
+        "The blocks of steps of a run: in the warm-up, and timed. The rate is that of the timed "
+        "blocks that are not disturbed."
+    ),
+    "steady": Explanation("Whether the rate was steady at the end of the warm-up."),
+    "whole run": Explanation("The duration of the worker's process, from start to end."),
+    "queries": Explanation("The timed queries of a run.", "docs/reports.md"),
+    "fact": Explanation("A property of the machine."),
+    "value": Explanation("The value of the fact."),
+    "device": Explanation("The device set: cpu, or cuda, with the number of devices."),
+    "packages": Explanation("The versions in the worker's process.", "docs/frameworks.md"),
+    "lock (SHA-256)": Explanation(
+        "The digest of the list of all packages with their hashes.", "docs/containers.md"
+    ),
+    "reason": Explanation("Why the work is not proven to be the same.", "docs/proofs.md"),
     "date": Explanation("When the run started, by its name.", "docs/history.md"),
     "run": Explanation("The name of the run's folder.", "docs/history.md"),
     "version": Explanation("The version of the framework.", "docs/history.md"),

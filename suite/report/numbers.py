@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from suite.results.metric import Metric
@@ -24,6 +24,13 @@ MICROSECONDS, MILLISECONDS = Unit("µs", 1e6), Unit("ms", 1e3)
 def yes_no(value: bool) -> str:
     """`yes` or `no`."""
     return "yes" if value else "no"
+
+
+def listed(texts: Sequence[str]) -> str:
+    """`a`, `a and b`, or `a, b and c`; where a text has a comma, `a, 1; b, 2 and c`."""
+    *first, last = texts
+    separator = "; " if any("," in each for each in texts) else ", "
+    return f"{separator.join(first)} and {last}" if first else last
 
 
 def rate_of(rate: float | None) -> str:

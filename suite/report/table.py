@@ -18,7 +18,7 @@ from suite.report.terminal import console as console
 from suite.report.terminal import plain
 
 PROSE_WIDTH = 20  # the least width of a column whose text is folded
-INTERVAL, ENERGY, MFU, SAME_WORK = "± 95 % CI", "J/sample (net)", "MFU", "same work"
+INTERVAL, ENERGY, MFU, SAME_WORK = "± CI", "J/sample (net)", "MFU", "same work"
 TOKENS, J_INFERENCE = "tokens/s", "J/inference (net)"
 P90_ESTIMATE, P99_ESTIMATE = "p90 estimate", "p99 estimate"
 BUILD, FIRST_INFERENCE = "build", "first inference"

@@ -1,4 +1,4 @@
-"""Equivalence of paired results: two one-sided t-tests (TOST, Schuirmann 1987).
+"""Equivalence by two one-sided t-tests (TOST, Schuirmann 1987): of paired results, and of ratios.
 
 SciPy is imported where it is used: its import takes as long as the rest of a command's start.
 """
@@ -57,3 +57,90 @@ def paired(differences: Sequence[float], *, margin: float) -> Equivalence:
         half = float(t.ppf(1 - ALPHA, pairs - 1)) * stdev(differences) / math.sqrt(pairs)
         low, high = mean - half, mean + half
     return Equivalence(pairs=pairs, margin=margin, mean=mean, ci_low=low, ci_high=high)
+
+
+POWER = 0.8  # the probability with which so many more runs decide
+
+
+@dataclass(frozen=True, kw_only=True)
+class RatioInterval:
+    """The 90 % interval of the geometric mean ratio of b to a: each side is a one-sided 95 % limit.
+
+    It is computed on logarithms, so a ratio and its inverse have the same interval.
+    """
+
+    ratio: float
+    low: float
+    high: float
+    deviation: float  # of one run's log ratio
+
+    def runs_needed(self, limit: float) -> int | None:
+        """About how many runs on each side show that the ratio is above or below `limit`.
+
+        None where the ratio is so close to the limit that no affordable number does. The formula is
+        that of a one-sided test with normal values, n = ((z_alpha + z_beta) sd / d)^2.
+        """
+        from scipy.stats import norm
+
+        distance = abs(math.log(self.ratio / limit))
+        factor = float(norm.ppf(1 - ALPHA) + norm.ppf(POWER)) * self.deviation
+        if distance * MOST_RUNS**0.5 < factor:
+            return None
+        return math.ceil((factor / distance) ** 2) + 1
+
+
+MOST_RUNS = 1000
+
+
+def ratio_of_runs(a: Sequence[float], b: Sequence[float]) -> RatioInterval | None:
+    """The ratio of independent runs, by Welch's t interval; None with fewer than two on a side."""
+    return _of_products(over=[b], under=[a])
+
+
+def ratio_of_ratios(
+    a: tuple[Sequence[float], Sequence[float]], b: tuple[Sequence[float], Sequence[float]]
+) -> RatioInterval | None:
+    """The ratio of b's second side to its first, over the same ratio of a; as `ratio_of_runs`."""
+    return _of_products(over=[b[1], a[0]], under=[b[0], a[1]])
+
+
+def _of_products(
+    *, over: Sequence[Sequence[float]], under: Sequence[Sequence[float]]
+) -> RatioInterval | None:
+    """The product of the geometric means of `over`, divided by that of `under`."""
+    sides = [*over, *under]
+    if min(map(len, sides)) < 2:
+        return None
+    from scipy.stats import t
+
+    logs = [[math.log(each) for each in side] for side in sides]
+    means = [fmean(side) for side in logs]
+    variances = [stdev(side) ** 2 for side in logs]
+    parts = [variance / len(side) for variance, side in zip(variances, logs, strict=True)]
+    error = math.sqrt(sum(parts))
+    # Welch (1947), Satterthwaite (1946): the degrees of freedom where the variances differ.
+    weights = (part**2 / (len(side) - 1) for part, side in zip(parts, logs, strict=True))
+    free = sum(parts) ** 2 / sum(weights) if error else 1.0
+    half = float(t.ppf(1 - ALPHA, free)) * error
+    mean = sum(means[: len(over)]) - sum(means[len(over) :])
+    return _interval(mean, half, math.sqrt(sum(variances)))
+
+
+def ratio_of_rounds(ratios: Sequence[float]) -> RatioInterval | None:
+    """The ratio of interleaved runs from that of each round; None with fewer than two rounds."""
+    if len(ratios) < 2:
+        return None
+    from scipy.stats import t
+
+    logs = [math.log(each) for each in ratios]
+    half = float(t.ppf(1 - ALPHA, len(logs) - 1)) * stdev(logs) / math.sqrt(len(logs))
+    return _interval(fmean(logs), half, stdev(logs))
+
+
+def _interval(mean: float, half: float, deviation: float) -> RatioInterval:
+    return RatioInterval(
+        ratio=math.exp(mean),
+        low=math.exp(mean - half),
+        high=math.exp(mean + half),
+        deviation=deviation,
+    )

@@ -14,11 +14,11 @@ from suite.engines.base import Engine, Prepared
 from suite.errors import UsageError
 from suite.parity import certificates
 from suite.parity.certificates import Certificate
-from suite.parity.tensors import ProofFailed
+from suite.parity.tensors import ProofFailed, ReferencesDisagree
 from suite.protocol import trial_file
 from suite.protocol.plan import Plan, Trial, Work
 from suite.results import certificate, checksums, roofline
-from suite.results.record import Parity, Record
+from suite.results.record import Error, Parity, Record
 from suite.results.roofline import HardwarePeak
 from suite.results.store import RunFolder
 from suite.runner import peak, sources, starts, stopping
@@ -248,31 +248,30 @@ class Runner:
         for trial in plan.trials:
             proof = trial.proof_trial
             proofs.setdefault(proof.work, {})[proof.trial_id] = proof
-        status: dict[str, Parity] = {}
+        found: dict[str, Certificate | ProofFailed] = {}
         for work, trials in proofs.items():
-            status |= self._parity([*trials.values()], by_work[work], folder)
-        return {
-            trial.trial_id: ReadyTrial(
+            found |= self._certified([*trials.values()], by_work[work], folder)
+        ready = {}
+        for trial in plan.trials:
+            result = found.get(trial.proof_trial.trial_id)
+            unprovable = _unprovable(result) if isinstance(result, ReferencesDisagree) else None
+            ready[trial.trial_id] = ReadyTrial(
                 trial=trial,
-                framework=self.frameworks.of(trial),
+                framework=unprovable or self.frameworks.of(trial),
                 inputs=by_work[trial.work],
-                parity=status[trial.proof_trial.trial_id],
+                parity=_status(result),
             )
-            for trial in plan.trials
-        }
+        return ready
 
-    def _parity(
+    def _certified(
         self, trials: list[Trial], workload_inputs: Inputs, folder: RunFolder
-    ) -> dict[str, Parity]:
-        """The parity status of each trial of a workload and seed, by its id.
-
-        The certificates are copied into the folder of the run.
-        """
+    ) -> dict[str, Certificate | ProofFailed]:
+        """The certificates of a workload and seed, which are copied into the folder of the run."""
         found = self.certify(trials, workload_inputs, fresh=False)
         with folder.writing(certificate.FOLDER):
             made = [each for each in found.values() if isinstance(each, Certificate)]
             certificates.keep(folder.path, made)
-        return {trial.trial_id: _status(found.get(trial.trial_id)) for trial in trials}
+        return found
 
 
 def check_compute_modes(
@@ -303,6 +302,14 @@ def _on_this_machine(engine: Engine) -> bool:
         return True
     of_engine = engine.host.get("engine") or {}
     return engine.name == "docker" and of_engine.get("name") == platform.node()
+
+
+def _unprovable(error: ReferencesDisagree) -> Unavailable:
+    """Why the runs of a workload without a reference are not executed: nothing can prove them."""
+    hint = "docs/proofs.md#reference"
+    return Unavailable(
+        "failed", Error(error_class="ReferencesDisagree", message=str(error), hint=hint)
+    )
 
 
 def _status(found: Certificate | ProofFailed | None) -> Parity:

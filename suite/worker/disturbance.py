@@ -18,7 +18,10 @@ from pathlib import Path
 from . import cgroup
 
 ROOT = Path("/")
-WAITED_SHARE = 0.02  # s of waiting for a CPU in a second, above what is usual in this run
+# s of waiting for a CPU in a second above what is usual in this run, and how often its spread:
+# threads of a framework that wait for each other do so by another share in each block.
+WAITED_SHARE = 0.02
+WAITED_SPREADS = 4
 TAKEN_SHARE = 0.05  # s of others or of the hypervisor in a second of one core
 TICKS = 2  # of each CPU, by which the kernel's count of others and of the hypervisor may be wrong
 READ_BYTES = 2**16  # more than the longest of these files, proc/stat of hundreds of CPUs
@@ -144,7 +147,8 @@ class Judge:
         """Whether a block of this duration is disturbed.
 
         The threads of a framework also wait for each other. That is part of its work, and is usual:
-        the lower quartile over the blocks of the run.
+        the median over the blocks of the run. Its spread is the distance of the median from the
+        lower quartile, which disturbances, in up to half of the blocks, hardly change.
         """
         taken_s = max(found.others_s or 0.0, found.stolen_s or 0.0)
         if taken_s > TAKEN_SHARE * duration_s + self._allowance_s or found.cooled > 0:
@@ -155,8 +159,8 @@ class Judge:
         self._waited.append(share)
         if len(self._waited) < USUAL_BLOCKS:
             return False
-        usual = statistics.quantiles(self._waited, n=4)[0]
-        return share - usual > WAITED_SHARE
+        lower, usual, _ = statistics.quantiles(self._waited, n=4)
+        return share - usual > WAITED_SHARE + WAITED_SPREADS * (usual - lower)
 
 
 def _difference(before: float | None, after: float | None) -> float | None:

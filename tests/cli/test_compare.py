@@ -1,14 +1,18 @@
 """`dlsuite compare` on records: every way to name a side, its errors and exit codes."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 from suite.cli import compare as command
+from suite.cli import main
 from suite.cli.options import Format
-from suite.errors import ResultsError, Slower, UsageError
+from suite.errors import CannotTell, Faster, ResultsError, Slower, UsageError
+from suite.paths import REPOSITORY
 from suite.results.store import RunFolder
 from tests.report.made_inference import inferred
 from tests.report.test_comparison import STEADY, slowed
@@ -42,9 +46,15 @@ def compare(tmp_path: Path) -> Compare:
                 )
 
     def call(
-        a: str, b: str, fail_if_slower: str | None = None, format: Format = Format.table
+        a: str,
+        b: str,
+        fail_if_slower: str | None = None,
+        format: Format = Format.table,
+        **options: object,
     ) -> None:
-        command.compare(a, b, fail_if_slower=fail_if_slower, format=format, results=tmp_path)
+        command.compare(
+            a, b, fail_if_slower=fail_if_slower, format=format, results=tmp_path, **options
+        )
 
     return call
 
@@ -75,7 +85,7 @@ def test_json_has_one_pair_for_each_row(
 
 
 def test_a_side_that_is_slower_than_allowed_has_its_own_exit_code(compare: Compare) -> None:
-    with pytest.raises(Slower, match=r"more than 3.0%: .*10.0% slower") as caught:
+    with pytest.raises(Slower, match=r"more than 3.0%: .*0.900 times as fast") as caught:
         compare("before", "after", "3%")
     assert caught.value.exit_code == 11
     compare("before", "after", "12.5%")
@@ -143,6 +153,67 @@ def test_too_few_runs_do_not_pass_the_check_for_slower_runs(
         compare("few", "few", "3%")
 
 
+def test_a_gate_has_an_exit_code_for_each_decision(compare: Compare, tmp_path: Path) -> None:
+    compare("before", "before", fail_unless_within="3%")
+    with pytest.raises(Slower, match=r"slower by more than 5.0%: .*0.900 times as fast"):
+        compare("before", "after", fail_unless_within="5%")
+    with pytest.raises(Faster, match=r"faster by more than 5.0%"):
+        compare("after", "before", fail_unless_within="5%")
+    noisy = new_run(tmp_path, "noisy")
+    for framework, variant in (("pytorch", "eager"), ("jax", "jit")):
+        for repeat, rate in enumerate((70.0, 210.0, 28.0, 112.0)):
+            noisy.append(
+                record(
+                    run_id="noisy",
+                    framework=framework,
+                    variant=variant,
+                    trial_id=framework,
+                    repeat=repeat,
+                    samples_per_s=rate,
+                )
+            )
+    with pytest.raises(CannotTell, match="runs of each would decide") as caught:
+        compare("before", "noisy", "3%")
+    assert caught.value.exit_code == 14
+    with pytest.raises(UsageError, match="exclude each other"):
+        compare("before", "after", "3%", fail_unless_within="3%")
+
+
+def test_another_machine_is_compared_only_on_request(
+    compare: Compare, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = new_run(tmp_path, "large")
+    for repeat, rate in enumerate(STEADY):
+        folder.append(
+            record(
+                run_id="large",
+                trial_id="pytorch",
+                repeat=repeat,
+                samples_per_s=rate,
+                environment={"cpus": [0, 1, 2, 3], "cpu": "large"},
+            )
+        )
+    with pytest.raises(ResultsError, match=r"another machine than a: .*cores \(2, 4\)") as caught:
+        compare("before@pytorch", "large")
+    assert caught.value.hint.startswith("--across-machines")
+    compare("before@pytorch", "large", across_machines=True)
+    assert "no difference shown" in capsys.readouterr().out
+
+
+def test_the_last_runs_are_one_side(compare: Compare, tmp_path: Path) -> None:
+    for number in range(3):
+        folder = new_run(tmp_path, f"before{number}")
+        for repeat, rate in enumerate(STEADY[:2]):
+            folder.append(record(run_id=folder.path.name, repeat=repeat, samples_per_s=rate))
+    newest = new_run(tmp_path, "newest")
+    for repeat, rate in enumerate(slowed(0.2)):
+        newest.append(record(run_id="newest", repeat=repeat, samples_per_s=rate))
+    with pytest.raises(Slower, match=r"0.797 times as fast"):
+        compare("last:3", "newest", "3%")
+    with pytest.raises(ResultsError, match="before newest, not 30"):
+        compare("last:30", "newest", "3%")
+
+
 def test_rows_of_two_tracks_are_compared(
     compare: Compare, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -173,3 +244,18 @@ def test_a_higher_latency_fails_and_a_lower_one_does_not(compare: Compare, tmp_p
         compare("quick", "late", "3%")
     compare("quick", "late", "6%")
     compare("late", "quick", "3%")
+
+
+def test_the_page_about_gates_names_the_options_and_exit_codes_that_exist() -> None:
+    page = (REPOSITORY / "docs" / "gate.md").read_text()
+    codes = {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)}
+    assert codes == {0, *(each.exit_code for each in (Slower, Faster, ResultsError, CannotTell))}
+    options = set(re.findall(r"--[a-z][a-z-]+", page))
+    known = get_command(main.cli).commands  # type: ignore[attr-defined]
+    names = {
+        option
+        for command_name in ("compare", "history", "run")
+        for parameter in known[command_name].params
+        for option in parameter.opts
+    }
+    assert options <= names

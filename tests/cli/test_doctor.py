@@ -49,3 +49,18 @@ def test_a_folder_that_is_almost_full(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_path_with_a_colon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (good, text), _ = texts(monkeypatch, tmp_path / "a:b")
     assert not good and "its path has a colon" in text
+
+
+def test_each_engine_has_a_verdict() -> None:
+    built = doctor.Finding(good=True, text="a", framework=True)
+    open_ = doctor.Finding(good=True, text="b", next_step="dlsuite run", framework=True)
+    stale = doctor.Finding(good=False, text="c", next_step="dlsuite images build", image=True)
+    venv, docker, slurm = doctor.verdicts([built, open_, stale])
+    later = "the others are made at their first use"
+    assert venv == f"engine venv: usable: 1 of 2 environments are built; {later}"
+    assert docker == f"engine docker: usable: 0 of 1 images are current; {later}"
+    assert slurm.startswith("engine slurm: ")
+    no_python = doctor.Finding(good=False, text="d", next_step="uv", framework=True)
+    venv, docker, _ = doctor.verdicts([no_python])
+    assert venv == "engine venv: not usable: no framework has its Python"
+    assert docker == "engine docker: not usable: no engine answers"

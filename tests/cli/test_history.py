@@ -1,6 +1,7 @@
 """The commands about all runs and about sent runs, as a user calls them."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from typer.main import get_command
 
 from suite.cli import main
-from suite.errors import DlsuiteError, NotVerified, ResultsError, UsageError
+from suite.errors import DlsuiteError, NotVerified, ResultsError, Slower, UsageError
 from tests.results.test_index import write_run
 
 RUN = "20260101-120000-quick"
@@ -38,6 +39,27 @@ def test_history_shows_every_run_in_each_form(command: Command) -> None:
     assert [row["samples_per_s"] for row in rows] == [101.0, 90.0]
     assert len(command("history", "--format", "csv").splitlines()) == 3
     assert RUN not in command("history", "--last", "1")
+
+
+def test_history_fails_where_one_of_the_newest_runs_became_slower(
+    command: Command, tmp_path: Path
+) -> None:
+    command("history", "--fail-on-change")  # two runs show nothing
+    levels = [100.0 + day / 10 for day in range(6)] + [90.0 + day / 10 for day in range(6)]
+    for day, rate in enumerate(levels, start=3):
+        write_run(tmp_path / "results", f"202601{day:02d}-120000-quick", rate)
+    with pytest.raises(Slower, match=r"pytorch:eager, lenet: .* since 20260109-120000-quick"):
+        command("history", "--fail-on-change", "--last", "6")
+    command("history", "--fail-on-change", "--last", "5")  # the change is older
+
+
+def test_a_query_with_more_columns_than_fit_has_a_line_for_each_value(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    text = command("query", "select * from records limit 2")
+    assert re.search(r"^ +1 +framework +pytorch *$", text, re.MULTILINE)
+    assert re.search(r"^ +2 +samples_per_s +[0-9.]+ *$", text, re.MULTILINE)
 
 
 def test_history_names_a_run_that_it_leaves_out(

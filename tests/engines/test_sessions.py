@@ -92,7 +92,7 @@ def test_a_second_measurement_refuses_or_waits() -> None:
     messages: list[str] = []
     with another("c") as process:
         with (
-            pytest.raises(BusyError, match="another dlsuite is measuring"),
+            pytest.raises(BusyError, match=f"since .*: dlsuite c, process {process.pid}, in /"),
             sessions.measuring("refuse", messages.append),
         ):
             pass
@@ -101,7 +101,20 @@ def test_a_second_measurement_refuses_or_waits() -> None:
         started_s = time.monotonic()
         with sessions.measuring("wait", messages.append):
             assert time.monotonic() - started_s > 0.3
-    assert messages == ["another dlsuite is measuring on this machine; waiting for it to end"]
+    (message,) = messages
+    assert message.startswith("another dlsuite is measuring on this machine since ")
+    assert message.endswith("; waiting for it to end")
+
+
+def test_the_words_of_a_holder_that_has_ended_are_not_those_of_the_next(tmp_path: Path) -> None:
+    with another("c"):
+        pass
+    path = tmp_path / "dlsuite-measuring.lock"
+    assert "dlsuite c" in path.read_text()
+    assert sessions._holder(path) == ""
+    with sessions.measuring("refuse", print):
+        pass
+    assert path.read_text() == ""
 
 
 def test_shared_measurements_run_beside_each_other_but_not_beside_one_alone() -> None:

@@ -21,8 +21,9 @@ from suite.manifests.tracks import EQUAL
 from suite.models.architecture import Architecture
 from suite.models.layers import Conv2d, Dense, Flatten
 from suite.models.sequences import Lstm, Rows
+from suite.parity.errors import compare, largest
 from suite.parity.prover import Prover
-from suite.parity.reference import TOLERANCE, compare, largest
+from suite.parity.reference import TOLERANCE
 from suite.parity.tensors import Tensors
 from suite.parity.workers import LOWERINGS
 from suite.paths import WORKER

@@ -16,8 +16,9 @@ from suite.engines.base import Prepared
 from suite.engines.venv.engine import VenvEngine
 from suite.models import MODELS
 from suite.parity import reference
+from suite.parity.errors import relative_error
 from suite.parity.prover import Prover
-from suite.parity.reference import Reference, relative_error
+from suite.parity.reference import Reference
 from suite.parity.tensors import ProofFailed, Tensors
 from suite.parity.tolerances import RULES
 from suite.parity.workers import LOWERINGS

@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from suite.parity.errors import Errors
 from suite.parity.tensors import OWN_LOSS
 from suite.parity.tolerances import (
     RULES,
-    Errors,
     Judged,
     judge,
     loss_in_bfloat16,

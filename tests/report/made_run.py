@@ -178,6 +178,7 @@ def made_certificate(framework: str, variant: str, track: str) -> Certificate:
         steps=10,
         errors=errors,
         raised=[{"loss": 1e-3}] * 10,
+        zeros=[],
         reference_error=1e-15,
         of={},
     )

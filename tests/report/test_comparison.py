@@ -91,10 +91,13 @@ def test_a_trial_that_is_not_proven_or_has_no_rate_is_not_compared() -> None:
 def test_other_versions_and_machines_are_compared_and_listed() -> None:
     here = {"cpus": [0, 1], "cpu": "EPYC", "gpus": [{"name": "H200", "uuid": "1"}]}
     there = {"cpus": [0, 1, 2], "cpu": "Xeon", "gpus": [{"name": "H200", "uuid": "2"}]}
-    (pair,) = compare(
+    both = (
         trials(environment=here, framework_version="2.0"),
         trials(environment=there, framework_version="2.1"),
-    ).pairs
+    )
+    reason = "pytorch:eager of r ran on another machine than a: cpu (EPYC, Xeon), cores (2, 3)"
+    assert refused(compare(*both)) == reason
+    (pair,) = compare(*both, across_machines=True).pairs
     assert pair.difference is not None
     assert pair.other_differences == (
         "framework version (2.0, 2.1)",

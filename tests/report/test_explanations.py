@@ -1,6 +1,9 @@
 """Every heading of the tables has an explanation, and a page that exists."""
 
+import re
 from collections.abc import Callable, Iterable
+from html import unescape
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -16,15 +19,18 @@ from suite.report import (
     convergence,
     convergence_table,
     parity_table,
+    run_data,
     scaling,
     scaling_table,
 )
 from suite.report.cells import cells_of
 from suite.report.comparison import compare
 from suite.report.explanations import EXPLANATIONS, explanation
+from suite.report.html import page
 from suite.report.numbers import MILLISECONDS
 from suite.report.summary import summarise
-from tests.report.made_inference import inferred
+from tests.report.made_inference import inferred, made_inference
+from tests.report.made_run import made_run
 from tests.report.test_convergence import ALL
 from tests.report.test_reports import some_records
 from tests.report.test_scaling import summaries as on_devices
@@ -53,6 +59,19 @@ def test_every_heading_of_the_reports_is_explained(quick: Callable[..., Plan]) -
         ]
     )
     assert shown <= EXPLANATIONS.keys()
+
+
+def test_every_heading_of_the_page_is_explained(tmp_path: Path) -> None:
+    found = set()
+    for make in (made_run, made_inference):
+        run = run_data.read(make(tmp_path / make.__name__))
+        found |= set(re.findall(r'<th scope="col">([^<]+)</th>', page.html(run)))
+    assert {unescape(each).strip() for each in found} <= EXPLANATIONS.keys()
+
+
+def test_an_unknown_column_has_five_near_names() -> None:
+    with pytest.raises(UsageError, match=r"unknown column 'zzzz'; nearest of \d+: ([^,]+, ){4}"):
+        explanation("zzzz")
 
 
 def test_each_explanation_names_a_page_that_exists() -> None:

@@ -32,8 +32,8 @@ def test_the_interval_of_few_runs_has_its_own_confidence() -> None:
     ]
     lines = [line for line in notes_of(summarise(records)) if "confidence" in line]
     assert lines == [
-        "± 95 % CI of 2 runs: lowest to highest, 50% confidence",
-        "± 95 % CI of 4 runs: lowest to highest, 88% confidence",
+        "± CI of 2 runs: lowest to highest, 50% confidence",
+        "± CI of 4 runs: lowest to highest, 88% confidence",
     ]
 
 

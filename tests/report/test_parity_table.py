@@ -26,6 +26,7 @@ def certificate(reason: str | None) -> Certificate:
         steps=10,
         errors=[{}] * 7,
         raised=[],
+        zeros=[],
         reference_error=1e-15,
         of={},
     )

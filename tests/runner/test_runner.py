@@ -17,9 +17,11 @@ from suite.manifests.datasets import DatasetManifest
 from suite.manifests.frameworks import FrameworkManifest, Unsupported
 from suite.manifests.workloads import Repeats
 from suite.messages import Notify
+from suite.parity import certificates
+from suite.parity.tensors import ReferencesDisagree
 from suite.protocol.events import Event
 from suite.protocol.expansion import expand
-from suite.protocol.plan import Plan, Run
+from suite.protocol.plan import Plan, Run, Trial
 from suite.results import store
 from suite.results.record import Blocks, Record
 from suite.runner.execution import Execution
@@ -109,6 +111,27 @@ def test_a_framework_that_is_not_proven_runs_and_its_record_has_the_reason(
     assert not record.parity.proven
     assert record.parity.reason is not None and "step00_logits.npy" in record.parity.reason
     assert not (home / "certificates").exists()
+
+
+def test_without_a_reference_nothing_is_timed(
+    run: Callable[..., list[Record]],
+    script_engine: Callable[[str], ScriptEngine],
+    quick: Callable[..., Plan],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    reason = "the two float64 references differ by 1.1e+00"
+
+    def disagree(engine: object, trials: list[Trial], *_: object, **__: object) -> object:
+        return {trial.trial_id: ReferencesDisagree(reason) for trial in trials}
+
+    monkeypatch.setattr(certificates, "certify", disagree)
+    started = tmp_path / "started"
+    worker = f"if trial['mode'] == 'train': open({str(started)!r}, 'w')\n{WORKS}"
+    for record in run(quick("pytorch", "mxnet", repeats=2), script_engine(worker)):
+        assert record.status == "failed" and not record.parity.proven
+        assert record.error is not None and record.error.message == reason
+    assert not started.exists()
 
 
 def test_a_crash_of_one_framework_does_not_affect_the_others(

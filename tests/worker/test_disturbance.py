@@ -42,6 +42,14 @@ def test_threads_that_always_wait_for_each_other_are_usual() -> None:
     assert judged(*waiting, found(waited_s=0.06))[-1]
 
 
+def test_the_usual_spread_of_waiting_does_not_disturb() -> None:
+    """Shares of a run of JAX on a quiet machine of two cores."""
+    shares = (0.11, 0.13, 0.165, 0.12, 0.15, 0.14, 0.19, 0.105, 0.13, 0.2)
+    usual = [found(waited_s=share * BLOCK_S) for share in shares]
+    assert not any(judged(*usual))
+    assert judged(*usual, found(waited_s=0.5 * BLOCK_S))[-1]
+
+
 def test_a_core_that_others_take_disturbs_also_from_the_first_block_on() -> None:
     assert judged(found(others_s=0.09), found(stolen_s=0.09)) == [True, True]
     assert judged(found(others_s=0.03)) == [False]  # the kernel counts in ticks of 10 ms

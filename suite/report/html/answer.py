@@ -13,13 +13,15 @@ from suite.report.figures.rates import rates
 from suite.report.figures.throughput import throughput as of_batches
 from suite.report.html.parts import Plot, Row, Table
 from suite.report.notes import errors_of, warnings_of
-from suite.report.numbers import interval_of, with_unit
+from suite.report.numbers import interval_of, listed, with_unit
 from suite.report.summary import TrialSummary
+from suite.results.stats import CONFIDENCE
 
 if TYPE_CHECKING:
     from suite.report.run_data import RunData
 
 MOST_PLOTS = 12  # workloads with a figure
+MOST_DISTURBED = 0.1  # of the timed blocks of a workload, without a sentence about them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,27 +78,52 @@ def _caption(trials: Sequence[TrialSummary], title: str) -> str:
 
 
 def _sentence(run: RunData, title: str, trials: Sequence[TrialSummary]) -> str:
-    """The fastest proven trial, its metric, and the trials to which no difference is shown."""
+    """Which proven trials lead, which are behind them, and whether the machine was disturbed."""
     proven = [trial for trial in trials if trial.values and trial.parity.proven]
     if not proven:
         return "No trial is both measured and proven to be the same work."
-    best, found = proven[0], proven[0].measured
-    metric, interval = best.metric, ""
-    if found.ci_low is not None and found.ci_high is not None:
-        interval = f" (95 % interval {interval_of(found.ci_low, found.ci_high, metric)})"
-    claim = "is fastest" if len(proven) > 1 else "is the only proven trial"
-    of = f"{metric.name} " if metric.lower_is_better else ""
-    text = f"{run.label(best)} {claim}: {of}{with_unit(found.median, metric)}{interval}."
-    return " ".join([text, *_without_difference(run, title)])
-
-
-def _without_difference(run: RunData, title: str) -> Iterator[str]:
-    """To which other proven trials the difference is not shown."""
-    verdicts: dict[str, list[str]] = {}
+    best = proven[0]
+    verdicts: dict[str, list[TrialSummary]] = {}
     for pair in run.ratios.get(title, ()):
         if pair.difference:
-            verdicts.setdefault(pair.difference.verdict, []).append(run.label(pair.b))
-    if equal := verdicts.get("no difference shown"):
-        yield f"No difference is shown to {', '.join(equal)}."
-    if untested := verdicts.get("too few runs"):
-        yield f"Too few runs to test the difference to {', '.join(untested)}."
+            verdicts.setdefault(pair.difference.verdict, []).append(pair.b)
+    equal = verdicts.get("no difference shown", [])
+    untested = verdicts.get("too few runs", [])
+    behind = [each for each in proven[1:] if each not in (*equal, *untested)]
+    if equal:
+        names = listed([f"{run.label(each)} ({_measured(each)})" for each in (best, *equal)])
+        parts = [f"{names} lead: no difference to the first of them is shown."]
+    else:
+        claim = "is fastest" if behind else "is first" if untested else "is the only proven trial"
+        parts = [f"{run.label(best)} {claim}: {_measured(best)}{_interval(best)}."]
+    if behind:
+        parts.append(f"Behind: {listed([run.label(each) for each in behind])}.")
+    if untested:
+        names = listed([run.label(each) for each in untested])
+        parts.append(f"Too few runs to test the difference to {names}.")
+    return " ".join([*parts, *_disturbed(proven)])
+
+
+def _measured(trial: TrialSummary) -> str:
+    """What the trial is compared by: `2,480 samples/s`, `p50 latency 1.2 ms`."""
+    metric = trial.metric
+    of = f"{metric.name} " if metric.lower_is_better else ""
+    return of + with_unit(trial.measured.median, metric)
+
+
+def _interval(trial: TrialSummary) -> str:
+    """The interval and its confidence, in brackets; empty where there is none."""
+    found = trial.measured
+    if found.ci_low is None or found.ci_high is None:
+        return ""
+    limits = interval_of(found.ci_low, found.ci_high, trial.metric)
+    return f" ({100 * (found.range_confidence or CONFIDENCE):.0f} % interval {limits})"
+
+
+def _disturbed(trials: Sequence[TrialSummary]) -> Iterator[str]:
+    """How many of all timed blocks were disturbed, where that is a share to know."""
+    runs = [run for trial in trials for run in trial.runs.values() if run.status == "ok"]
+    timed = [block for run in runs for block in run.blocks.rows() if not block.warmup]
+    disturbed = sum(block.disturbed for block in timed)
+    if timed and disturbed > MOST_DISTURBED * len(timed):
+        yield f"The machine was disturbed in {disturbed} of {len(timed)} timed blocks."

@@ -15,7 +15,7 @@ namespace dlsuite {
 namespace {
 
 // The values of suite/worker/disturbance.py.
-constexpr double WAITED_SHARE = 0.02, TAKEN_SHARE = 0.05, TICKS = 2;
+constexpr double WAITED_SHARE = 0.02, WAITED_SPREADS = 4, TAKEN_SHARE = 0.05, TICKS = 2;
 constexpr std::size_t USUAL_BLOCKS = 4;
 constexpr const char* QUOTAS = "DLSUITE_CPU_STAT";  // files, one a line; native/program.py sets it
 
@@ -69,6 +69,15 @@ void read_quota(const std::string& path, Counters& counters) {
 std::optional<double> difference(std::optional<double> after, std::optional<double> before) {
     if (!after || !before) return std::nullopt;
     return *after - *before;
+}
+
+// The first, second or third quartile, as statistics.quantiles(n=4) of Python interpolates it.
+double quartile(std::vector<double> values, std::size_t which) {
+    std::sort(values.begin(), values.end());
+    const auto place = which * (values.size() + 1);
+    const auto index = std::clamp<std::size_t>(place / 4, 1, values.size() - 1);
+    const double part = (static_cast<double>(place) - 4 * static_cast<double>(index)) / 4;
+    return values[index - 1] * (1 - part) + values[index] * part;
 }
 
 Json or_null(std::optional<double> value) { return value ? Json(*value) : Json(); }
@@ -131,14 +140,8 @@ bool Judge::operator()(const Counters& increase, double duration_s) {
     const double share = *increase.waited_s / duration_s;
     waited_.push_back(share);
     if (waited_.size() < USUAL_BLOCKS) return false;
-    // The lower quartile, as statistics.quantiles(n=4) of Python interpolates it.
-    std::vector<double> ordered = waited_;
-    std::sort(ordered.begin(), ordered.end());
-    const auto count = ordered.size() + 1;
-    const auto index = std::clamp<std::size_t>(count / 4, 1, ordered.size() - 1);
-    const double part = static_cast<double>(count - 4 * index) / 4;
-    const double usual = ordered[index - 1] * (1 - part) + ordered[index] * part;
-    return share - usual > WAITED_SHARE;
+    const double lower = quartile(waited_, 1), usual = quartile(waited_, 2);
+    return share - usual > WAITED_SHARE + WAITED_SPREADS * (usual - lower);
 }
 
 }  // namespace dlsuite

@@ -144,6 +144,7 @@ def cache(engine: ScriptEngine, trial: Trial, prepared: Prepared, inputs: Inputs
         steps=trial.proof_steps,
         errors=ERRORS,
         raised=[],
+        zeros=[],
         reference_error=1e-15,
         of=described,
     )

@@ -1,0 +1,98 @@
+"""The option `--again` of `dlsuite verify`: some rows of a run are proven and measured again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from suite.cli import run
+from suite.cli.options import IfBusy
+from suite.errors import CannotTell, NotVerified, ResultsError, UsageError
+from suite.protocol.plan import Trial
+from suite.report import again
+from suite.report.again import Again
+from suite.report.summary import TrialSummary, summarise
+from suite.results import store
+from suite.runner import planfile
+from suite.runner.timelimit import TimeLimit
+
+
+def measure(folder: Path, number: int, results: Path) -> None:
+    """Measure `number` randomly chosen rows again, and print whether they agree.
+
+    The new run is in `results`. Raise NotVerified where a proof or a ratio differs, CannotTell
+    where the runs are too few or too noisy.
+    """
+    if number < 1:
+        raise UsageError(f"--again is {number}; the minimum is 1", hint="--again 2")
+    planned, then = planfile.read(folder), summarise(store.read(folder))
+    chosen = _chosen(planned.plan.trials, then, number)
+    print(f"measuring again: {', '.join(each.configuration for each in chosen)}")
+    before = {path.name for path in results.glob("*/")}
+    run.start(
+        planned.plan.only(chosen),
+        planned.engine_options,
+        TimeLimit.of(None),
+        results=results,
+        if_busy=IfBusy.wait,
+    )
+    new = max(path for path in results.glob("*/") if path.name not in before | {"latest"})
+    ids = {each.trial_id for each in chosen}
+    found = again.compare(then, [each for each in summarise(store.read(new)) if _id(each) in ids])
+    for line in _lines(found):
+        print(line)
+    _judge(found, new)
+
+
+def _chosen(trials: Sequence[Trial], measured: Sequence[TrialSummary], number: int) -> list[Trial]:
+    """Random trials of one workload that were measured: nobody knows before which."""
+    able = {_id(each) for each in measured if each.values}
+    by_work: dict[object, list[Trial]] = {}
+    for trial in trials:
+        if trial.trial_id in able:
+            by_work.setdefault(trial.work, []).append(trial)
+    if not by_work:
+        raise ResultsError("no row of the run was measured", hint="dlsuite report")
+    secret = random.SystemRandom()
+    enough = [each for each in by_work.values() if len(each) >= number]
+    group = secret.choice(enough or [max(by_work.values(), key=len)])
+    return secret.sample(group, min(number, len(group)))
+
+
+def _lines(found: Sequence[Again]) -> Iterator[str]:
+    first = found[0].now.record.configuration
+    for each in found:
+        yield f"{each.now.record.configuration}: the proof {each.proof}"
+        if each is found[0]:
+            continue
+        text = f"{each.now.record.configuration} over {first}: the ratio {each.ratio}"
+        if each.change:
+            change = each.change
+            text += (
+                f": {change.ratio:.3f} times that of then, {change.low:.3f} to {change.high:.3f}"
+            )
+        yield text
+
+
+def _judge(found: Sequence[Again], new: Path) -> None:
+    differing = [
+        f"{each.now.record.configuration}: {what}"
+        for each in found
+        for what, agreement in (("proof", each.proof), ("ratio", each.ratio))
+        if agreement == "differs"
+    ]
+    if differing:
+        raise NotVerified(
+            f"measured again, it differs: {', '.join(differing)}",
+            hint=f"dlsuite report {new}; another machine may have other ratios",
+        )
+    if any(each.ratio == "cannot tell" for each in found[1:]):
+        raise CannotTell(
+            f"too few or too noisy runs for a bound of {again.BOUND:.0%}",
+            hint=f"dlsuite report {new}; a quieter machine",
+        )
+
+
+def _id(trial: TrialSummary) -> str:
+    return trial.record.trial_id

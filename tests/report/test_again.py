@@ -1,0 +1,44 @@
+"""Rows that are measured again, here or on another machine."""
+
+from __future__ import annotations
+
+from suite.report.again import compare
+from suite.report.summary import TrialSummary, summarise
+from suite.results.record import Parity
+from tests.results.test_record import record
+
+RATES = (100.0, 101.0, 99.0, 100.5)
+
+
+def rows(jax: float, *, machine: float = 1.0, proven: bool = True) -> list[TrialSummary]:
+    """Two rows; JAX is `jax` times as fast as PyTorch."""
+    return summarise(
+        record(
+            framework=name,
+            trial_id=name,
+            repeat=repeat,
+            samples_per_s=rate * machine * (jax if name == "jax" else 1),
+            **({} if proven else {"parity": Parity(proven=False, reason="loss is off")}),
+        )
+        for name in ("pytorch", "jax")
+        for repeat, rate in enumerate(RATES)
+    )
+
+
+def test_equal_ratios_agree_on_a_faster_machine() -> None:
+    first, other = compare(rows(0.5), rows(0.5, machine=3))
+    assert first.proof == other.proof == other.ratio == "agrees" and first.change is None
+
+
+def test_another_ratio_differs() -> None:
+    _, other = compare(rows(0.5), rows(0.9))
+    assert other.ratio == "differs" and other.proof == "agrees"
+
+
+def test_a_ratio_at_the_bound_cannot_be_judged() -> None:
+    _, other = compare(rows(0.5), rows(0.625))
+    assert other.ratio == "cannot tell"
+
+
+def test_a_proof_that_fails_here_differs() -> None:
+    assert {each.proof for each in compare(rows(0.5), rows(0.5, proven=False))} == {"differs"}
