@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from suite.cli import run
 from suite.cli.options import IfBusy
 from suite.errors import CannotTell, NotVerified, ResultsError, UsageError
 from suite.protocol.plan import Trial
@@ -17,9 +16,11 @@ from suite.results import store
 from suite.runner import planfile
 from suite.runner.timelimit import TimeLimit
 
+Start = Callable[..., None]  # does all runs of a new plan: suite.cli.run.start
 
-def measure(folder: Path, number: int, results: Path) -> None:
-    """Measure `number` randomly chosen rows again, and print whether they agree.
+
+def measure(folder: Path, number: int, results: Path, start: Start) -> None:
+    """Measure `number` randomly chosen rows again by `start`, and print whether they agree.
 
     The new run is in `results`. Raise NotVerified where a proof or a ratio differs, CannotTell
     where the runs are too few or too noisy.
@@ -30,7 +31,7 @@ def measure(folder: Path, number: int, results: Path) -> None:
     chosen = _chosen(planned.plan.trials, then, number)
     print(f"measuring again: {', '.join(each.configuration for each in chosen)}")
     before = {path.name for path in results.glob("*/")}
-    run.start(
+    start(
         planned.plan.only(chosen),
         planned.engine_options,
         TimeLimit.of(None),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +12,7 @@ import typer
 
 import suite
 from suite.cli import again
+from suite.cli.again import Start
 from suite.cli.options import Format, Key, Results, RunName, Sign
 from suite.cli.session import run_folder_of
 from suite.errors import DlsuiteError, NotVerified, ResultsError
@@ -55,53 +56,60 @@ def import_run(
     print(f"{folder}: imported; next: dlsuite verify {folder}")
 
 
-def verify(
-    run: RunName = Path("latest"),
-    format: Annotated[Format, typer.Option(help="table or json.")] = Format.table,
-    results: Results = Path("results"),
-    signer: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE|PRINCIPAL",
-            help="Who must have signed it: a file of ssh-keygen's allowed signers, or a name.",
-        ),
-    ] = None,
-    repeat: Annotated[
-        int,
-        typer.Option(
-            "--again", metavar="N", help="Prove and measure N randomly chosen rows again, here."
-        ),
-    ] = 0,
-) -> None:
-    """Check a run of somebody else: its checksums, and all values that can be computed again.
+def verify_with(start: Start) -> Callable[..., None]:
+    """The command `verify`; `start` is that of `dlsuite run`, which this module does not import."""
 
-    Each line names a file, what does not fit, the expected value and the found one. Exit code 12
-    where there is such a line.
+    def verify(
+        run: RunName = Path("latest"),
+        format: Annotated[Format, typer.Option(help="table or json.")] = Format.table,
+        results: Results = Path("results"),
+        signer: Annotated[
+            str | None,
+            typer.Option(
+                metavar="FILE|PRINCIPAL",
+                help="Who must have signed it: a file of ssh-keygen's allowed signers, or a name.",
+            ),
+        ] = None,
+        repeat: Annotated[
+            int,
+            typer.Option(
+                "--again", metavar="N", help="Prove and measure N randomly chosen rows again, here."
+            ),
+        ] = 0,
+    ) -> None:
+        """Check a run of somebody else: its checksums, and all values that can be computed again.
 
-    Example: dlsuite verify results/20261121-120000-quick
-    """
-    from suite.runner.verification.verify import verify as verified
+        Each line names a file, what does not fit, the expected value and the found one. The exit
+        code is 12 where there is such a line.
 
-    folder = run_folder_of(run, results)
-    found = verified(folder, signature.allowed_signers(signer) if signer else None)
-    found.add(_page(folder), page.NAME)
-    if format is Format.json:
-        print(json.dumps(asdict(found), indent=1))
-    else:
-        console = table.console()
-        for kind, lines in (("note", found.notes), ("finding", found.findings)):
-            for line in lines:
-                console.print(f"{kind}: {line}", soft_wrap=True)
-        checked = f"{found.records} records and {found.certificates} certificates checked"
-        console.print(f"{folder.name}: {checked}, {len(found.findings)} findings", soft_wrap=True)
-    if found.findings:
-        raise NotVerified(
-            f"{folder} does not fit its checksums, plan, proofs or events:"
-            f" {len(found.findings)} findings",
-            hint="ask for the run again (dlsuite export), and do not use its figures",
-        )
-    if repeat:
-        again.measure(folder, repeat, results)
+        Example: dlsuite verify results/20261121-120000-quick
+        """
+        from suite.runner.verification.verify import verify as verified
+
+        folder = run_folder_of(run, results)
+        found = verified(folder, signature.allowed_signers(signer) if signer else None)
+        found.add(_page(folder), page.NAME)
+        if format is Format.json:
+            print(json.dumps(asdict(found), indent=1))
+        else:
+            console = table.console()
+            for kind, lines in (("note", found.notes), ("finding", found.findings)):
+                for line in lines:
+                    console.print(f"{kind}: {line}", soft_wrap=True)
+            checked = f"{found.records} records and {found.certificates} certificates checked"
+            console.print(
+                f"{folder.name}: {checked}, {len(found.findings)} findings", soft_wrap=True
+            )
+        if found.findings:
+            raise NotVerified(
+                f"{folder} does not fit its checksums, plan, proofs or events:"
+                f" {len(found.findings)} findings",
+                hint="ask for the run again (dlsuite export), and do not use its figures",
+            )
+        if repeat:
+            again.measure(folder, repeat, results, start)
+
+    return verify
 
 
 def _page(folder: Path) -> Iterator[Outcome]:

@@ -33,7 +33,8 @@ from suite.report import table, terminal
 EXIT_CODES = (
     "Exit codes: 0 success; 1 bug in dlsuite; 2 usage; 3 manifest; 4 data; 5 engine, image or "
     "environment; 6 results; 7 failed runs; 8 not the same work; 9 protocol violation; 10 busy; "
-    "11 slower than allowed; 12 not verified; 130 interrupted."
+    "11 slower than allowed; 12 not verified; 14 cannot tell; 15 faster than allowed; "
+    "130 interrupted."
 )
 MEASURE, RESULTS, SETUP, WORKERS = "Measure", "Results", "Set up", "Workers and containers"
 
@@ -60,7 +61,7 @@ cli.command(rich_help_panel=RESULTS)(history.history)
 cli.command(rich_help_panel=RESULTS)(history.query)
 cli.command(rich_help_panel=RESULTS)(archive.export)
 cli.command("import", rich_help_panel=RESULTS)(archive.import_run)
-cli.command(rich_help_panel=RESULTS)(archive.verify)
+cli.command(rich_help_panel=RESULTS)(archive.verify_with(run.start))
 cli.command("list", rich_help_panel=SETUP)(info.list_all)
 cli.command(rich_help_panel=SETUP)(info.doctor)
 cli.add_typer(data.data, name="data", rich_help_panel=SETUP)

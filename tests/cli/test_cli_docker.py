@@ -87,6 +87,7 @@ def test_torch_compile_finds_its_compiler_in_the_image(tmp_path: Path, quick_run
     assert reply.stdout.strip() == "[3.0, 3.0, 3.0]"
 
 
+@pytest.mark.verify
 def test_a_resume_after_a_kill_removes_the_container_and_repeats_the_run(
     tmp_path: Path, quick_run: Path
 ) -> None:

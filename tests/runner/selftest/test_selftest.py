@@ -52,6 +52,7 @@ def named(name: str) -> Fault:
     return next(fault for fault in faults if fault.name == name)
 
 
+@pytest.mark.verify
 def test_three_faults_are_found_and_nothing_else(
     tmp_path: Path, quick: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
 ) -> None:

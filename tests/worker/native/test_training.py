@@ -7,17 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.conftest import rest_in_verify
-
 from .conftest import Run, events_of
 
 STEPS = 3
 USUAL = {"dataset": "synthetic", "batch_size": 16, "epochs": 0}
-OPTIMIZERS = rest_in_verify("adam", "sgd", "momentum", "adamw", "rmsprop")
+OPTIMIZERS = ("adam", "sgd", "momentum", "adamw", "rmsprop")
 # The quantities that a step changes, and by which relative error they may differ.
 TOLERANCES = {"logits": 1e-5, "inference": 1e-5, "gradients": 1e-4, "loss": 1e-5, "weights": 1e-4}
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_its_steps_are_those_of_the_reference(
     optimizer: str, worker: Run, task_folder: Callable[..., Path]
