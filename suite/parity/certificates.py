@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -63,9 +63,10 @@ class Certificate:
     steps: int  # requested; `errors` has the judged ones
     errors: Errors
     raised: Errors  # for each step: the tensors with a wider tolerance, that of the rounding
-    zeros: list[str]  # tensors of the first step that are 0 up to rounding: see proofs.md
     reference_error: float  # largest error between the two float64 lowerings
     of: dict[str, str]  # the parts of the key: model, inputs, workload, lock, worker, cpu
+    # Tensors of the first step that are 0 up to rounding (docs/proofs.md); not known before 17.
+    zeros: list[str] = field(default_factory=list)
 
     def status(self) -> Parity:
         """The parity status of runs that this certificate covers."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from suite.report.notes import warnings_of
 from suite.report.numbers import UNKNOWN, latency_of, latency_unit, rate_of
 from suite.report.table import of_rows
 from suite.report.titles import batch_of, work_of
@@ -82,7 +83,7 @@ def notes_of(found: Comparisons) -> Iterator[str]:
         yield "too few runs: a difference needs at least 4 on both sides, or 6 interleaved rounds"
         yield "  hint: dlsuite run ... --repeats 10"
     yield from (f"not compared: {pair.refused}" for pair in found.pairs if pair.refused)
-    yield from dict.fromkeys(_warnings(found))
+    yield from _warnings(found)
     other = dict.fromkeys(fact for pair in found.pairs for fact in pair.other_differences)
     yield from (f"other difference: {fact}" for fact in other)
     yield from found.unmatched
@@ -93,11 +94,11 @@ def notes_of(found: Comparisons) -> Iterator[str]:
 
 
 def _warnings(found: Comparisons) -> Iterator[str]:
-    """The warnings of the compared rows, one line for each side and kind."""
-    for pair in found.pairs:
-        for side, trial in (("a", pair.a), ("b", pair.b)):
-            for each in trial.warnings:
-                yield f"warning of {side}, {trial.record.configuration}: {each.kind}: {each.detail}"
+    """The warnings of each side, one line for each kind."""
+    for side in ("a", "b"):
+        trials = [getattr(pair, side) for pair in found.pairs]
+        for (kind, _), details in warnings_of(trials).items():
+            yield f"warning of {side}: {kind}: {', '.join(details)}"
 
 
 def as_json(found: Comparisons) -> str:
