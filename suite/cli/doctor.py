@@ -72,8 +72,9 @@ def examine() -> list[Finding]:
 
 def _host() -> Finding:
     facts = host.describe()
-    memory = (facts["memory_bytes"] or 0) / 2**30
-    text = f"{facts['os']}, {facts['cpu']}, {len(facts['cpus'])} cores, {memory:.3g} GiB memory"
+    memory, count = (facts["memory_bytes"] or 0) / 2**30, len(facts["cpus"])
+    cores = f"{count} core{'s' if count > 1 else ''}"
+    text = f"{facts['os']}, {facts['cpu']}, {cores}, {memory:.3g} GiB memory"
     return Finding(good=True, text=", ".join([text, *_limits(facts)]))
 
 
