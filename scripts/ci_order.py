@@ -32,7 +32,7 @@ TABLE = {
     PYTEST + "tests/worker": (9, 3),
     PYTEST + "tests/runner": (8, 2),
     PYTEST + "tests/cli": (4, 3),
-    PYTEST + "tests/parity": (3, 1),
+    PYTEST + "tests/parity": (10, 1),
     PYTEST + "tests/scripts": (2, 0),
     PYTEST + "tests/report": (2, 3),
     PYTEST + "tests/test_*.py": (1, 2),

@@ -18,6 +18,12 @@ from suite.runner.timelimit import TimeLimit
 
 Start = Callable[..., None]  # does all runs of a new plan: suite.cli.run.start
 
+RATIO = {
+    "agrees": "the ratio agrees",
+    "differs": "the ratio differs",
+    "cannot tell": "the ratio is too uncertain to compare",
+}
+
 
 def measure(folder: Path, number: int, results: Path, start: Start) -> None:
     """Measure `number` randomly chosen rows again by `start`, and print whether they agree.
@@ -67,7 +73,7 @@ def _lines(found: Sequence[Again]) -> Iterator[str]:
         yield f"{each.now.record.configuration}: the proof {each.proof}"
         if each is found[0]:
             continue
-        text = f"{each.now.record.configuration} over {first}: the ratio {each.ratio}"
+        text = f"{each.now.record.configuration} over {first}: {RATIO[each.ratio]}"
         if each.change:
             change = each.change
             text += (
