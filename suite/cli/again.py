@@ -16,7 +16,7 @@ from suite.results import store
 from suite.runner import planfile
 from suite.runner.timelimit import TimeLimit
 
-Start = Callable[..., None]  # does all runs of a new plan: suite.cli.run.start
+Start = Callable[..., Path]  # does all runs of a new plan: suite.cli.run.start
 
 RATIO = {
     "agrees": "the ratio agrees",
@@ -36,15 +36,13 @@ def measure(folder: Path, number: int, results: Path, start: Start) -> None:
     planned, then = planfile.read(folder), summarise(store.read(folder))
     chosen = _chosen(planned.plan.trials, then, number)
     print(f"measuring again: {', '.join(each.configuration for each in chosen)}")
-    before = {path.name for path in results.glob("*/")}
-    start(
+    new = start(
         planned.plan.only(chosen),
         planned.engine_options,
         TimeLimit.of(None),
         results=results,
         if_busy=IfBusy.wait,
     )
-    new = max(path for path in results.glob("*/") if path.name not in before | {"latest"})
     ids = {each.trial_id for each in chosen}
     found = again.compare(then, [each for each in summarise(store.read(new)) if _id(each) in ids])
     for line in _lines(found):

@@ -84,32 +84,35 @@ def verify_with(start: Start) -> Callable[..., None]:
 
         Example: dlsuite verify results/20261121-120000-quick
         """
-        from suite.runner.verification.verify import verify as verified
-
         folder = run_folder_of(run, results)
-        found = verified(folder, signature.allowed_signers(signer) if signer else None)
-        found.add(_page(folder), page.NAME)
-        if format is Format.json:
-            print(json.dumps(asdict(found), indent=1))
-        else:
-            console = table.console()
-            for kind, lines in (("note", found.notes), ("finding", found.findings)):
-                for line in lines:
-                    console.print(f"{kind}: {line}", soft_wrap=True)
-            checked = f"{found.records} records and {found.certificates} certificates checked"
-            console.print(
-                f"{folder.name}: {checked}, {len(found.findings)} findings", soft_wrap=True
-            )
-        if found.findings:
-            raise NotVerified(
-                f"{folder} does not fit its checksums, plan, proofs or events:"
-                f" {len(found.findings)} findings",
-                hint="ask for the run again (dlsuite export), and do not use its figures",
-            )
+        _check(folder, format, signer)
         if repeat:
             again.measure(folder, repeat, results, start)
 
     return verify
+
+
+def _check(folder: Path, format: Format, signer: str | None) -> None:
+    """Print what does not fit in a run; NotVerified where there is such a line."""
+    from suite.runner.verification.verify import verify as verified
+
+    found = verified(folder, signature.allowed_signers(signer) if signer else None)
+    found.add(_page(folder), page.NAME)
+    if format is Format.json:
+        print(json.dumps(asdict(found), indent=1))
+    else:
+        console = table.console()
+        for kind, lines in (("note", found.notes), ("finding", found.findings)):
+            for line in lines:
+                console.print(f"{kind}: {line}", soft_wrap=True)
+        checked = f"{found.records} records and {found.certificates} certificates checked"
+        console.print(f"{folder.name}: {checked}, {len(found.findings)} findings", soft_wrap=True)
+    if found.findings:
+        raise NotVerified(
+            f"{folder} does not fit its checksums, plan, proofs or events:"
+            f" {len(found.findings)} findings",
+            hint="ask for the run again (dlsuite export), and do not use its figures",
+        )
 
 
 def _page(folder: Path) -> Iterator[Outcome]:

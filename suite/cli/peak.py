@@ -53,15 +53,12 @@ def peak(
         live.stage("peak")
         found = runner.measure_peak(plan, inputs, everything=True)
     if not found.best:
-        reasons = [
-            f"{name}: {error.message}" for name, error in runner.frameworks.unavailable.items()
-        ]
+        unavailable = runner.frameworks.unavailable
+        reasons = [f"{name}: {error.message}" for name, error in unavailable.items()]
+        hints = [error.hint for error in unavailable.values() if error.hint]
         raise RunsFailed(
             "; ".join(["no framework measured a peak", *reasons]),
-            hint=next(
-                (error.hint for error in runner.frameworks.unavailable.values() if error.hint),
-                f"see the logs in {home() / 'logs'}",
-            ),
+            hint=[*hints, f"see the logs in {home() / 'logs'}"][0],
         )
     if format is Format.json:
         print(found.model_dump_json(indent=1))

@@ -250,8 +250,8 @@ def start(
     if_busy: IfBusy,
     fresh_peak: bool = False,
     signer: Signer | None = None,
-) -> None:
-    """Do all runs of a new plan within the limit of time, and show their table."""
+) -> Path:
+    """Do all runs of a new plan within the limit of time, show their table; return their folder."""
     session_id = sessions.new_id()
     with (
         store.run_folder(results, plan.suite) as folder,
@@ -285,6 +285,7 @@ def start(
                 plan, inputs, folder, fresh_peak=fresh_peak, sign=signer.sign if signer else None
             )
     conclude(records, folder, signer)
+    return folder.path
 
 
 def _prepared(

@@ -48,7 +48,7 @@ class StateReference(Reference):
     the model, and a second one would double the duration of the closing proof.
     """
 
-    @property
+    @cached_property
     def tensors(self) -> list[Tensors]:
         first, *others = self._from_state
         # The rounding of small values from perturbed weights is another one; a value is the same.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from suite.report.summary import TrialSummary
-from suite.results.equivalence import RatioInterval, ratio_of_ratios
+from suite.results.equivalence import RatioInterval, bounds, ratio_of_ratios
 
 BOUND = 0.2  # by which a ratio of two rows may differ between two measurements
 Agreement = Literal["agrees", "differs", "cannot tell"]
@@ -31,7 +31,7 @@ class Again:
         """Whether the interval of the change is within the bound, beyond it, or reaches over it."""
         if self.change is None:
             return "cannot tell"
-        low, high = 1 - BOUND, 1 / (1 - BOUND)
+        low, high = bounds(BOUND)
         if low < self.change.low and self.change.high < high:
             return "agrees"
         beyond = self.change.high < low or self.change.low > high

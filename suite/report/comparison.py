@@ -20,7 +20,7 @@ UNCOMPARED = {"epochs", "proof_learning_rate"}
 # These may differ, and are listed.
 HOST = ("cpu", "cpus", "cpu_quota", "memory_bytes", "kernel", "gpus")
 # A difference of these is one of the machine, not of the software.
-MACHINE = ("cpu", "cpus", "cpu_quota", "gpus")
+MACHINE = ("cpu", "cpu_quota", "gpus")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,8 @@ def compare(
 ) -> Comparisons:
     """Pair the trials of equal work, `across` configurations or only of the same configuration.
 
-    Trials of machines that differ in what MACHINE names are refused, unless `across_machines`.
+    Trials of machines that differ in what MACHINE names, in cores or in threads are refused, unless
+    `across_machines`.
     """
     fields = WORK if across else (*CONFIGURATION, *WORK)
     pairs, unmatched = [], []
@@ -132,9 +133,7 @@ def _unfit(trial: TrialSummary) -> str | None:
 
 def _other_machine(a: TrialSummary, b: TrialSummary) -> str | None:
     """What of the machines excludes a comparison of the software; None where nothing does."""
-    facts = {
-        fact: (_host(a.record, fact), _host(b.record, fact)) for fact in MACHINE if fact != "cpus"
-    }
+    facts = {fact: (_host(a.record, fact), _host(b.record, fact)) for fact in MACHINE}
     facts["cores"] = (_cores(a.record), _cores(b.record))
     facts["threads"] = (_threads(a.record), _threads(b.record))
     if a.record.framework != b.record.framework:  # each has its own

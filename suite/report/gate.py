@@ -8,6 +8,7 @@ from typing import Literal
 
 from suite.report.comparison import Comparison
 from suite.report.comparison_table import in_words
+from suite.results.equivalence import bounds
 
 Decision = Literal["within", "slower", "faster", "cannot tell"]
 
@@ -56,12 +57,12 @@ class Gate:
     @property
     def slowest(self) -> float:
         """The least speed that is allowed, as a share of that of a."""
-        return 1 - self.limit
+        return bounds(self.limit)[0]
 
     @property
     def fastest(self) -> float:
         """The largest one, where that is limited."""
-        return 1 / (1 - self.limit)
+        return bounds(self.limit)[1]
 
     def _undecided(self, pair: Comparison) -> Sequence[float]:
         """The limits that are within the interval."""

@@ -157,7 +157,7 @@ def _disturbances(runs: Sequence[Record]) -> Iterator[ReportWarning]:
         hint = "a higher CPU limit of the pod, job or service, or none"
         detail = f"in {throttled:.0%} of its periods"
         yield ReportWarning(f"the CPU quota{limit} was used up", detail, hint)
-    timed = [block for run in runs for block in run.blocks.rows() if not block.warmup]
+    timed = [block for run in runs for block in run.timed_blocks]
     disturbed = sum(block.disturbed for block in timed)
     if disturbed:
         counted = sum(block.disturbed for run in runs for block in run.counted_blocks)

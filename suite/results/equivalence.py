@@ -62,6 +62,11 @@ def paired(differences: Sequence[float], *, margin: float) -> Equivalence:
 POWER = 0.8  # the probability with which so many more runs decide
 
 
+def bounds(share: float) -> tuple[float, float]:
+    """The ratios that differ from 1 by this share: each is the inverse of the other."""
+    return 1 - share, 1 / (1 - share)
+
+
 @dataclass(frozen=True, kw_only=True)
 class RatioInterval:
     """The 90 % interval of the geometric mean ratio of b to a: each side is a one-sided 95 % limit.

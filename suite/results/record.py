@@ -316,10 +316,14 @@ class Record(Strict):
         return counted(self.blocks.rows(), self.measure.min_measure_s)
 
     @property
+    def timed_blocks(self) -> list[Block]:
+        """The blocks after the warm-up, disturbed ones too."""
+        return [each for each in self.blocks.rows() if not each.warmup]
+
+    @property
     def disturbed_s(self) -> float:
         """The duration of the timed blocks that were disturbed."""
-        rows = self.blocks.rows()
-        return sum(each.duration_s for each in rows if each.disturbed and not each.warmup)
+        return sum(each.duration_s for each in self.timed_blocks if each.disturbed)
 
     @property
     def throttled(self) -> float | None:

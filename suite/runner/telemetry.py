@@ -125,10 +125,10 @@ def _problems(
 def _impossible(of_gpu: Sequence[Sample]) -> dict[str, str]:
     """What NVML reported and no GPU can have; these values are not used."""
     found = {}
-    for name, (least, most) in POSSIBLE.items():
+    for name in POSSIBLE:
         values = _known(_column(of_gpu, name))
-        wrong = values[(values < least) | (values > most)]
-        if len(wrong):
+        wrong = [value for value in values if not _is_possible(name, value)]
+        if wrong:
             found[f"gpu_{name}"] = f"{len(wrong)} of {len(values)} values, such as {wrong[0]:.4g}"
     return found
 
@@ -289,12 +289,15 @@ def _gpu(
 
 def _possible(sample: Sample) -> Sample:
     """The sample without what no GPU can have."""
-    kept = dict(sample)
-    for name, (least, most) in POSSIBLE.items():
-        value = kept.get(name)
-        if value is not None and not least <= value <= most:
-            kept[name] = None
-    return kept
+    return {name: value for name, value in sample.items() if _is_possible(name, value)}
+
+
+def _is_possible(name: str, value: Any) -> bool:
+    """Whether a GPU can have this value; an unknown one it can."""
+    if name not in POSSIBLE or value is None:
+        return True
+    least, most = POSSIBLE[name]
+    return bool(least <= value <= most)
 
 
 def _column(samples: Sequence[Sample], name: str) -> Series:

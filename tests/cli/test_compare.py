@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -27,23 +27,28 @@ def new_run(results: Path, name: str) -> RunFolder:
     return folder
 
 
+def two_rows(results: Path, name: str, rates: Sequence[float]) -> None:
+    """A run of PyTorch and JAX, in which both have these rates."""
+    folder = new_run(results, name)
+    for framework, variant in (("pytorch", "eager"), ("jax", "jit")):
+        for repeat, rate in enumerate(rates):
+            folder.append(
+                record(
+                    run_id=name,
+                    framework=framework,
+                    variant=variant,
+                    trial_id=framework,
+                    repeat=repeat,
+                    samples_per_s=rate,
+                )
+            )
+
+
 @pytest.fixture
 def compare(tmp_path: Path) -> Compare:
     """`dlsuite compare` in a folder with two runs, `before` and `after`; `after` is 10 % slower."""
     for run, rates in {"before": STEADY, "after": slowed(0.1)}.items():
-        folder = new_run(tmp_path, run)
-        for framework, variant in (("pytorch", "eager"), ("jax", "jit")):
-            for repeat, rate in enumerate(rates):
-                folder.append(
-                    record(
-                        run_id=run,
-                        framework=framework,
-                        variant=variant,
-                        trial_id=framework,
-                        repeat=repeat,
-                        samples_per_s=rate,
-                    )
-                )
+        two_rows(tmp_path, run, rates)
 
     def call(
         a: str,
@@ -137,17 +142,7 @@ def test_it_fails_where_some_rows_or_none_can_be_compared(compare: Compare, tmp_
 def test_too_few_runs_do_not_pass_the_check_for_slower_runs(
     compare: Compare, tmp_path: Path
 ) -> None:
-    folder = new_run(tmp_path, "few")
-    for framework, variant in (("pytorch", "eager"), ("jax", "jit")):
-        folder.append(
-            record(
-                run_id="few",
-                framework=framework,
-                variant=variant,
-                trial_id=framework,
-                samples_per_s=100.0,
-            )
-        )
+    two_rows(tmp_path, "few", (100.0,))
     compare("few", "few")
     with pytest.raises(ResultsError, match="pytorch: too few runs"):
         compare("few", "few", "3%")
@@ -159,19 +154,7 @@ def test_a_gate_has_an_exit_code_for_each_decision(compare: Compare, tmp_path: P
         compare("before", "after", fail_unless_within="5%")
     with pytest.raises(Faster, match=r"faster by more than 5.0%"):
         compare("after", "before", fail_unless_within="5%")
-    noisy = new_run(tmp_path, "noisy")
-    for framework, variant in (("pytorch", "eager"), ("jax", "jit")):
-        for repeat, rate in enumerate((70.0, 210.0, 28.0, 112.0)):
-            noisy.append(
-                record(
-                    run_id="noisy",
-                    framework=framework,
-                    variant=variant,
-                    trial_id=framework,
-                    repeat=repeat,
-                    samples_per_s=rate,
-                )
-            )
+    two_rows(tmp_path, "noisy", (70.0, 210.0, 28.0, 112.0))
     with pytest.raises(CannotTell, match="runs of each would decide") as caught:
         compare("before", "noisy", "3%")
     assert caught.value.exit_code == 14

@@ -123,7 +123,7 @@ def _interval(trial: TrialSummary) -> str:
 def _disturbed(trials: Sequence[TrialSummary]) -> Iterator[str]:
     """How many of all timed blocks were disturbed, where that is a share to know."""
     runs = [run for trial in trials for run in trial.runs.values() if run.status == "ok"]
-    timed = [block for run in runs for block in run.blocks.rows() if not block.warmup]
+    timed = [block for run in runs for block in run.timed_blocks]
     disturbed = sum(block.disturbed for block in timed)
     if timed and disturbed > MOST_DISTURBED * len(timed):
         yield f"The machine was disturbed in {disturbed} of {len(timed)} timed blocks."

@@ -13,7 +13,7 @@ from suite.report import run_data
 from suite.report.html import answer, details, page
 from suite.report.run_data import RunData
 from suite.results import certificate, store
-from suite.results.record import Block, Blocks, Parity
+from suite.results.record import Block, Blocks, Parity, Record
 from tests.report.made_inference import made_inference
 from tests.report.made_run import made_run
 from tests.results.test_record import record
@@ -69,13 +69,18 @@ def test_the_answer_names_the_fastest_its_rate_and_its_interval(text: str) -> No
     assert section(text, "answer").count("<svg") == 3
 
 
-def test_an_answer_says_to_which_no_difference_is_shown(tmp_path: Path) -> None:
-    rates = {"pytorch": (100.0, 103.0, 101.0, 104.0), "jax": (100.5, 102.0, 101.5, 103.5)}
-    records = [
-        record(framework=name, trial_id=name, repeat=repeat, samples_per_s=rate)
+def records_of(rates: dict[str, tuple[float, ...]], blocks: Blocks) -> list[Record]:
+    """The runs of each framework, all with the same blocks."""
+    return [
+        record(framework=name, trial_id=name, repeat=repeat, samples_per_s=rate, blocks=blocks)
         for name, of_runs in rates.items()
         for repeat, rate in enumerate(of_runs)
     ]
+
+
+def test_an_answer_says_to_which_no_difference_is_shown(tmp_path: Path) -> None:
+    rates = {"pytorch": (100.0, 103.0, 101.0, 104.0), "jax": (100.5, 102.0, 101.5, 103.5)}
+    records = records_of(rates, Blocks())
     (found,) = answer.answers(run_data.of(tmp_path, records))
     assert found.sentence == (
         "PyTorch eager (102 samples/s) and JAX/Flax eager (102 samples/s) lead: "
@@ -88,17 +93,7 @@ def test_an_answer_names_the_trials_that_are_behind_and_a_disturbed_machine(
 ) -> None:
     block = Block(warmup=False, monotonic_ns=10**9, steps=1, duration_s=0.1, samples_per_s=1.0)
     rates = {"pytorch": (200.0, 203.0, 201.0, 204.0), "jax": (100.5, 102.0, 101.5, 103.5)}
-    records = [
-        record(
-            framework=name,
-            trial_id=name,
-            repeat=repeat,
-            samples_per_s=rate,
-            blocks=Blocks.of([block, replace(block, disturbed=True)]),
-        )
-        for name, of_runs in rates.items()
-        for repeat, rate in enumerate(of_runs)
-    ]
+    records = records_of(rates, Blocks.of([block, replace(block, disturbed=True)]))
     (found,) = answer.answers(run_data.of(tmp_path, records))
     assert found.sentence == (
         "PyTorch eager is fastest: 202 samples/s (88 % interval 200 to 204). "
