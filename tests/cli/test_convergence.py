@@ -191,7 +191,7 @@ def test_two_frameworks_train_lenet_with_two_seeds(tmp_path: Path) -> None:
     reply = subprocess.run(
         [DLSUITE, "convergence", *options, "--seeds", "2", "--epochs", "1"],
         cwd=tmp_path,
-        env={**os.environ, "DLSUITE_ENGINE": "venv"},
+        env={**os.environ, "DLSUITE_ENGINE": "venv", "COLUMNS": "200"},  # with room for warnings
         capture_output=True,
         text=True,
         check=False,
