@@ -28,7 +28,10 @@ from suite.report import (
     table,
 )
 from suite.report.figures import render
+from suite.report.figures.picture import picture
 from suite.report.html import page
+from suite.report.numbers import listed
+from suite.report.run_data import RunData
 from suite.report.summary import summarise
 from suite.results import roofline, store
 from suite.results.record import Record
@@ -50,7 +53,20 @@ def report(
     ] = None,
     draw: Annotated[
         Path | None,
-        typer.Option("--figures", metavar="DIR", help="Write every figure as SVG, PNG and PDF."),
+        typer.Option("--figures", metavar="DIR", help="Write every figure as SVG."),
+    ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            "--figure",
+            metavar="KIND",
+            help="One picture of a kind, with title, machine and versions: "
+            f"{', '.join(figures.KINDS)}.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The file of --figure: .svg, .png or .pdf."),
     ] = None,
     interactive: Annotated[
         bool,
@@ -67,18 +83,27 @@ def report(
 ) -> None:
     """Show the summary of a run: rates, or accuracies where it has several seeds.
 
-    Examples: dlsuite report results/latest --format json ; dlsuite report --html report.html
+    Examples: dlsuite report results/latest --format json ; dlsuite report --html report.html ;
+    dlsuite report --figure rates --out rates.svg
     """
     folder = run_folder_of(run, results)
     if (against or interactive) and not html:
         option = "--against" if against else "--interactive"
         raise UsageError(f"{option} needs --html", hint=f"dlsuite report {run} --html FILE")
+    if (kind is None) != (out is None):
+        raise UsageError(
+            "--figure and --out need each other", hint="dlsuite report --figure rates --out FILE.svg"
+        )
     others = [run_folder_of(each, results) for each in also or ()]
-    if others and (html or draw or scaling_only):
+    if others and (html or draw or scaling_only or out):
         raise UsageError("--also is for the table of accuracies", hint=f"dlsuite report {run}")
+    if kind and out:
+        _draw(run_data.read(folder), kind, out)
     if html or draw:
         other = run_folder_of(against, results) if against else None
         _write(folder, html=html, draw=draw, against=other, interactive=interactive)
+    elif out:
+        return
     elif scaling_only:
         _show_scaling(store.read(folder), folder, format)
     elif others:
@@ -106,6 +131,22 @@ def _write(
         if draw:
             written = render.write_files(figures.all_of(found), draw)
             print(f"{len(written)} files in {draw}")
+
+
+def _draw(run: RunData, kind: str, path: Path) -> None:
+    """Write the figures of one kind as one picture."""
+    form = path.suffix.lower().removeprefix(".")
+    if form not in render.FORMS:
+        raise UsageError(f"{path} is no file of {', '.join(render.FORMS)}", hint="--out FILE.svg")
+    if kind not in figures.KINDS:
+        raise UsageError(f"unknown figure {kind!r}", hint=f"one of {', '.join(figures.KINDS)}")
+    found = list(figures.KINDS[kind](run))
+    if not found:
+        others = [name for name, make in figures.KINDS.items() if any(make(run))]
+        raise ResultsError(f"{run.folder} has no figure {kind!r}", hint=f"it has {listed(others) if others else 'none'}")
+    with _writing():
+        path.write_bytes(render.content(picture(run, found), form))
+    print(path)
 
 
 def _show_run(folder: Path, run: Path, format: ReportFormat) -> None:

@@ -74,6 +74,7 @@ def expand(
     runs = runs_of(trials, suite.repeats.at_most)
     return Plan(
         suite=suite.name,
+        title=suite.title,
         measure=suite.measure,
         repeats=suite.repeats,
         interleave=suite.interleave,

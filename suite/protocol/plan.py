@@ -140,6 +140,7 @@ class Plan:
     """All trials and runs of a suite."""
 
     suite: str
+    title: str = ""  # of the suite; empty: of an older version
     measure: Measure
     repeats: Repeats
     interleave: bool

@@ -259,8 +259,8 @@ EXPLANATIONS = {
         "work is proven. An error is the relative L2 error of a tensor against the reference.",
         "docs/proofs.md",
     ),
-    "its largest share": Explanation(
-        "The same of the closing proof, which compares the last steps of a timed run.",
+    "largest share at the end": Explanation(
+        "The largest share of the closing proof, which compares the last steps of a timed run.",
         "docs/proofs.md",
     ),
     "closing proof": Explanation(

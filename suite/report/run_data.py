@@ -28,6 +28,7 @@ class RunData:
     peak: HardwarePeak | None
     notes: tuple[str, ...]  # what was left out of the plan
     missing: tuple[str, ...]  # names of planned runs without a record
+    title: str  # of its suite
 
     @cached_property
     def by_workload(self) -> dict[str, list[TrialSummary]]:
@@ -88,4 +89,5 @@ def of(folder: Path, records: Sequence[Record]) -> RunData:
         peak=roofline.read(folder),
         notes=planfile.notes(folder),
         missing=tuple(planfile.missing(folder, list(records))),
+        title=planfile.title(folder) or f"Suite {records[0].suite}",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from suite.errors import UsageError
@@ -31,6 +32,11 @@ def work_of(summary: TrialSummary) -> str:
     return _title(summary.record, batch=True)
 
 
+def work_of_all_batches(summary: TrialSummary) -> str:
+    """The trial's workload without its batch size."""
+    return _title(summary.record, batch=False)
+
+
 def _title(record: Record, *, batch: bool) -> str:
     workload = record.workload
     return (
@@ -48,6 +54,17 @@ def _device(record: Record) -> str:
     cores = f"{record.cores} {'core' if record.cores == 1 else 'cores'}"
     quota = record.environment.get("cpu_quota")
     return f"{record.device} ({cores}{f', quota of {quota:g} CPUs' if quota else ''})"
+
+
+def machine_of(record: Record) -> str:
+    """The machine in short: the processor, its cores, the GPUs, and the engine."""
+    found = record.environment
+    cores = f"{len(found.get('cpus') or [])} cores"
+    names = Counter(str(gpu.get("name")) for gpu in found.get("gpus") or ())
+    gpus = [f"{count} x {name}" for name, count in names.items()]
+    quota = [f"a quota of {found['cpu_quota']:g} CPUs"] if found.get("cpu_quota") else []
+    parts = [str(found.get("cpu") or "an unknown processor"), cores, *quota, *gpus]
+    return ", ".join([*parts, f"engine {record.engine}"])
 
 
 def name_of(summary: TrialSummary) -> str:

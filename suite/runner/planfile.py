@@ -152,6 +152,14 @@ def notes(folder: Path) -> tuple[str, ...]:
         return (f"planned runs without a record are unknown: {error}",)
 
 
+def title(folder: Path) -> str:
+    """The title of a run's suite; empty where its plan does not say it or cannot be read."""
+    try:
+        return parsed(folder).plan.title
+    except ResultsError:
+        return ""
+
+
 def missing(folder: Path, done: list[Record]) -> list[str]:
     """The names of planned runs without a record; an empty list without a plan of this version."""
     if not (folder / NAME).exists():

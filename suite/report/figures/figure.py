@@ -6,6 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from suite.report.figures.colors import SURFACE
+from suite.results.stats import CONFIDENCE
+
 if TYPE_CHECKING:
     from suite.report.summary import TrialSummary
 
@@ -42,6 +45,12 @@ class Figure:
     about: str = ""  # the title of its workload, or the id of its trial
 
 
+def confidence_of(trials: Sequence[TrialSummary]) -> str:
+    """The confidence of the trials' intervals, in brackets; empty where they differ."""
+    found = {trial.measured.range_confidence or CONFIDENCE for trial in trials}
+    return f" ({100 * found.pop():.0f} %)" if len(found) == 1 else ""
+
+
 def name_of(kind: str, *parts: str) -> str:
     """The name of a figure of this kind about `parts`, valid as a file name."""
     text = "-".join((kind, *parts)).lower()
@@ -54,6 +63,7 @@ def spec(**values: Any) -> Spec:
     return {"$schema": SCHEMA, **values}
 
 
+BORDER = 5  # pixels, half of it outside of a letter
 ROW = 40  # height in pixels of a row with its text above the marks
 
 
@@ -65,11 +75,14 @@ def rows_by(field: str, order: Sequence[str]) -> Spec:
 def row_texts(field: str) -> Spec:
     """The layer with a text above the marks of each row.
 
-    Beside the marks it would make the figure too wide for a narrow screen.
+    Beside the marks it would make the figure too wide for a narrow screen. A border in the color of
+    the page keeps the lines behind it away from its letters.
     """
-    mark = {"type": "text", "align": "left", "baseline": "bottom", "dy": -8, "aria": True}
-    encoding = {"x": {"value": 2}, "text": {"field": field}, "description": {"field": "mark"}}
-    return {"mark": mark, "encoding": encoding}
+    mark = {"type": "text", "align": "left", "baseline": "bottom", "dy": -8}
+    border = {**mark, "stroke": SURFACE, "strokeWidth": BORDER, "strokeJoin": "round"}
+    text = {"mark": {**mark, "aria": True}, "encoding": {"description": {"field": "mark"}}}
+    encoding = {"x": {"value": 2}, "text": {"field": field}}
+    return {"layer": [{"mark": border}, text], "encoding": encoding}
 
 
 def marked() -> Spec:

@@ -13,6 +13,7 @@ from suite.report.figures.figure import (
     WIDTH,
     Figure,
     Spec,
+    confidence_of,
     marked,
     name_of,
     quantity,
@@ -43,8 +44,8 @@ def rates(run: RunData) -> Iterator[Figure]:
         rows = [_row(trial, run, scale.per_unit) for trial in measured]
         yield Figure(
             name=name_of("rates", title),
-            caption=f"{scale.title.capitalize()}: the median over runs, and its 95 % interval. "
-            f"{scale.better}Hollow: not proven to be the same work.",
+            caption=f"{scale.title.capitalize()}: the median over runs, and its interval"
+            f"{confidence_of(measured)}. {scale.better}Hollow: not proven to be the same work.",
             description=f"{scale.title}: " + "; ".join(row["text"] for row in rows),
             spec=_spec(rows, scale.title),
             tags=work_tags(trials[0]),

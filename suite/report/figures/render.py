@@ -1,9 +1,10 @@
-"""Renders figures by vl-convert, in this process: as SVG, PNG and PDF, and as SVG inside a page."""
+"""Renders figures by vl-convert, in this process: as files, and as SVG inside a page."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from suite.report.figures.figure import MARKED, Figure
 
 # Metrically equal fonts: what is measured here has the same width in a browser.
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
+FORMS = ("svg", "png", "pdf")
 SCALE = 2  # of PNG: pixels for each unit
 CONFIG: dict[str, Any] = {
     "aria": False,  # the whole figure has one description; marks would have thousands
@@ -87,20 +89,24 @@ def _rounded(found: re.Match[str]) -> str:
     return f"{float(found[0]):.1f}".removesuffix(".0")
 
 
-def write_files(figures: list[Figure], folder: Path) -> list[Path]:
-    """Write each figure to `folder` as SVG, PNG and PDF; raise OSError where that fails."""
-    import vl_convert
-
+def write_files(figures: Iterable[Figure], folder: Path) -> list[Path]:
+    """Write each figure to `folder` as SVG; raise OSError where that fails."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for figure in figures:
-        forms: dict[str, bytes] = {
-            "svg": svg(figure).encode(),
-            "png": vl_convert.vegalite_to_png(figure.spec, scale=SCALE, config=CONFIG, **OFFLINE),
-            "pdf": vl_convert.vegalite_to_pdf(figure.spec, config=CONFIG, **OFFLINE),
-        }
-        for suffix, content in forms.items():
-            path = folder / f"{figure.name}.{suffix}"
-            path.write_bytes(content)
-            written.append(path)
+        path = folder / f"{figure.name}.svg"
+        path.write_bytes(content(figure, "svg"))
+        written.append(path)
     return written
+
+
+def content(figure: Figure, form: str) -> bytes:
+    """The figure as a file of one of the FORMS."""
+    import vl_convert
+
+    drawn = svg(figure)
+    if form == "svg":
+        return drawn.encode()
+    return bytes(
+        vl_convert.svg_to_png(drawn, scale=SCALE) if form == "png" else vl_convert.svg_to_pdf(drawn)
+    )

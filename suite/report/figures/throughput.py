@@ -1,8 +1,8 @@
-"""The throughput of scenario offline over the batch size, with the knee of each configuration."""
+"""The rate over the batch size: of scenario offline, with each knee, and of training."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from suite.report import throughput as series_of
@@ -12,6 +12,7 @@ from suite.report.figures.figure import (
     Figure,
     Spec,
     category,
+    confidence_of,
     dashed,
     marked,
     name_of,
@@ -22,6 +23,7 @@ from suite.report.figures.figure import (
 )
 from suite.report.numbers import rate_of
 from suite.report.titles import name_of as configuration_of
+from suite.report.titles import work_of_all_batches
 
 if TYPE_CHECKING:
     from suite.report.run_data import RunData
@@ -33,21 +35,40 @@ HEIGHT = 240
 def throughput(run: RunData) -> Iterator[Figure]:
     """One figure for each workload with batch sizes of scenario offline."""
     for title, trials in run.by_workload.items():
-        knees = series_of.knees(trials)
         measured = [trial for series in series_of.series(trials) for trial in series if trial.speed]
-        rows = [_row(trial, knee=trial.record.trial_id in knees) for trial in measured]
-        if rows:
-            yield Figure(
-                name=name_of("throughput", title),
-                caption="Samples per second over the batch size: the median over runs, and its "
-                "95 % interval. A ring marks the knee, the smallest batch size with at least "
-                f"{series_of.KNEE_SHARE:.0%} of the highest rate. Dashed: other configurations of "
-                "the framework.",
-                description="; ".join(row["text"] for row in rows if row["knee"]),
-                spec=_spec(rows),
-                tags=work_tags(trials[0]),
-                about=title,
-            )
+        if measured:
+            yield _figure("throughput", title, measured, knees=series_of.knees(trials))
+
+
+def batch_sizes(run: RunData) -> Iterator[Figure]:
+    """One figure for each workload of training that has several batch sizes."""
+    groups: dict[str, list[TrialSummary]] = {}
+    for trial in run.trials:
+        if trial.record.workload.mode == "train" and trial.speed:
+            groups.setdefault(work_of_all_batches(trial), []).append(trial)
+    for title, trials in groups.items():
+        if len({trial.record.workload.batch_size for trial in trials}) > 1:
+            yield _figure("batch-sizes", title, trials, knees=())
+
+
+def _figure(
+    kind: str, title: str, trials: Sequence[TrialSummary], *, knees: Collection[str]
+) -> Figure:
+    rows = [_row(trial, knee=trial.record.trial_id in knees) for trial in trials]
+    ring = (
+        "A ring marks the knee, the smallest batch size with at least "
+        f"{series_of.KNEE_SHARE:.0%} of the highest rate. "
+    )
+    return Figure(
+        name=name_of(kind, title),
+        caption="Samples per second over the batch size: the median over runs, and its interval"
+        f"{confidence_of(trials)}. {ring if knees else ''}"
+        "Dashed: other configurations of the framework.",
+        description="; ".join(row["text"] for row in rows if row["knee"] or not knees),
+        spec=_spec(rows),
+        tags=work_tags(trials[0]),
+        about=title,
+    )
 
 
 def _row(trial: TrialSummary, *, knee: bool) -> dict[str, Any]:
@@ -61,7 +82,7 @@ def _row(trial: TrialSummary, *, knee: bool) -> dict[str, Any]:
         "low": rate.median if rate.ci_low is None else rate.ci_low,
         "high": rate.median if rate.ci_high is None else rate.ci_high,
         "knee": knee,
-        "text": f"{label}: knee at batch {batch_size}, {rate_of(rate.median)} samples/s",
+        "text": f"{label}: {'knee at ' * knee}batch {batch_size}, {rate_of(rate.median)} samples/s",
     }
 
 

@@ -57,7 +57,7 @@ def _answer(run: RunData, title: str, trials: Sequence[TrialSummary], plot: Plot
         title=title,
         sentence=_sentence(run, title, trials),
         plot=plot,
-        table=Table(caption=_caption(trials, title), rows=rows),
+        table=Table(caption=_caption(trials), rows=rows, about=title),
         warnings=warnings_of(trials),
         errors=list(errors_of(trials, skipped=False)),
         skipped=list(errors_of(trials, skipped=True)),
@@ -72,9 +72,9 @@ def _with_row(trials: Sequence[TrialSummary]) -> list[TrialSummary]:
     return [each for series in throughput.series(trials) for each in throughput.tried(series)]
 
 
-def _caption(trials: Sequence[TrialSummary], title: str) -> str:
+def _caption(trials: Sequence[TrialSummary]) -> str:
     kind = "Latencies" if trials[0].metric.lower_is_better else "Rates"
-    return f"{kind}: {title}{latencies_in(trials)}"
+    return f"{kind} of each trial{latencies_in(trials)}"
 
 
 def _sentence(run: RunData, title: str, trials: Sequence[TrialSummary]) -> str:

@@ -12,7 +12,7 @@ from suite.report.html.parts import Plot, Row, Table
 from suite.report.numbers import UNKNOWN, mebibytes, number, rate_of, with_unit, yes_no
 from suite.report.summary import TrialSummary
 from suite.report.table import known_columns
-from suite.report.titles import work_of
+from suite.report.titles import title_of
 from suite.results.metric import LATENCY
 from suite.results.record import Record
 
@@ -28,30 +28,36 @@ class Detail:
     """One trial."""
 
     title: str
-    work: str
     plots: Sequence[Plot]
     table: Table
     tags: Tags
 
 
-def details(run: RunData) -> list[Detail]:
-    """The first trials in the order of the tables; the first of these have figures."""
+def details(run: RunData) -> dict[str, list[Detail]]:
+    """The first trials of each workload, by its title; the first of these have figures."""
     shown = run.trials[:MOST_TABLES]
     drawn = run.only(shown[:MOST_DRAWN])
     plots: dict[str, list[Plot]] = {}
     for make in (blocks, telemetry):
         for figure in make(drawn):
             plots.setdefault(figure.about, []).append(Plot(figure=figure))
-    return [_detail(run, trial, plots.get(trial.record.trial_id, [])) for trial in shown]
+    found: dict[str, list[Detail]] = {}
+    for trial in shown:
+        detail = _detail(run, trial, plots.get(trial.record.trial_id, []))
+        found.setdefault(title_of(trial), []).append(detail)
+    return found
 
 
 def _detail(run: RunData, trial: TrialSummary, plots: Sequence[Plot]) -> Detail:
     cells = known_columns([_cells(record) for record in trial.runs.values()])
     return Detail(
         title=run.label(trial),
-        work=work_of(trial),
         plots=plots,
-        table=Table(caption=f"Runs of {run.label(trial)}", rows=[Row(cells=row) for row in cells]),
+        table=Table(
+            caption=f"Runs of {run.label(trial)}",
+            rows=[Row(cells=row) for row in cells],
+            about=title_of(trial),
+        ),
         tags=tags_of(trial),
     )
 

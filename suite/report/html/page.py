@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby, islice
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,18 +23,30 @@ from suite.report.figures.curves import curves
 from suite.report.figures.figure import Figure, tags_of
 from suite.report.figures.ladder import ladder
 from suite.report.figures.latency import latency
-from suite.report.figures.parity import parity
 from suite.report.figures.ratios import figure_of, ratios
 from suite.report.figures.speed_up import speed_up
+from suite.report.figures.throughput import batch_sizes
 from suite.report.html import answer, details, frame, machine, proofs
-from suite.report.html.parts import Plot, Row, Table
+from suite.report.html.parts import Figures, Plot, Row, Table
+from suite.results.index import started_at
 from suite.runner import series
 
 if TYPE_CHECKING:
     from suite.report.run_data import RunData
 
 NAME = "report.html"  # in a run's folder
-MOST_PLOTS = 8  # of curves, ratios, scaling and parity each
+MOST_PLOTS = 8  # of each kind
+SECTIONS = {
+    "answer": "Answer",
+    "inference": "Inference",
+    "training": "Training",
+    "runs": "Runs",
+    "comparison": "Comparison",
+    "scaling": "Scaling",
+    "parity": "Same work",
+    "machine": "Machine",
+    "failures": "Failures",
+}
 
 
 def write(
@@ -63,36 +75,54 @@ def html(
 
 def _values(run: RunData, against: RunData | None) -> dict[str, Any]:
     """What the templates show."""
-    return {
+    values = {
         "run": run,
         "record": run.records[0],
+        "started": f"{started_at(run.folder):%Y-%m-%d %H:%M}",
+        "place": titles.machine_of(run.records[0]),
         "version": run.records[0].environment.get("dlsuite", ""),
+        "several": len(run.by_workload) > 1,  # workloads: then headings name them
         "choices": _choices(run),
         "answers": answer.answers(run),
-        "latencies": _plots(latency, run),
+        "latencies": _figures(latency, run),
         "ladder": _ladder(run),
-        "curves": _plots(curves, run),
+        "curves": _figures(curves, run),
+        "batch_sizes": _figures(batch_sizes, run),
         "details": details.details(run),
-        "ratios": _plots(ratios, run),
+        "ratios": _figures(ratios, run),
         "against": _against(run, against) if against else None,
         "scaling": _scaling(run),
-        "speed_ups": _plots(speed_up, run),
+        "speed_ups": _figures(speed_up, run),
         "accuracies": _accuracies(run),
-        "statuses": proofs.statuses(run),
-        "parity": _plots(parity, run),
-        "tensors": list(proofs.errors(run)),
+        "proofs": proofs.proofs(run),
+        "proven": bool(run.certificates),
         "machine": machine.machine(run),
         "versions": machine.versions(run),
         "failures": list(machine.failures(run)),
         "failed": len(series.failures(run.records)),
         "drawn": {"workloads": answer.MOST_PLOTS, "trials": details.MOST_DRAWN}
-        | {"tables": details.MOST_TABLES, "others": MOST_PLOTS},
+        | {"tables": details.MOST_TABLES},
     }
+    return {**values, "sections": _sections(values)}
 
 
-def _plots(make: Callable[[RunData], Iterator[Figure]], run: RunData) -> list[Plot]:
+def _sections(values: dict[str, Any]) -> dict[str, str]:
+    """The sections with content: the name of their template, and their title."""
+    empty = {
+        "inference": not (values["latencies"].groups or values["ladder"]),
+        "training": not (
+            values["curves"].groups or values["accuracies"] or values["batch_sizes"].groups
+        ),
+        "comparison": not (values["ratios"].groups or values["against"]),
+        "scaling": not values["scaling"],
+        "failures": not values["failures"],
+    }
+    return {name: title for name, title in SECTIONS.items() if not empty.get(name)}
+
+
+def _figures(make: Callable[[RunData], Iterator[Figure]], run: RunData) -> Figures:
     """The first figures of one kind."""
-    return [Plot(figure=figure) for figure in islice(make(run), MOST_PLOTS)]
+    return Figures.of(make(run), most=MOST_PLOTS)
 
 
 def _choices(run: RunData) -> dict[str, list[str]]:

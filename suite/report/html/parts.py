@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 
 from suite.report.figures import render
 from suite.report.figures.figure import Figure, Spec, Tags
@@ -25,6 +26,12 @@ class Table:
 
     caption: str
     rows: Sequence[Row]
+    about: str = ""  # what the heading above it says: a part of its name for screen readers
+
+    @property
+    def name(self) -> str:
+        """Its name for screen readers, unique on the page."""
+        return f"{self.caption}: {self.about}" if self.about else self.caption
 
     @property
     def columns(self) -> list[str]:
@@ -48,6 +55,24 @@ class Plot:
         """The specification in the colors of the page."""
         found: Spec = render.of_page(self.figure.spec)
         return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """The first figures of a kind, by what they are about."""
+
+    groups: Mapping[str, Sequence[Plot]]
+    limited: bool  # there are more of them
+    most: int
+
+    @classmethod
+    def of(cls, figures: Iterator[Figure], *, most: int) -> Figures:
+        """The first `most` of the figures; the others are not made."""
+        found = [*islice(figures, most + 1)]
+        groups: dict[str, list[Plot]] = {}
+        for figure in found[:most]:
+            groups.setdefault(figure.about, []).append(Plot(figure=figure))
+        return cls(groups=groups, limited=len(found) > most, most=most)
 
 
 def facts(caption: str, values: Iterable[tuple[str, object]]) -> Table:

@@ -19,7 +19,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunData:
 
 
 def of(run: RunData, kind: str) -> list[Figure]:
-    make = next(each for each in figures.FIGURES if each.__name__ == kind)
+    make = figures.KINDS[kind]
     return list(make(run))
 
 
