@@ -19,8 +19,7 @@ from suite.report import (
     convergence_table,
     figures,
     ladder,
-    ladder_table,
-    rates_table,
+    markdown,
     rows,
     run_data,
     scaling,
@@ -92,7 +91,8 @@ def report(
         raise UsageError(f"{option} needs --html", hint=f"dlsuite report {run} --html FILE")
     if (kind is None) != (out is None):
         raise UsageError(
-            "--figure and --out need each other", hint="dlsuite report --figure rates --out FILE.svg"
+            "--figure and --out need each other",
+            hint="dlsuite report --figure rates --out FILE.svg",
         )
     others = [run_folder_of(each, results) for each in also or ()]
     if others and (html or draw or scaling_only or out):
@@ -143,7 +143,10 @@ def _draw(run: RunData, kind: str, path: Path) -> None:
     found = list(figures.KINDS[kind](run))
     if not found:
         others = [name for name, make in figures.KINDS.items() if any(make(run))]
-        raise ResultsError(f"{run.folder} has no figure {kind!r}", hint=f"it has {listed(others) if others else 'none'}")
+        raise ResultsError(
+            f"{run.folder} has no figure {kind!r}",
+            hint=f"it has {listed(others) if others else 'none'}",
+        )
     with _writing():
         path.write_bytes(render.content(picture(run, found), form))
     print(path)
@@ -255,13 +258,7 @@ def _json(records: list[Record], folder: Path, missing: list[str]) -> str:
 
 
 def _markdown(records: list[Record], folder: Path) -> str:
-    """The table of accuracies of a run with several seeds, else the tables of rates.
-
-    A run of the ladder has its table first.
-    """
+    """The table of accuracies of a run with several seeds, else the tables of rates."""
     if convergence.several_seeds(records):
         return convergence_table.markdown(convergence.rows(records))
-    summaries = summarise(records)
-    rates = rates_table.markdown(summaries, roofline.read(folder))
-    rungs = ladder.rows(summaries, ladder.read(folder))
-    return f"{ladder_table.markdown(rungs)}\n\n{rates}" if rungs else rates
+    return markdown.of_run(run_data.of(folder, records))

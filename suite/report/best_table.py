@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Group
 
 from suite.report.best import best
 from suite.report.numbers import UNKNOWN, Unit, latency_of, latency_unit, mebibytes, rate_of
-from suite.report.table import PIPED_WIDTH, TOKENS, Fitted, known_columns, of_rows
+from suite.report.table import PIPED_WIDTH, TOKENS, known_columns, of_rows
 from suite.report.titles import framework_of, work_of
 
 if TYPE_CHECKING:
@@ -22,37 +22,36 @@ DISPENSABLE = (TOKENS, "input", "devices", "memory", "track", "arithmetic")
 LEFT = ("model", "arithmetic", "scenario", "devices", "framework", "variant", "track", "input")
 
 
-def render(summaries: list[TrialSummary], width: int = PIPED_WIDTH) -> Group | None:
-    """A table of training, and one of inference.
+def render(summaries: Sequence[TrialSummary], width: int = PIPED_WIDTH) -> Group | None:
+    """A table of training, and one of inference; None where there is none.
 
-    None where the run has no proven row, or one workload, whose own table shows the same. Where
-    `width` is too small, whole columns are omitted.
+    Where `width` is too small, whole columns are omitted.
     """
-    training = [each for each in summaries if each.record.workload.mode == "train"]
-    inference = [each for each in summaries if each.record.workload.mode == "infer"]
-    found = [*_of_training(training, width), *_of_inference(inference, width)]
+    found = [
+        of_rows(title, rows, left=LEFT, width=width, dispensable=DISPENSABLE)
+        for title, rows in tables(summaries)
+    ]
     return Group(*found) if found else None
 
 
-def _of_training(summaries: Sequence[TrialSummary], width: int) -> list[Fitted]:
-    rows = known_columns([_cells(trial) for trial in best(summaries)], (TOKENS,))
-    return _table(TITLE, rows, width) if _several(summaries) else []
+def tables(summaries: Sequence[TrialSummary]) -> Iterator[tuple[str, list[dict[str, str]]]]:
+    """The title and the rows of each table.
 
-
-def _of_inference(summaries: Sequence[TrialSummary], width: int) -> list[Fitted]:
-    unit = latency_unit(each.measured.median for each in summaries if _is_latency(each))
-    rows = [_inference_cells(trial, unit) for trial in best(summaries)]
-    title = f"{OF_INFERENCE}, latencies in {unit.symbol}"
-    return _table(title, rows, width) if _several(summaries) else []
+    None where the run has no proven row, or one workload, whose own table shows the same.
+    """
+    training = [each for each in summaries if each.record.workload.mode == "train"]
+    if _several(training) and (rows := [_cells(trial) for trial in best(training)]):
+        yield TITLE, known_columns(rows, (TOKENS,))
+    inference = [each for each in summaries if each.record.workload.mode == "infer"]
+    unit = latency_unit(each.measured.median for each in inference if _is_latency(each))
+    if _several(inference) and (
+        rows := [_inference_cells(trial, unit) for trial in best(inference)]
+    ):
+        yield f"{OF_INFERENCE}, latencies in {unit.symbol}", rows
 
 
 def _is_latency(trial: TrialSummary) -> bool:
     return trial.metric.lower_is_better
-
-
-def _table(title: str, rows: Sequence[dict[str, str]], width: int) -> list[Fitted]:
-    found = of_rows(title, rows, left=LEFT, width=width, dispensable=DISPENSABLE) if rows else None
-    return [found] if found else []
 
 
 def _several(summaries: Sequence[TrialSummary]) -> bool:

@@ -23,7 +23,6 @@ from suite.report.table import (
     P99_ESTIMATE,
     PIPED_WIDTH,
     Fitted,
-    markdown_of,
     of_rows,
 )
 from suite.report.titles import name_of, order, title_of
@@ -62,13 +61,13 @@ def render(
     """
     parts: list[RenderableType] = []
     best_ids = ids(summaries)
-    for title, trials, shown in _tables(summaries):
+    for title, trials, shown in tables(summaries):
         notes = [Text(line) for line in notes_of(trials)]
         parts += [_table(title, shown, width, peak, best=best_ids), *notes]
     return Group(*parts, Text(LEGEND))
 
 
-def _tables(
+def tables(
     summaries: Sequence[TrialSummary],
 ) -> Iterator[tuple[str, list[TrialSummary], list[TrialSummary]]]:
     """The title of each table, its trials, and those that have a row.
@@ -104,12 +103,3 @@ def _table(
     of_latency = ("samples/s",) if trials[0].metric.lower_is_better else ()
     omitted = (*DISPENSABLE, *of_latency, "variant")
     return of_rows(title, shown, width=width, dispensable=omitted, styles=styles)
-
-
-def markdown(summaries: Sequence[TrialSummary], peak: HardwarePeak | None = None) -> str:
-    """A heading, a table and its notes for each workload."""
-    parts = []
-    for title, trials, shown in _tables(summaries):
-        notes = "\n".join(f"- {line.strip()}" for line in notes_of(trials))
-        parts += [f"### {title}", markdown_of(cells_of(shown, peak)), *([notes] if notes else [])]
-    return "\n\n".join([*parts, LEGEND])

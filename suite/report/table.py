@@ -182,4 +182,5 @@ def markdown_of(rows: Sequence[Mapping[str, str]]) -> str:
     """Rows with equal columns as a table in Markdown. There must be at least one row."""
     names = [*rows[0]]
     lines = [names, ["---"] * len(names), *([*row.values()] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    escaped = ([text.replace("|", "\\|") for text in line] for line in lines)
+    return "\n".join(f"| {' | '.join(line)} |" for line in escaped)

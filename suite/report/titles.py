@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from suite.errors import UsageError
@@ -65,6 +66,11 @@ def machine_of(record: Record) -> str:
     quota = [f"a quota of {found['cpu_quota']:g} CPUs"] if found.get("cpu_quota") else []
     parts = [str(found.get("cpu") or "an unknown processor"), cores, *quota, *gpus]
     return ", ".join([*parts, f"engine {record.engine}"])
+
+
+def made_with(records: Sequence[Record]) -> str:
+    """The machine of a run, and the version of dlsuite."""
+    return f"{machine_of(records[0])}, dlsuite {records[0].environment.get('dlsuite', '')}"
 
 
 def name_of(summary: TrialSummary) -> str:

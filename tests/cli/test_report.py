@@ -31,6 +31,11 @@ def test_markdown_has_a_table_for_each_workload(
     assert sum(line.startswith("### lenet on mnist") for line in lines) == 3
     assert sum(line.startswith("| TensorFlow 1.2.3 | graph | equal | 6,") for line in lines) == 1
     assert "- keras:tensorflow: the worker was killed" in lines
+    assert lines[0] == (
+        "**Suite quick**, 2026-11-24, A made-up processor, 2 cores, engine venv, dlsuite 0.3.0"
+    )
+    assert "### best proven row of each framework, for each model and arithmetic" in lines
+    assert "Warnings: disturbed blocks are counted: mxnet:hybrid (1 of 32)." in lines
 
 
 def test_csv_is_printed(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -62,9 +67,9 @@ def test_the_page_and_the_figures_are_written_and_named(
     page, folder = tmp_path / "page.html", tmp_path / "figures"
     command.report(run, html=page, draw=folder, against=run)
     shown = capsys.readouterr().out.splitlines()
-    assert shown == [str(page), f"72 files in {folder}"]
+    assert shown == [str(page), f"24 files in {folder}"]
     assert page.read_text().startswith("<!DOCTYPE html>") and f"With {run.name}" in page.read_text()
-    assert len(list(folder.iterdir())) == 72
+    assert len(list(folder.iterdir())) == 24
 
 
 def test_options_of_the_page_need_a_page(run: Path) -> None:
@@ -88,6 +93,43 @@ def test_a_finished_run_ends_with_the_name_of_its_page(
     page = folder.path / "report.html"
     assert capsys.readouterr().out.splitlines()[-1] == f"report: {page}"
     assert "TensorFlow graph is fastest" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "beginning"), [("a.svg", b"<svg"), ("a.PNG", b"\x89PNG"), ("a.pdf", b"%PDF")]
+)
+def test_one_picture_of_a_kind_of_figures_is_written(
+    run: Path, tmp_path: Path, name: str, beginning: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command.report(run, kind="rates", out=tmp_path / name)
+    assert (tmp_path / name).read_bytes().startswith(beginning)
+    assert capsys.readouterr().out == f"{tmp_path / name}\n"
+
+
+def test_a_picture_says_what_it_shows_and_where_it_was_measured(run: Path, tmp_path: Path) -> None:
+    command.report(run, kind="rates", out=tmp_path / "a.svg")
+    text = (tmp_path / "a.svg").read_text()
+    for said in ("Suite quick", "2026-11-24, A made-up processor, 2 cores", "dlsuite 0.3.0"):
+        assert said in text
+    assert text.count(">lenet on mnist, train, batch 64") == 3  # workloads
+    assert "JAX/Flax 1.2.3, MXNet 1.2.3, PyTorch 1.2.3, TensorFlow 1.2.3" in text
+
+
+def test_a_picture_that_cannot_be_made_is_refused(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"--figure and --out need each other"):
+        command.report(run, kind="rates")
+    with pytest.raises(UsageError, match=r"a\.gif is no file of svg, png, pdf"):
+        command.report(run, kind="rates", out=tmp_path / "a.gif")
+    with pytest.raises(UsageError, match="unknown figure 'rate'"):
+        command.report(run, kind="rate", out=tmp_path / "a.svg")
+    with pytest.raises(ResultsError, match="has no figure 'latency'") as caught:
+        command.report(run, kind="latency", out=tmp_path / "a.svg")
+    assert (
+        caught.value.hint == "it has rates, curves, blocks, telemetry, ratios, speed-up and parity"
+    )
+    with pytest.raises(ResultsError, match="cannot be written"):
+        command.report(run, kind="rates", out=tmp_path / "missing" / "a.svg")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_figure_that_cannot_be_drawn_does_not_hide_the_outcome_of_a_run(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from suite.report import as_json, best_table, rates_table
+from suite.report import as_json, best_table, markdown, rates_table, run_data
 from suite.report.cells import cells_of
 from suite.report.summary import TrialSummary, summarise
 from suite.results import store
@@ -96,8 +96,10 @@ def test_a_training_workload_of_the_same_run_keeps_its_own_table() -> None:
     assert any("single_stream" in line for line in shown)
 
 
-def test_markdown_has_a_table_for_each_configuration_of_scenario_offline() -> None:
-    text = rates_table.markdown(summarise([*offline({1: 50.0, 2: 97.0}), inferred()]))
+def test_markdown_has_a_table_for_each_configuration_of_scenario_offline(tmp_path: Path) -> None:
+    text = markdown.of_run(
+        run_data.of(tmp_path / "20261124-120000-quick", [*offline({1: 50.0, 2: 97.0}), inferred()])
+    )
     assert "### PyTorch eager: lenet on mnist, infer, float32, offline" in text
     assert "single_stream, cpu (2 cores), latencies in µs" in text
     assert "| framework | variant | track | batch | samples/s |" in text

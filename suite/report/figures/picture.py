@@ -15,7 +15,8 @@ from suite.results.index import started_at
 if TYPE_CHECKING:
     from suite.report.run_data import RunData
 
-LINE = 64  # characters of a text beside a figure of WIDTH
+LINE = 64  # characters of a text above a figure of WIDTH
+LINE_OF_TITLE = 44
 SIZE, SMALL = 15, 11  # of the title and of the texts below it
 
 
@@ -29,7 +30,7 @@ def picture(run: RunData, figures: Sequence[Figure]) -> Figure:
         *dict.fromkeys(each.caption for each in figures),
     ]
     title = {
-        "text": wrap(run.title, LINE),
+        "text": wrap(run.title, LINE_OF_TITLE),
         "subtitle": [line for text in about for line in wrap(text, LINE)],
         "anchor": "start",
         "fontSize": SIZE,
@@ -39,7 +40,9 @@ def picture(run: RunData, figures: Sequence[Figure]) -> Figure:
         "offset": 14,
     }
     parts = [_titled(each) for each in figures]
-    drawn = spec(title=title, vconcat=parts, spacing=26, resolve={"scale": {"color": "independent"}})
+    drawn = spec(
+        title=title, vconcat=parts, spacing=26, resolve={"scale": {"color": "independent"}}
+    )
     return replace(figures[0], name=run.folder.name, spec=drawn)
 
 

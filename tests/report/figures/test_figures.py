@@ -87,7 +87,7 @@ def test_curves_add_the_durations_of_epochs(run: RunData) -> None:
 
 
 def test_speed_up_has_one_device_and_several(run: RunData) -> None:
-    (figure,) = of(run, "speed_up")
+    (figure,) = of(run, "speed-up")
     known = [row for row in values(figure) if row["configuration"] != "ideal"]
     assert [row["devices"] for row in known] == [1, 2]
     assert known[1]["speed_up"] == pytest.approx(3200 / 1900, rel=0.01)
@@ -126,11 +126,37 @@ def test_text_is_never_rounded(run: RunData) -> None:
     assert re.search(r">PyTorch eager: 0\.\d\d, slower<", text)
 
 
-def test_figures_are_written_in_three_forms(run: RunData, tmp_path: Path) -> None:
-    figure = of(run, "rates")[0]
-    svg, png, pdf = render.write_files([figure], tmp_path / "new" / "figures")
-    assert svg.read_text().startswith("<svg") and png.read_bytes()[1:4] == b"PNG"
-    assert pdf.read_bytes().startswith(b"%PDF") and {svg.stem, png.stem, pdf.stem} == {figure.name}
+def test_figures_are_written_to_files_of_their_names(run: RunData, tmp_path: Path) -> None:
+    found = of(run, "rates")
+    written = render.write_files(found, tmp_path / "new" / "figures")
+    assert [path.stem for path in written] == [figure.name for figure in found]
+    assert all(path.read_text().startswith("<svg") for path in written)
+
+
+def test_batch_sizes_of_one_workload_are_in_one_figure(run: RunData) -> None:
+    assert of(run, "batch-sizes") == []
+    larger = [
+        each.model_copy(
+            update={
+                "workload": each.workload.model_copy(update={"batch_size": 128}),
+                "trial_id": f"{each.trial_id}-128",
+            }
+        )
+        for each in run.records
+        if each.device == "cpu"
+    ]
+    (figure,) = of(run_data.of(run.folder, [*run.records, *larger]), "batch-sizes")
+    assert (
+        figure.about == "lenet on mnist, train, float32, sgd 0.01, input from host, cpu (2 cores)"
+    )
+    rows = figure.spec["data"]["values"]
+    assert {(row["batch"], row["label"]) for row in rows} == {
+        (size, run.label(trial))
+        for size in (64, 128)
+        for trial in run.trials
+        if trial.record.device == "cpu" and trial.values
+    }
+    assert "knee" not in figure.caption and render.svg(figure).startswith("<svg")
 
 
 def test_names_are_valid_as_file_names() -> None:
