@@ -7,8 +7,16 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from suite.cli.options import IfBusy
-from suite.errors import CannotTell, NotVerified, ResultsError, UsageError
-from suite.protocol.plan import Trial
+from suite.engines.options import EngineOptions
+from suite.errors import (
+    CannotTell,
+    NotVerified,
+    ParityFailed,
+    ResultsError,
+    RunsFailed,
+    UsageError,
+)
+from suite.protocol.plan import Plan, Trial
 from suite.report import again
 from suite.report.again import Again
 from suite.report.summary import TrialSummary, summarise
@@ -36,18 +44,20 @@ def measure(folder: Path, number: int, results: Path, start: Start) -> None:
     planned, then = planfile.read(folder), summarise(store.read(folder))
     chosen = _chosen(planned.plan.trials, then, number)
     print(f"measuring again: {', '.join(each.configuration for each in chosen)}")
-    new = start(
-        planned.plan.only(chosen),
-        planned.engine_options,
-        TimeLimit.of(None),
-        results=results,
-        if_busy=IfBusy.wait,
-    )
+    new = _run(planned.plan.only(chosen), planned.engine_options, results, start)
     ids = {each.trial_id for each in chosen}
     found = again.compare(then, [each for each in summarise(store.read(new)) if _id(each) in ids])
     for line in _lines(found):
         print(line)
     _judge(found, new)
+
+
+def _run(plan: Plan, options: EngineOptions, results: Path, start: Start) -> Path:
+    """The folder of a new run. Its rows are compared also where one failed or is not proven."""
+    try:
+        return start(plan, options, TimeLimit.of(None), results=results, if_busy=IfBusy.wait)
+    except (RunsFailed, ParityFailed):
+        return (results / "latest").resolve()
 
 
 def _chosen(trials: Sequence[Trial], measured: Sequence[TrialSummary], number: int) -> list[Trial]:
