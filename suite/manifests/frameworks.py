@@ -72,9 +72,10 @@ class FrameworkManifest(Strict):
         variants = others.data.get("variants", {})
         for track, by_device in value.items():
             for own in by_device.values():
-                if own.variant not in (None, *variants):
-                    near = nearest(str(own.variant), variants)
-                    raise ValueError(f"{track}: unknown variant {own.variant!r}; {near}")
+                for name in (own.variant, own.infer):
+                    if name not in (None, *variants):
+                        near = nearest(str(name), variants)
+                        raise ValueError(f"{track}: unknown variant {name!r}; {near}")
         return value
 
     def does(self, mode: str, variant: str) -> bool:
@@ -91,9 +92,11 @@ class FrameworkManifest(Strict):
         kind: Any = device.partition(":")[0]
         return self.tracks.get(track, {}).get(kind, FrameworkTrack())
 
-    def default_variant(self, track: str, device: str) -> str:
-        """The variant of a track on a device where the user names none."""
-        return self.in_track(track, device).variant or next(iter(self.variants))
+    def default_variant(self, track: str, device: str, mode: str) -> str:
+        """The variant of a track on a device, in this mode of work, where the user names none."""
+        own = self.in_track(track, device)
+        of_mode = own.infer if mode == "infer" else None
+        return of_mode or own.variant or next(iter(self.variants))
 
     def unsupported_reason(
         self,

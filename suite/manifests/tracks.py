@@ -36,6 +36,7 @@ class FrameworkTrack(Strict):
     """The settings of one framework in a track on one kind of device."""
 
     variant: Name | None = None  # used where the user names none; None: the framework's first
+    infer: Name | None = None  # the variant of inference; None: that of training
     # For the framework's module in the worker, which refuses unknown settings.
     settings: FrameworkSettings = Field(default={})
     environment: Environment = Field(default={})  # in addition to the track's

@@ -42,12 +42,13 @@ def expand(
     devices = tuple(devices) or suite.devices
     modes = {workload.mode for workload in suite.workloads}
     chosen = {
-        device: dict.fromkeys(
-            _resolved(name, track, device, frameworks, tracks)
+        (device, mode): dict.fromkeys(
+            _resolved(name, track, device, mode, frameworks, tracks)
             for track in suite.tracks
             for name in _named(tuple(only) or suite.frameworks, frameworks, modes)
         )
         for device in devices
+        for mode in modes
     }
     parts = _cpu_parts(suite, devices, separate_nodes=separate_nodes)
     seeds = range(suite.seed, suite.seed + suite.seeds)
@@ -67,7 +68,7 @@ def expand(
         )
         for seed in seeds
         for entry, workload, device in _on_devices(suite, devices)
-        for framework, variant, track in chosen[device]
+        for framework, variant, track in chosen[device, workload.mode]
     )
     if len({trial.trial_id for trial in trials}) < len(trials):
         raise UsageError(f"suite {suite.name!r} has the same workload twice", hint="dlsuite list")
@@ -183,13 +184,15 @@ def _resolved(
     name: str,
     track: str,
     device: str,
+    mode: str,
     frameworks: dict[str, FrameworkManifest],
     tracks: dict[str, Track],
 ) -> tuple[str, str, str]:
     """Framework, variant and track; omitted ones are `track` and its default variant."""
     framework, variant, own_track = parse(name, frameworks, tracks)
     track = own_track or track
-    return framework, variant or frameworks[framework].default_variant(track, device), track
+    chosen = variant or frameworks[framework].default_variant(track, device, mode)
+    return framework, chosen, track
 
 
 def without_track(name: str) -> str:

@@ -101,9 +101,9 @@ def test_a_frameworks_track_needs_a_known_variant_track_and_device(
 
 def test_the_default_variant_is_the_first_where_the_track_names_none() -> None:
     jax, pytorch = catalog.framework("jax"), catalog.framework("pytorch")
-    assert jax.default_variant("tuned", "cuda:1") == "jit"
-    assert pytorch.default_variant("default", "cpu") == "eager"
-    assert pytorch.default_variant("tuned", "cuda:1") == "compiled"
+    assert jax.default_variant("tuned", "cuda:1", "train") == "jit"
+    assert pytorch.default_variant("default", "cpu", "infer") == "eager"
+    assert pytorch.default_variant("tuned", "cuda:1", "train") == "compiled"
     tuned = {"cudnn_benchmark": True, "fused_optimizer": True}
     assert pytorch.in_track("tuned", "cuda:1").settings == tuned
 
