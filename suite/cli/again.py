@@ -26,10 +26,10 @@ from suite.runner.timelimit import TimeLimit
 
 Start = Callable[..., Path]  # does all runs of a new plan: suite.cli.run.start
 
-RATIO = {
-    "agrees": "the ratio agrees",
-    "differs": "the ratio differs",
-    "cannot tell": "the ratio is too uncertain to compare",
+WORDS = {
+    "agrees": "agrees",
+    "differs": "differs",
+    "cannot tell": "is too uncertain to compare",
 }
 
 
@@ -44,15 +44,38 @@ def measure(folder: Path, number: int, results: Path, start: Start) -> None:
     planned, then = planfile.read(folder), summarise(store.read(folder))
     chosen = _chosen(planned.plan.trials, then, number)
     print(f"measuring again: {', '.join(each.configuration for each in chosen)}")
-    new = _run(planned.plan.only(chosen), planned.engine_options, results, start)
+    new = run_again(planned.plan.only(chosen), planned.engine_options, results, start)
     ids = {each.trial_id for each in chosen}
-    found = again.compare(then, [each for each in summarise(store.read(new)) if _id(each) in ids])
-    for line in _lines(found):
+    now = [each for each in summarise(store.read(new)) if _id(each) in ids]
+    judge(again.compare(then, now), new, "ratio")
+
+
+def judge(found: Sequence[Again], new: Path, figure: str) -> None:
+    """Print whether each row agrees; `figure` is what is compared: `rate` or `ratio`.
+
+    Raise NotVerified where a row differs, CannotTell where one cannot be judged.
+    """
+    for line in _lines(found, figure):
         print(line)
-    _judge(found, new)
+    differing = [
+        f"{each.now.record.configuration}: {what}"
+        for each in found
+        for what, agreement in (("proof", each.proof), (figure, each.figure))
+        if agreement == "differs"
+    ]
+    if differing:
+        raise NotVerified(
+            f"measured again, it differs: {', '.join(differing)}",
+            hint=f"dlsuite report {new}; another machine may have other ratios",
+        )
+    if any(each.figure == "cannot tell" for each in found):
+        raise CannotTell(
+            f"too few or too noisy runs for a bound of {found[0].bound:.0%}",
+            hint=f"dlsuite report {new}; a quieter machine",
+        )
 
 
-def _run(plan: Plan, options: EngineOptions, results: Path, start: Start) -> Path:
+def run_again(plan: Plan, options: EngineOptions, results: Path, start: Start) -> Path:
     """The folder of a new run. Its rows are compared also where one failed or is not proven."""
     try:
         return start(plan, options, TimeLimit.of(None), results=results, if_busy=IfBusy.wait)
@@ -75,38 +98,19 @@ def _chosen(trials: Sequence[Trial], measured: Sequence[TrialSummary], number: i
     return secret.sample(group, min(number, len(group)))
 
 
-def _lines(found: Sequence[Again]) -> Iterator[str]:
-    first = found[0].now.record.configuration
+def _lines(found: Sequence[Again], figure: str) -> Iterator[str]:
     for each in found:
-        yield f"{each.now.record.configuration}: the proof {each.proof}"
-        if each is found[0]:
+        name = each.now.record.configuration
+        yield f"{name}: the proof {each.proof}"
+        if not each.compared:
             continue
-        text = f"{each.now.record.configuration} over {first}: {RATIO[each.ratio]}"
+        text = f"{name}: the {figure} {WORDS[each.figure]}"
         if each.change:
             change = each.change
             text += (
                 f": {change.ratio:.3f} times that of then, {change.low:.3f} to {change.high:.3f}"
             )
         yield text
-
-
-def _judge(found: Sequence[Again], new: Path) -> None:
-    differing = [
-        f"{each.now.record.configuration}: {what}"
-        for each in found
-        for what, agreement in (("proof", each.proof), ("ratio", each.ratio))
-        if agreement == "differs"
-    ]
-    if differing:
-        raise NotVerified(
-            f"measured again, it differs: {', '.join(differing)}",
-            hint=f"dlsuite report {new}; another machine may have other ratios",
-        )
-    if any(each.ratio == "cannot tell" for each in found[1:]):
-        raise CannotTell(
-            f"too few or too noisy runs for a bound of {again.BOUND:.0%}",
-            hint=f"dlsuite report {new}; a quieter machine",
-        )
 
 
 def _id(trial: TrialSummary) -> str:

@@ -44,6 +44,25 @@ def export(
     print(f"{file}: {manifest.run_id}, {len(manifest.files)} files")
 
 
+def bundle(
+    run: RunName = Path("latest"),
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="The new file.")
+    ] = None,
+    results: Results = Path("results"),
+) -> None:
+    """Write a run into one file that `dlsuite repeat` runs again elsewhere.
+
+    The file is that of `dlsuite export`; its name is that of the run.
+
+    Example: dlsuite bundle latest
+    """
+    folder = run_folder_of(run, results)
+    file = out or Path(f"{folder.name}.tar.gz")
+    archive.write(folder, file)
+    print(f"{file}: next, on another machine: dlsuite repeat {file.name}")
+
+
 def import_run(
     file: Annotated[Path, typer.Argument(help="A file that dlsuite export wrote.")],
     results: Results = Path("results"),
@@ -85,14 +104,14 @@ def verify_with(start: Start) -> Callable[..., None]:
         Example: dlsuite verify results/20261121-120000-quick
         """
         folder = run_folder_of(run, results)
-        _check(folder, format, signer)
+        check_run(folder, format, signer)
         if repeat:
             again.measure(folder, repeat, results, start)
 
     return verify
 
 
-def _check(folder: Path, format: Format, signer: str | None) -> None:
+def check_run(folder: Path, format: Format = Format.table, signer: str | None = None) -> None:
     """Print what does not fit in a run; NotVerified where there is such a line."""
     from suite.runner.verification.verify import verify as verified
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from suite.cli.options import Format, Results
+from suite.cli.options import Format, Results, share_of
 from suite.cli.session import run_folder_of
 from suite.errors import CannotTell, Faster, ResultsError, Slower, UsageError, nearest
 from suite.manifests import catalog
@@ -141,17 +141,10 @@ def _gate(fail_if_slower: str | None, fail_unless_within: str | None) -> Gate | 
             hint="--fail-unless-within also fails where b is slower",
         )
     if fail_unless_within:
-        return Gate(limit=_share(fail_unless_within, "--fail-unless-within"), both_sides=True)
+        return Gate(limit=share_of(fail_unless_within, "--fail-unless-within"), both_sides=True)
     if fail_if_slower:
-        return Gate(limit=_share(fail_if_slower, "--fail-if-slower"), both_sides=False)
+        return Gate(limit=share_of(fail_if_slower, "--fail-if-slower"), both_sides=False)
     return None
-
-
-def _share(text: str, option: str) -> float:
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?%", text.strip())
-    if not match or not 0 < float(match[1]) < 100:
-        raise UsageError(f"{option} {text!r} is not a percentage", hint=f"{option} 3%")
-    return float(match[1]) / 100
 
 
 def _side(text: str, results: Path) -> Side:

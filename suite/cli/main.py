@@ -22,6 +22,7 @@ from suite.cli import (
     info,
     parity,
     peak,
+    repeat,
     report,
     run,
     streams,
@@ -62,6 +63,8 @@ cli.command(rich_help_panel=RESULTS)(history.query)
 cli.command(rich_help_panel=RESULTS)(archive.export)
 cli.command("import", rich_help_panel=RESULTS)(archive.import_run)
 cli.command(rich_help_panel=RESULTS)(archive.verify_with(run.start))
+cli.command(rich_help_panel=RESULTS)(archive.bundle)
+cli.command(rich_help_panel=MEASURE)(repeat.repeat_with(run.start, archive.check_run))
 cli.command("list", rich_help_panel=SETUP)(info.list_all)
 cli.command(rich_help_panel=SETUP)(info.doctor)
 cli.add_typer(data.data, name="data", rich_help_panel=SETUP)

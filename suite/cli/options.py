@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +10,7 @@ from typing import Annotated
 import typer
 
 from suite.engines.options import EngineOptions
+from suite.errors import UsageError
 from suite.manifests.workloads import Precision
 
 
@@ -27,6 +29,12 @@ class ReportFormat(StrEnum):
     markdown = "markdown"
     csv = "csv"
     parquet = "parquet"
+
+
+class By(StrEnum):
+    """What the rows of several runs are grouped by."""
+
+    machine = "machine"
 
 
 class RowFormat(StrEnum):
@@ -203,3 +211,11 @@ def _absolute(python: str) -> str:
     """FRAMEWORK=PATH with an absolute path."""
     framework, equals, path = python.partition("=")
     return f"{framework}={Path(path).absolute()}" if equals and path else python
+
+
+def share_of(text: str, option: str) -> float:
+    """The share in `10%`; UsageError where it is not between 0 and 100 %."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?%", text.strip())
+    if not match or not 0 < float(match[1]) < 100:
+        raise UsageError(f"{option} {text!r} is not a percentage", hint=f"{option} 3%")
+    return float(match[1]) / 100

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from suite.cli.options import ReportFormat, Results, RunName
+from suite.cli.options import By, ReportFormat, Results, RunName
 from suite.cli.session import run_folder_of, show
 from suite.errors import ResultsError, UsageError
 from suite.report import (
@@ -19,6 +19,7 @@ from suite.report import (
     convergence_table,
     figures,
     ladder,
+    machines,
     markdown,
     rows,
     run_data,
@@ -39,6 +40,9 @@ from suite.runner import planfile
 
 def report(
     run: RunName = Path("latest"),
+    more: Annotated[
+        list[Path] | None, typer.Argument(metavar="[RUN...]", help="Further runs, for --by.")
+    ] = None,
     format: Annotated[
         ReportFormat,
         typer.Option(help="table, json, markdown; a row for each run: csv, parquet."),
@@ -74,6 +78,16 @@ def report(
     scaling_only: Annotated[
         bool, typer.Option("--scaling", help="Only the speed-up of several devices over one.")
     ] = False,
+    by: Annotated[
+        By | None, typer.Option(help="machine: the rows of several runs side by side.")
+    ] = None,
+    price: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PRICE/h",
+            help="Dollars per hour of the machine, for --by; repeatable, one for each run.",
+        ),
+    ] = None,
     also: Annotated[
         list[Path] | None,
         typer.Option(metavar="RUN", help="Add the accuracies of this run, too; repeatable."),
@@ -83,12 +97,24 @@ def report(
     """Show the summary of a run: rates, or accuracies where it has several seeds.
 
     Examples: dlsuite report results/latest --format json ; dlsuite report --html report.html ;
-    dlsuite report --figure rates --out rates.svg
+    dlsuite report --figure rates --out rates.svg ; dlsuite report here there --by machine
     """
     folder = run_folder_of(run, results)
     if (against or interactive) and not html:
         option = "--against" if against else "--interactive"
         raise UsageError(f"{option} needs --html", hint=f"dlsuite report {run} --html FILE")
+    if by:
+        _show_machines(
+            [run_folder_of(each, results) for each in (run, *(more or ()))], price, format
+        )
+        return
+    if more or price:
+        raise UsageError(
+            f"{'several runs' if more else '--price'} need --by machine",
+            hint=f"dlsuite report {run} {' '.join(map(str, more or ()))} --by machine".replace(
+                "  ", " "
+            ),
+        )
     if (kind is None) != (out is None):
         raise UsageError(
             "--figure and --out need each other",
@@ -243,6 +269,28 @@ def _show_accuracies(records: list[Record], format: ReportFormat) -> None:
         print(convergence_table.markdown(found))
     else:
         table.console().print(convergence_table.render(found))
+
+
+def _show_machines(
+    folders: Sequence[Path], prices: Sequence[str] | None, format: ReportFormat
+) -> None:
+    """Print the rows of several runs by machine; UsageError where the prices do not fit."""
+    if format not in (ReportFormat.table, ReportFormat.markdown):
+        raise UsageError("--by has the forms table and markdown", hint="--format markdown")
+    given: list[float | None] = [machines.price_of(text) for text in prices or ()]
+    if len(given) not in (0, 1, len(folders)):
+        raise UsageError(
+            f"{len(given)} prices for {len(folders)} runs", hint="one --price, or one for each run"
+        )
+    every = given if len(given) == len(folders) else (given or [None]) * len(folders)
+    found = machines.rows([run_data.read(folder) for folder in folders], every)
+    if not found:
+        raise ResultsError("no row of these runs was measured", hint="dlsuite report RUN")
+    if format is ReportFormat.markdown:
+        print(machines.markdown(found))
+    else:
+        console = table.console()
+        console.print(machines.render(found, console.width))
 
 
 def _json(records: list[Record], folder: Path, missing: list[str]) -> str:

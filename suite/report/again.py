@@ -1,4 +1,7 @@
-"""Compares rows of a run with the same rows measured again, perhaps on another machine."""
+"""Compares rows of a run with the same rows measured again, perhaps on another machine.
+
+On an equal machine rates are compared; on another one, whose rates differ, the ratios of rows.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,21 @@ from dataclasses import dataclass
 from typing import Literal
 
 from suite.report.summary import TrialSummary
-from suite.results.equivalence import RatioInterval, bounds, ratio_of_ratios
+from suite.results.equivalence import RatioInterval, bounds, ratio_of_ratios, ratio_of_runs
 
-BOUND = 0.2  # by which a ratio of two rows may differ between two measurements
+BOUND = 0.2  # by which a figure may differ between two measurements
 Agreement = Literal["agrees", "differs", "cannot tell"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Again:
-    """A row, measured again; `change` is that of its ratio to the first row of the comparison."""
+    """A row, measured again; `change` is that of its rate, or of its ratio to the first row."""
 
     then: TrialSummary
     now: TrialSummary
-    change: RatioInterval | None  # None for the first row, and with fewer than two runs
+    change: RatioInterval | None  # None: not compared, or fewer than two runs on a side
+    compared: bool  # not the first row where ratios are
+    bound: float
 
     @property
     def proof(self) -> Agreement:
@@ -27,34 +32,51 @@ class Again:
         return "agrees" if self.then.parity.proven == self.now.parity.proven else "differs"
 
     @property
-    def ratio(self) -> Agreement:
+    def figure(self) -> Agreement:
         """Whether the interval of the change is within the bound, beyond it, or reaches over it."""
         if self.change is None:
-            return "cannot tell"
-        low, high = bounds(BOUND)
+            return "cannot tell" if self.compared else "agrees"
+        low, high = bounds(self.bound)
         if low < self.change.low and self.change.high < high:
             return "agrees"
         beyond = self.change.high < low or self.change.low > high
         return "differs" if beyond else "cannot tell"
 
 
-def compare(then: Sequence[TrialSummary], now: Sequence[TrialSummary]) -> list[Again]:
+def compare(
+    then: Sequence[TrialSummary],
+    now: Sequence[TrialSummary],
+    *,
+    bound: float = BOUND,
+    rates: bool = False,
+) -> list[Again]:
     """The rows of `now` with those of `then`; both have the same trials.
 
-    Ratios of rows are compared, not rates: another machine has other rates.
+    With `rates`, each rate is compared. Else the ratio of each row to the first of its workload.
     """
     before = {each.record.trial_id: each for each in then}
-    first, *others = [(before[each.record.trial_id], each) for each in now]
-    return [
-        Again(then=first[0], now=first[1], change=None),
-        *(Again(then=a, now=b, change=_change(first, (a, b))) for a, b in others),
-    ]
+    firsts: dict[object, TrialSummary] = {}
+    found = []
+    for row in now:
+        first = firsts.setdefault((row.record.workload, row.record.device), row)
+        old, base = before[row.record.trial_id], before[first.record.trial_id]
+        change = (
+            ratio_of_runs(_values(old), _values(row))
+            if rates
+            else ratio_of_ratios((_values(base), _values(old)), (_values(first), _values(row)))
+        )
+        compared = rates or first is not row
+        found.append(
+            Again(
+                then=old,
+                now=row,
+                change=change if compared else None,
+                compared=compared,
+                bound=bound,
+            )
+        )
+    return found
 
 
-def _change(
-    first: tuple[TrialSummary, TrialSummary], other: tuple[TrialSummary, TrialSummary]
-) -> RatioInterval | None:
-    then, now = (
-        ([*first[side].values.values()], [*other[side].values.values()]) for side in (0, 1)
-    )
-    return ratio_of_ratios(then, now)
+def _values(trial: TrialSummary) -> list[float]:
+    return [*trial.values.values()]

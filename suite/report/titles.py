@@ -38,16 +38,32 @@ def work_of_all_batches(summary: TrialSummary) -> str:
     return _title(summary.record, batch=False)
 
 
+def work_on_any_device(summary: TrialSummary) -> str:
+    """The trial's workload, without the device on which it ran."""
+    return _work(summary.record, batch=True) + _rest(summary.record)
+
+
 def _title(record: Record, *, batch: bool) -> str:
+    return f"{_work(record, batch=batch)}, {_device(record)}{_rest(record)}"
+
+
+def _work(record: Record, *, batch: bool) -> str:
     workload = record.workload
-    return (
-        f"{workload.model} on {workload.dataset}, {workload.mode}, "
-        + (f"batch {workload.batch_size}, " if batch else "")
-        + f"{workload.precision}, {workload.way}, "
-        + (f"input from {workload.input}, " if workload.mode == "train" else "")
-        + _device(record)
-        + (", synchronized batch norm" if workload.batch_norm == "synchronized" else "")
-        + (f", {record.interleaved} interleaved" if record.interleaved > 1 else "")
+    parts = [
+        f"{workload.model} on {workload.dataset}",
+        workload.mode,
+        *([f"batch {workload.batch_size}"] if batch else []),
+        workload.precision,
+        workload.way,
+        *([f"input from {workload.input}"] if workload.mode == "train" else []),
+    ]
+    return ", ".join(parts)
+
+
+def _rest(record: Record) -> str:
+    synchronized = record.workload.batch_norm == "synchronized"
+    return (", synchronized batch norm" if synchronized else "") + (
+        f", {record.interleaved} interleaved" if record.interleaved > 1 else ""
     )
 
 

@@ -375,7 +375,7 @@ def quick_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_here() -> set[str]:
-    """The frameworks of the quick suite; two, where test_cli_docker.py runs all of them."""
+    """The frameworks of the quick suite; two, where test_cli_docker.py runs the others."""
     return {"tensorflow", "mxnet"} | ({"pytorch", "jax"} if no_engine() else set())
 
 
@@ -413,6 +413,22 @@ def test_the_quick_suite_proves_and_measures_every_framework(quick_run: Path) ->
         assert trial["samples_per_s"]["ci_low"] is None  # one run has no interval
     rates = [trial["samples_per_s"]["median"] for trial in trials]
     assert rates == sorted(rates, reverse=True)
+
+
+@pytest.mark.verify
+def test_a_bundle_is_repeated_in_an_empty_folder(tmp_path: Path) -> None:
+    short, place = short_suite(tmp_path), tmp_path / "elsewhere"
+    options = ("--framework", "mxnet", "--framework", "pytorch", "--proof-steps", "1")
+    reply = dlsuite("run", short, *options, "--repeats", "2", folder=tmp_path)
+    assert reply.returncode == 0, reply.stderr
+    reply = dlsuite("bundle", "--out", "run.tar.gz", folder=tmp_path)
+    assert reply.returncode == 0 and "dlsuite repeat run.tar.gz" in reply.stdout
+    place.mkdir()
+    # Two runs have wide intervals, and the tests share the machine.
+    reply = dlsuite("repeat", "../run.tar.gz", "--within", "90%", folder=place)
+    assert reply.returncode in (0, 14), reply.stderr
+    assert reply.stdout.count("the proof agrees") == 2 and ": the rate " in reply.stdout
+    assert len(list((place / "results").glob("2*"))) == 2  # the imported run, and the new one
 
 
 def test_a_real_run_verifies_where_it_is_imported(quick_run: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from suite.cli import report as command
 from suite.cli import run as run_command
-from suite.cli.options import ReportFormat
+from suite.cli.options import By, ReportFormat
 from suite.errors import ResultsError, RunsFailed, UsageError
 from suite.results import store
 from tests.report.made_run import made_run
@@ -93,6 +93,23 @@ def test_a_finished_run_ends_with_the_name_of_its_page(
     page = folder.path / "report.html"
     assert capsys.readouterr().out.splitlines()[-1] == f"report: {page}"
     assert "TensorFlow graph is fastest" in page.read_text()
+
+
+def test_runs_are_shown_by_machine(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    markdown = ReportFormat.markdown
+    command.report(run, [run], by=By.machine, price=["1/h", "2.5/h"], format=markdown)
+    shown = capsys.readouterr().out
+    assert shown.count("| tensorflow:graph |") == 2 and "| 2.5 |" in shown
+    command.report(run, by=By.machine)
+    assert "One machine is one sample of its type." in capsys.readouterr().out
+    with pytest.raises(UsageError, match="3 prices for 2 runs"):
+        command.report(run, [run], by=By.machine, price=["1", "2", "3"])
+    with pytest.raises(UsageError, match="several runs need --by machine"):
+        command.report(run, [run])
+    with pytest.raises(UsageError, match="--price need --by machine"):
+        command.report(run, price=["1/h"])
+    with pytest.raises(UsageError, match="--by has the forms table and markdown"):
+        command.report(run, by=By.machine, format=ReportFormat.json)
 
 
 @pytest.mark.parametrize(

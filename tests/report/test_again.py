@@ -27,18 +27,32 @@ def rows(jax: float, *, machine: float = 1.0, proven: bool = True) -> list[Trial
 
 def test_equal_ratios_agree_on_a_faster_machine() -> None:
     first, other = compare(rows(0.5), rows(0.5, machine=3))
-    assert first.proof == other.proof == other.ratio == "agrees" and first.change is None
+    assert first.proof == other.proof == other.figure == "agrees" and first.change is None
 
 
 def test_another_ratio_differs() -> None:
     _, other = compare(rows(0.5), rows(0.9))
-    assert other.ratio == "differs" and other.proof == "agrees"
+    assert other.figure == "differs" and other.proof == "agrees"
 
 
 def test_a_ratio_at_the_bound_cannot_be_judged() -> None:
     _, other = compare(rows(0.5), rows(0.625))
-    assert other.ratio == "cannot tell"
+    assert other.figure == "cannot tell"
 
 
 def test_a_proof_that_fails_here_differs() -> None:
     assert {each.proof for each in compare(rows(0.5), rows(0.5, proven=False))} == {"differs"}
+
+
+def test_on_an_equal_machine_rates_are_compared() -> None:
+    found = compare(rows(0.5), rows(0.5, machine=1.5), rates=True)
+    assert [each.figure for each in found] == ["differs", "differs"]
+    same = compare(rows(0.5), rows(0.5, machine=1.02), rates=True)
+    assert [each.figure for each in same] == ["agrees", "agrees"]
+
+
+def test_the_bound_is_that_of_the_user() -> None:
+    changed = rows(0.5, machine=1.06)
+    for bound, figure in ((0.2, "agrees"), (0.02, "differs"), (0.055, "cannot tell")):
+        first, _ = compare(rows(0.5), changed, rates=True, bound=bound)
+        assert first.figure == figure
