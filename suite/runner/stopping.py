@@ -11,6 +11,7 @@ from suite.results import stats
 from suite.results.metric import values_of
 from suite.results.record import Record
 
+TRANSIENT = ("EngineError", "EngineInterfered")  # errors that the next run may not have
 StopReason = Literal["interval narrow", "run limit", "time budget spent", "a run failed"]
 
 
@@ -19,7 +20,7 @@ def stop_reason(runs: Sequence[Record], repeats: Repeats, *, spent_s: float) -> 
 
     `spent_s` is the duration of all runs of the plan so far.
     """
-    if any(run.status == "oom" for run in runs):
+    if any(run.status == "oom" or _could_not_start(run) for run in runs):
         return "a run failed"  # so would the others
     if runs and _exceeds(runs, repeats.trial_budget_s):
         return "time budget spent"
@@ -36,6 +37,13 @@ def stop_reason(runs: Sequence[Record], repeats: Repeats, *, spent_s: float) -> 
     if repeats.budget_s is not None and spent_s >= repeats.budget_s:
         return "time budget spent"
     return None
+
+
+def _could_not_start(run: Record) -> bool:
+    """Whether the worker ended before its framework was imported."""
+    worker_ran = run.log is not None and run.error is not None
+    transient = run.error is not None and run.error.error_class in TRANSIENT
+    return run.status == "failed" and worker_ran and run.framework_version is None and not transient
 
 
 def _exceeds(runs: Sequence[Record], budget_s: float | None) -> bool:

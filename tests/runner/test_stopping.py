@@ -3,7 +3,7 @@ from dataclasses import replace
 
 from suite.manifests.workloads import Repeats
 from suite.protocol.plan import Plan
-from suite.results.record import Times
+from suite.results.record import Error, Times
 from suite.runner import stopping
 from suite.runner.stopping import Finished, StopReason, needed, without_partial_groups
 from tests.results.test_record import CLOSED, PROVEN, record
@@ -142,3 +142,19 @@ def test_the_last_run_of_a_budget_is_that_with_the_highest_number() -> None:
     ]
     many = Repeats(at_least=12, at_most=20, trial_budget_s=130)
     assert stopping.stop_reason(runs, many, spent_s=0) == "time budget spent"
+
+
+def test_a_worker_that_cannot_start_is_started_once() -> None:
+    """The other runs would end with the same reason."""
+    broken = Error(error_class="WorkerCrashed", message="exited with code 1", hint=None)
+    unstarted = {"status": "failed", "error": broken, "framework_version": None, "log": "a.log"}
+    assert stopping.stop_reason([record(**unstarted)], REPEATS, spent_s=0) == "a run failed"
+    later = record(**unstarted | {"framework_version": "1.0"})
+    of_engine = broken.model_copy(update={"error_class": "EngineError"})
+    others = [
+        later,
+        record(**unstarted | {"error": of_engine}),
+        record(**unstarted | {"log": None}),
+    ]
+    for run in others:
+        assert stopping.stop_reason([run], REPEATS, spent_s=0) is None
