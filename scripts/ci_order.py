@@ -26,13 +26,13 @@ OTHER = 4.0  # minutes of an item without an estimate
 # Estimated minutes and quarter, on two cores with images at hand. What is absent has OTHER, and a
 # quarter by its name. A quarter never moves, so that a change of the table skips no other item.
 TABLE = {
-    PYTEST + "tests/engines/venv": (9, 0),
-    PYTEST + "tests/engines/slurm": (9, 1),
-    PYTEST + "tests/engines/docker": (6, 2),
-    PYTEST + "tests/worker": (9, 3),
-    PYTEST + "tests/runner": (8, 2),
-    PYTEST + "tests/cli": (4, 3),
-    PYTEST + "tests/parity": (10, 1),
+    PYTEST + "tests/engines/venv": (5, 0),
+    PYTEST + "tests/engines/slurm": (4, 1),
+    PYTEST + "tests/engines/docker": (3, 2),
+    PYTEST + "tests/worker": (7, 3),
+    PYTEST + "tests/runner": (12, 2),
+    PYTEST + "tests/cli": (14, 3),
+    PYTEST + "tests/parity": (15, 1),
     PYTEST + "tests/scripts": (2, 0),
     PYTEST + "tests/report": (2, 3),
     PYTEST + "tests/test_*.py": (1, 2),
@@ -41,7 +41,7 @@ TABLE = {
     PYTEST + "tests/models": (0.2, 2),
     PYTEST + "tests/protocol": (0.2, 3),
     PYTEST + "tests/results": (0.2, 0),
-    SELFTEST + "pytorch": (11, 0),
+    SELFTEST + "pytorch": (30, 0),
     SELFTEST + "tensorflow": (7, 1),
     SELFTEST + "jax": (5, 2),
     SELFTEST + "mxnet": (4, 3),
@@ -50,6 +50,14 @@ TABLE = {
     "make parity-bfloat16": (15, 1),
     "make parity-inference": (6, 3),
     "make parity-ranks": (5, 2),
+    "make parity-small-pytensor": (15, 2),
+    "make parity-small-cudnn": (0.2, 1),
+    "make parity-small-onednn": (2, 0),
+    "make parity-small-onnxruntime": (0.5, 0),
+    "make parity-small-openvino": (0.5, 0),
+    "make parity-small-paddle": (2, 0),
+    "make parity-small-pytorch": (2, 0),
+    "make parity-small-jax": (2, 1),
 }
 
 
