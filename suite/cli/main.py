@@ -12,6 +12,7 @@ import typer
 import suite
 from suite.cli import (
     archive,
+    cloud,
     compare,
     conformance,
     containers,
@@ -68,6 +69,7 @@ cli.command(rich_help_panel=MEASURE)(repeat.repeat_with(run.start, archive.check
 cli.command("list", rich_help_panel=SETUP)(info.list_all)
 cli.command(rich_help_panel=SETUP)(info.doctor)
 cli.add_typer(data.data, name="data", rich_help_panel=SETUP)
+cli.add_typer(cloud.cloud, name="cloud", rich_help_panel=MEASURE)
 cli.add_typer(images.images, name="images", rich_help_panel=SETUP)
 cli.command(rich_help_panel=WORKERS)(containers.shell)
 cli.command(rich_help_panel=WORKERS)(containers.clean)
