@@ -70,6 +70,18 @@ def test_each_framework_is_in_each_track_with_its_default_variant_there(
     assert [trial.runtime.tf32 for trial in plan.trials] == [False, False, True, True]
 
 
+def test_inference_has_a_default_variant_of_its_own() -> None:
+    suite = catalog.suite("inference").model_copy(update={"tracks": ("tuned",)})
+    only = ("pytorch", "paddle", "jax", "mxnet")
+    plan = expand(suite, catalog.frameworks(), catalog.tracks(), only=only)
+    assert {trial.configuration for trial in plan.trials} == {
+        "pytorch:compiled/tuned",
+        "paddle:static/tuned",
+        "jax:matmul/tuned",
+        "mxnet:hybrid/tuned",
+    }
+
+
 def test_a_named_track_and_a_named_variant_are_kept(quick: Callable[..., Plan]) -> None:
     plan = quick("pytorch:eager/tuned", "pytorch/tuned", tracks=("equal", "default"))
     assert [trial.configuration for trial in plan.trials] == [
