@@ -87,9 +87,9 @@ def _frameworks_page() -> str:
         "Settings beyond those of the track itself (`manifests/tracks/`), and the variant that is\n"
         "used where none is named.",
         _table(
-            ("framework", "track", "device", "variant", "settings"),
+            ("framework", "track", "device", "variant", "in inference", "settings"),
             (
-                (each.title, track, device, own.variant or "", _settings(own))
+                (each.title, track, device, own.variant or "", own.infer or "", _settings(own))
                 for each in frameworks
                 for track, devices in each.tracks.items()
                 for device, own in devices.items()
