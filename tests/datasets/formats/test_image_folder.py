@@ -19,6 +19,7 @@ from suite.errors import BusyError, DataError
 from suite.manifests import catalog
 from suite.manifests.datasets import DatasetManifest
 from suite.paths import REPOSITORY
+from tests.conftest import rest_in_verify
 
 SIZE = 28
 BROKEN = ["train/ant/text.JPEG", "train/cat/short.jpg", "val/bee/empty.png"]
@@ -148,16 +149,16 @@ def test_an_image_folder_is_prepared_and_its_broken_files_are_named(
 
 @pytest.mark.parametrize(
     ("moment", "count"),
-    [
+    rest_in_verify(
+        ("moved", 1),
         ("recorded", 1),
         ("recorded", 5),
-        ("moved", 1),
         ("moved", 2),
         ("labelled", 1),
         ("labelled", 2),
         ("described", 1),
         ("renamed", 1),
-    ],
+    ),
 )
 def test_a_preparation_continues_after_a_kill(
     home: Path, images: Path, moment: str, count: int
