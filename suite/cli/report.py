@@ -110,7 +110,7 @@ def report(
         return
     if more or price:
         raise UsageError(
-            f"{'several runs' if more else '--price'} need --by machine",
+            f"{'several runs need' if more else '--price needs'} --by machine",
             hint=f"dlsuite report {run} {' '.join(map(str, more or ()))} --by machine".replace(
                 "  ", " "
             ),

@@ -37,7 +37,7 @@ def render(summaries: Sequence[TrialSummary], width: int = PIPED_WIDTH) -> Group
 def tables(summaries: Sequence[TrialSummary]) -> Iterator[tuple[str, list[dict[str, str]]]]:
     """The title and the rows of each table.
 
-    None where the run has no proven row, or one workload, whose own table shows the same.
+    Nothing where the run has no proven row, or one workload, whose own table shows the same.
     """
     training = [each for each in summaries if each.record.workload.mode == "train"]
     if _several(training) and (rows := [_cells(trial) for trial in best(training)]):

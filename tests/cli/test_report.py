@@ -106,7 +106,7 @@ def test_runs_are_shown_by_machine(run: Path, capsys: pytest.CaptureFixture[str]
         command.report(run, [run], by=By.machine, price=["1", "2", "3"])
     with pytest.raises(UsageError, match="several runs need --by machine"):
         command.report(run, [run])
-    with pytest.raises(UsageError, match="--price need --by machine"):
+    with pytest.raises(UsageError, match="--price needs --by machine"):
         command.report(run, price=["1/h"])
     with pytest.raises(UsageError, match="--by has the forms table and markdown"):
         command.report(run, by=By.machine, format=ReportFormat.json)
