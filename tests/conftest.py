@@ -34,6 +34,7 @@ from suite.datasets.inputs import Inputs
 from suite.engines.base import Prepared
 from suite.engines.docker.client import Daemon
 from suite.engines.docker.engine import DockerEngine
+from suite.engines.options import EngineOptions
 from suite.engines.recipe import base_image
 from suite.engines.settings import Settings
 from suite.engines.venv.engine import VenvEngine
@@ -50,6 +51,7 @@ from suite.protocol import trial_file
 from suite.protocol.expansion import expand
 from suite.protocol.plan import Plan
 from suite.protocol.trial_file import Task
+from suite.runner.planfile import Planned
 from suite.runner.progress import Messages
 from suite.worker import host, nvidia
 
@@ -310,6 +312,17 @@ def quick() -> Callable[..., Plan]:
         return expand(suite, catalog.frameworks(), catalog.tracks(), only=frameworks)
 
     return plan
+
+
+def started(plan: Plan) -> Planned:
+    """What is written before the runs of a plan in virtual environments."""
+    return Planned(
+        session_id="a1",
+        engine_options=EngineOptions(engine="venv"),
+        worker_sha256="0" * 64,
+        locks={},
+        plan=plan,
+    )
 
 
 def made_up(workload: Workload, place: Path) -> Inputs:

@@ -82,12 +82,13 @@ def read(folder: Path) -> RunData:
 
 def of(folder: Path, records: Sequence[Record]) -> RunData:
     """The run in `folder`, whose records are known."""
+    title, notes = planfile.described(folder)
     return RunData(
         folder=folder,
         records=tuple(records),
         trials=tuple(sorted(summarise(records), key=titles.order)),
         peak=roofline.read(folder),
-        notes=planfile.notes(folder),
+        notes=notes,
         missing=tuple(planfile.missing(folder, list(records))),
-        title=planfile.title(folder) or f"Suite {records[0].suite}",
+        title=title or f"Suite {records[0].suite}",
     )

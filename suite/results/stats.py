@@ -50,6 +50,11 @@ class Summary:
         """
         return 1 - 2.0 ** (1 - self.runs) if 2 <= self.runs <= RANGE_RUNS else None
 
+    @property
+    def confidence(self) -> float:
+        """The confidence of the interval, whichever kind it is."""
+        return self.range_confidence or CONFIDENCE
+
 
 def summarise(values: Sequence[float]) -> Summary:
     """The median of the runs with its 95 % percentile-bootstrap interval (Efron 1979).

@@ -142,22 +142,25 @@ def parsed(folder: Path) -> Planned:
         ) from None
 
 
-def notes(folder: Path) -> tuple[str, ...]:
-    """What was left out of a run's plan, or why it is unknown; nothing of another version."""
+def described(folder: Path) -> tuple[str, tuple[str, ...]]:
+    """The title of a run's suite, and what was left out of its plan, or why that is unknown.
+
+    Both are empty without a plan, and of another version.
+    """
+    if not (folder / NAME).exists():
+        return "", ()
     try:
-        return parsed(folder).plan.notes if (folder / NAME).exists() else ()
+        plan = parsed(folder).plan
     except OtherVersion:
-        return ()
+        return "", ()
     except ResultsError as error:
-        return (f"planned runs without a record are unknown: {error}",)
+        return "", (f"planned runs without a record are unknown: {error}",)
+    return plan.title, plan.notes
 
 
-def title(folder: Path) -> str:
-    """The title of a run's suite; empty where its plan does not say it or cannot be read."""
-    try:
-        return parsed(folder).plan.title
-    except ResultsError:
-        return ""
+def notes(folder: Path) -> tuple[str, ...]:
+    """What was left out of a run's plan, as `described`."""
+    return described(folder)[1]
 
 
 def missing(folder: Path, done: list[Record]) -> list[str]:

@@ -6,13 +6,12 @@ from pathlib import Path
 import pytest
 
 from suite.cli import again
-from suite.engines.options import EngineOptions
 from suite.errors import CannotTell, NotVerified, ParityFailed, ResultsError, RunsFailed, UsageError
 from suite.protocol.plan import Plan
 from suite.results import store
 from suite.results.record import Error, Parity
 from suite.runner import planfile
-from suite.runner.planfile import Planned
+from tests.conftest import started
 from tests.results.test_record import CLOSED, record
 
 Runs = Callable[[Plan, Path], Path]  # writes a record for each run of a plan
@@ -48,14 +47,7 @@ def then(quick: Callable[..., Plan], tmp_path: Path) -> Path:
     """A run of two frameworks, of which the first is twice as fast."""
     plan = quick("jax", "mxnet", repeats=4)
     folder = writer({"jax": 200.0, "mxnet": 100.0})(plan, tmp_path / "then")
-    planned = Planned(
-        session_id="a1",
-        engine_options=EngineOptions(engine="venv"),
-        worker_sha256="0" * 64,
-        locks={},
-        plan=plan,
-    )
-    planfile.write(folder, planned)
+    planfile.write(folder, started(plan))
     return folder
 
 

@@ -13,14 +13,13 @@ from suite.cli import report as report_command
 from suite.cli import run as run_command
 from suite.cli.options import ReportFormat
 from suite.cli.run import convergence
-from suite.engines.options import EngineOptions
 from suite.errors import ParityFailed, RunsFailed, UsageError
 from suite.protocol.plan import Run
 from suite.results import store
 from suite.results.record import Epoch, Error, Parity, Record
 from suite.runner import planfile
-from suite.runner.planfile import Planned
 from suite.runner.planning import RunOptions, plan_of
+from tests.conftest import started
 from tests.results.test_record import record
 
 DLSUITE = Path(sys.executable).with_name("dlsuite")
@@ -40,14 +39,7 @@ def finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Finish:
         options = RunOptions(frameworks=("pytorch", "mxnet"), models=("lenet",), seeds=3)
         plan = plan_of("convergence", options, device="cpu")
         with store.run_folder(tmp_path, plan.suite) as folder:
-            planned = Planned(
-                session_id="a1",
-                engine_options=EngineOptions(engine="venv"),
-                worker_sha256="0" * 64,
-                locks={},
-                plan=plan,
-            )
-            planfile.write(folder.path, planned)
+            planfile.write(folder.path, started(plan))
             for run in plan.runs:
                 folder.append(done(run, accuracy(run)))
         return folder.path

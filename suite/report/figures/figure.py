@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from suite.report.figures.colors import SURFACE
-from suite.results.stats import CONFIDENCE
 
 if TYPE_CHECKING:
     from suite.report.summary import TrialSummary
@@ -47,7 +46,7 @@ class Figure:
 
 def confidence_of(trials: Sequence[TrialSummary]) -> str:
     """The confidence of the trials' intervals, in brackets; empty where they differ."""
-    found = {trial.measured.range_confidence or CONFIDENCE for trial in trials}
+    found = {trial.measured.confidence for trial in trials}
     return f" ({100 * found.pop():.0f} %)" if len(found) == 1 else ""
 
 

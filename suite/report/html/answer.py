@@ -15,7 +15,6 @@ from suite.report.html.parts import Plot, Row, Table
 from suite.report.notes import errors_of, warnings_of
 from suite.report.numbers import interval_of, listed, with_unit
 from suite.report.summary import TrialSummary
-from suite.results.stats import CONFIDENCE
 
 if TYPE_CHECKING:
     from suite.report.run_data import RunData
@@ -117,7 +116,7 @@ def _interval(trial: TrialSummary) -> str:
     if found.ci_low is None or found.ci_high is None:
         return ""
     limits = interval_of(found.ci_low, found.ci_high, trial.metric)
-    return f" ({100 * (found.range_confidence or CONFIDENCE):.0f} % interval {limits})"
+    return f" ({100 * found.confidence:.0f} % interval {limits})"
 
 
 def _disturbed(trials: Sequence[TrialSummary]) -> Iterator[str]:
