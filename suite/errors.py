@@ -84,6 +84,12 @@ class NotVerified(DlsuiteError):
     exit_code = 12
 
 
+class MachineLeft(DlsuiteError):
+    """A rented machine that is not verified to be gone: it may cost money."""
+
+    exit_code = 13
+
+
 class CannotTell(DlsuiteError):
     """A comparison shows neither a difference beyond the limit nor that it is within it."""
 

@@ -1,104 +1,371 @@
-"""The commands `cloud ...`: a run on machines of cloud providers."""
+"""The commands `cloud ...`: a run on rented machines."""
 
 from __future__ import annotations
 
-import json
+import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from suite.cloud import offers, skypilot
-from suite.cloud.offers import Accelerator, Limits, Offer
+from suite.cli.options import Results
+from suite.cloud import adoption, journal, offers, skypilot
+from suite.cloud.check import check as check_machine
+from suite.cloud.journal import Journal
+from suite.cloud.machine import Machine, Outcome
+from suite.cloud.offers import Limits, Offer, Wanted
 from suite.cloud.skypilot import Found
-from suite.cloud.task import Task
-from suite.errors import ResultsError, UsageError
+from suite.cloud.task import OFFER_FILE, RESULTS, TASK, Task
+from suite.errors import Interrupted, MachineLeft, ResultsError, RunsFailed, UsageError
 from suite.manifests import catalog
-from suite.paths import write_atomically
-from suite.report import table
+from suite.paths import REPOSITORY, write_atomically
+from suite.report import machines as by_machine
+from suite.report import run_data, table
 from suite.report.numbers import UNKNOWN, number
+from suite.results import store
 from suite.runner.timelimit import TimeLimit
 
-cloud = typer.Typer(no_args_is_help=True, help="Plan a run on a machine of a cloud provider.")
+cloud = typer.Typer(no_args_is_help=True, help="Run on rented machines, which SkyPilot starts.")
 LEFT = ("provider", "region", "machine", "GPU", "verdict")
+
+Suite = Annotated[str, typer.Argument(help="The suite that the machine runs.")]
+RunOptions = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[-- OPTIONS]", help="Options of dlsuite run, after --."),
+]
+Gpus = Annotated[
+    list[str] | None,
+    typer.Option(metavar="KIND:COUNT", help="A kind of GPU, such as H100:1; repeatable."),
+]
+Infras = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PLACE", help="A place, as slurm/CLUSTER/PARTITION; repeatable."),
+]
+Cpus = Annotated[int | None, typer.Option(min=1, help="CPUs of a machine without a GPU.")]
+MaxPrice = Annotated[
+    float | None, typer.Option(help="The highest price of a machine, in dollars per hour.")
+]
+MaxCost = Annotated[
+    float | None, typer.Option(help="The highest cost of all machines of one kind, in dollars.")
+]
+MaxTime = Annotated[str, typer.Option(help="The limit of time of the run.")]
+Clouds = Annotated[
+    str | None, typer.Option(metavar="A,B", help="Only these providers, as SkyPilot's.")
+]
+Region = Annotated[str | None, typer.Option(help="Only this region.")]
+Spot = Annotated[
+    bool, typer.Option("--spot", help="Spot machines: a replacement in the middle skews a run.")
+]
+Machines = Annotated[
+    int, typer.Option(min=1, help="Machines of each kind; one is one sample of its type.")
+]
+Variables = Annotated[
+    list[str] | None,
+    typer.Option("--env", metavar="NAME=VALUE", help="A variable on the machine; repeatable."),
+]
+Name = Annotated[str, typer.Argument(help="A machine, as `dlsuite cloud status` names it.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What the user wants to rent, and for what."""
+
+    suite: str
+    options: tuple[str, ...]
+    kinds: tuple[Wanted, ...]
+    limits: Limits
+    max_time: str
+    clouds: tuple[str, ...]
+    region: str | None
+    variables: dict[str, str]
 
 
 @cloud.callback()
 def _group() -> None:
-    """Plan a run on a machine of a cloud provider."""
+    """Run on rented machines, which SkyPilot starts."""
+    for each in journal.open_journals():
+        if not each.is_held:
+            print(f"warning: {_alive(each)}: dlsuite cloud down {each.name}", file=sys.stderr)
 
 
 @cloud.command()
 def plan(
-    suite: Annotated[str, typer.Argument(help="The suite that the machine runs.")] = "quick",
-    gpu: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KIND:COUNT", help="A kind of GPU, such as H100:1; repeatable."),
-    ] = None,
-    max_price: Annotated[
-        float | None, typer.Option(help="The highest price of a machine, in dollars per hour.")
-    ] = None,
-    max_cost: Annotated[
-        float | None,
-        typer.Option(help="The highest cost of all machines of one kind, in dollars."),
-    ] = None,
-    max_time: Annotated[str, typer.Option(help="The limit of time of the run.")] = "1h",
-    clouds: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Only these providers, as SkyPilot's.")
-    ] = None,
-    region: Annotated[str | None, typer.Option(help="Only this region.")] = None,
-    spot: Annotated[
-        bool,
-        typer.Option("--spot", help="Spot machines: a replacement in the middle skews a run."),
-    ] = False,
-    machines: Annotated[
-        int, typer.Option(min=1, help="Machines of each kind; one is one sample of its type.")
-    ] = 1,
+    suite: Suite = "quick",
+    options: RunOptions = None,
+    gpu: Gpus = None,
+    infra: Infras = None,
+    cpus: Cpus = None,
+    max_price: MaxPrice = None,
+    max_cost: MaxCost = None,
+    max_time: MaxTime = "1h",
+    clouds: Clouds = None,
+    region: Region = None,
+    spot: Spot = False,
+    machines: Machines = 1,
+    env: Variables = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder of the plan.")] = Path(
         "cloud"
     ),
 ) -> None:
-    """List offers with their prices and write a SkyPilot task for each kind of GPU.
+    """List offers with their prices and write a SkyPilot task for each kind of machine.
 
-    Nothing is started. The cheapest offer within the limits is chosen; the highest cost has 35
-    minutes for provisioning and set-up beside --max-time.
+    Nothing is started. The cheapest offer within the limits is chosen; the highest cost has 40
+    minutes for provisioning, set-up and end beside --max-time.
 
     Example: dlsuite cloud plan quick --gpu H100:1 --gpu A10G:1 --max-price 3 --max-cost 10
     """
-    if not gpu:
-        raise UsageError("--gpu is missing", hint="--gpu H100:1")
+    limits = _limits(max_price, max_cost, max_time, spot=spot, machines=machines)
+    request = _request(suite, options, gpu, infra, cpus, limits, max_time, clouds, region, env)
+    for task in _planned(request):
+        folder = out / task.name
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            write_atomically(folder / TASK, task.text(folder.absolute()))
+            write_atomically(folder / OFFER_FILE, task.rental.model_dump_json(indent=1) + "\n")
+        except OSError as error:
+            raise ResultsError(f"{folder}: {error.strerror}", hint="--out DIR") from None
+        print(f"{folder / TASK}: next: dlsuite cloud run, or sky launch --help")
+
+
+@cloud.command()
+def run(
+    suite: Suite = "quick",
+    options: RunOptions = None,
+    gpu: Gpus = None,
+    infra: Infras = None,
+    cpus: Cpus = None,
+    max_price: MaxPrice = None,
+    max_cost: MaxCost = None,
+    max_time: MaxTime = "1h",
+    clouds: Clouds = None,
+    region: Region = None,
+    spot: Spot = False,
+    machines: Machines = 1,
+    env: Variables = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before money is spent.")] = False,
+    results: Results = Path("results"),
+) -> None:
+    """Rent a machine of each kind, one after the other, run the suite on it, and end it.
+
+    Results are copied each minute. Ctrl-C ends the machine first. The exit code is 13 where a
+    machine is not verified to be gone.
+
+    Example: dlsuite cloud run quick --gpu H100:1 --max-price 3 --max-cost 10 --max-time 1h
+    """
+    limits = _limits(max_price, max_cost, max_time, spot=spot, machines=machines)
+    request = _request(suite, options, gpu, infra, cpus, limits, max_time, clouds, region, env)
+    tasks = _planned(request)
+    most = sum(limits.cost(task.offer) or 0 for task in tasks if task.machine == 1)
+    _confirm(f"rent {len(tasks)} machines, at most {most:.2f} $ together", yes=yes)
+    _show_runs(_run_all(tasks, results))
+
+
+@cloud.command()
+def resume(
+    name: Name,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before money is spent.")] = False,
+    results: Results = Path("results"),
+) -> None:
+    """Finish the run of a machine that ended early, on a machine of the same type.
+
+    The price is asked again. The run is refused on a machine that is not equal.
+
+    Example: dlsuite cloud resume dlsuite-quick-h100x1
+    """
+    first = _last_journal(name)
+    task = first.task
+    runs = sorted((first.folder / RESULTS).glob(f"*/{store.PLAN}"))
+    if task is None or not runs:
+        raise ResultsError(f"no run of {name} was copied from it", hint="dlsuite cloud run")
+    old = task.offer
+    wanted = Wanted(
+        accelerator=old.accelerator,
+        count=old.count,
+        infra=old.place,
+        cpus=int(old.vcpus) if old.vcpus and not old.accelerator else None,
+    )
+    found = skypilot.offers(wanted, clouds=[], region=None)
+    same = [each for each in found.offers if each.instance_type == old.instance_type]
+    if refused := next((task.limits.refusal(each) for each in same), "it is not offered any more"):
+        raise ResultsError(f"{old.instance_type} at {old.place}: {refused}", hint="cloud run")
+    again = task.model_copy(update={"offer": same[0], "skypilot": found.version, "resumed": True})
+    _confirm(f"rent {name} again, at most {again.limits.cost(same[0]):.2f} $", yes=yes)
+    _show_runs(_run_all([again], results, first=first))
+
+
+@cloud.command()
+def status() -> None:
+    """Show the machines that may be alive: since when, at which price, what was done last.
+
+    Example: dlsuite cloud status
+    """
+    rows = [*_status()]
+    console = table.console()
+    if rows:
+        console.print(table.of_rows("rented", rows, left=tuple(rows[0]), width=console.width))
+    else:
+        print("no machine that dlsuite rented is alive")
+
+
+@cloud.command()
+def pull(name: Name, results: Results = Path("results")) -> None:
+    """Copy the results of a machine now.
+
+    Example: dlsuite cloud pull dlsuite-quick-h100x1
+    """
+    own = _last_journal(name)
+    problem = _machine(own).pull() if own.open else None
+    for folder in adoption.adopt(own, results):
+        print(folder)
+    if problem:
+        raise ResultsError(f"{name}: {problem}", hint="dlsuite cloud status")
+
+
+@cloud.command()
+def down(
+    name: Annotated[str | None, typer.Argument(help="A machine; see dlsuite cloud status.")] = None,
+    all: Annotated[bool, typer.Option("--all", help="All that dlsuite rented.")] = False,
+    results: Results = Path("results"),
+) -> None:
+    """Copy the results of machines, end them, and verify that they are gone.
+
+    Example: dlsuite cloud down --all
+    """
+    if (name is None) is not all:
+        raise UsageError("one machine or --all", hint="dlsuite cloud status")
+    left = []
+    for own in journal.open_journals() if all else [_last_journal(str(name))]:
+        with own.held():
+            if not _machine(own).end(None, "dlsuite cloud down"):
+                left.append(own)
+        for folder in adoption.adopt(own, results):
+            print(folder)
+    _must_be_gone(left)
+    print("no machine is left")
+
+
+@cloud.command()
+def check() -> None:
+    """On the machine: compare it with its offer, and its driver with the locks.
+
+    The task runs this before anything is measured.
+    """
+    for line in check_machine():
+        print(line)
+
+
+def _limits(
+    max_price: float | None, max_cost: float | None, max_time: str, *, spot: bool, machines: int
+) -> Limits:
     if max_price is None or max_price <= 0 or (max_cost is not None and max_cost <= 0):
         raise UsageError(
             "--max-price must be given, and limits must be above 0", hint="--max-price 3"
         )
-    limits = Limits(
+    return Limits(
         max_price_per_hour=max_price,
         max_cost=max_cost,
         run_s=TimeLimit.of(max_time).limit_s,
         spot=spot,
         machines=machines,
     )
-    kinds = [Accelerator.parse(text) for text in gpu]
-    name = catalog.suite(suite).name
-    asked = [each for each in (clouds or "").split(",") if each]
-    found = {kind: skypilot.offers(kind, clouds=asked, region=region) for kind in kinds}
-    console, lacking = table.console(), []
-    for kind, answer in found.items():
-        rows = [*_rows(answer.offers, limits)]
+
+
+def _request(
+    suite: str,
+    options: Sequence[str] | None,
+    gpu: Sequence[str] | None,
+    infra: Sequence[str] | None,
+    cpus: int | None,
+    limits: Limits,
+    max_time: str,
+    clouds: str | None,
+    region: str | None,
+    env: Sequence[str] | None,
+) -> Request:
+    if not (REPOSITORY / "Makefile").is_file():
+        raise UsageError(
+            "the machine gets a copy of the checkout, and this dlsuite is not in one",
+            hint="run it in a clone: make .venv/.ready, .venv/bin/dlsuite cloud ...",
+        )
+    catalog.suite(suite)
+    return Request(
+        suite=suite,
+        options=tuple(options or ()),
+        kinds=_kinds(gpu, infra, cpus),
+        limits=limits,
+        max_time=max_time,
+        clouds=tuple(each for each in (clouds or "").split(",") if each),
+        region=region,
+        variables=dict(map(_variable, env or ())),
+    )
+
+
+def _kinds(
+    gpu: Sequence[str] | None, infra: Sequence[str] | None, cpus: int | None
+) -> tuple[Wanted, ...]:
+    """The kinds of machines: each kind of GPU in each place."""
+    if not gpu and not infra:
+        raise UsageError("--gpu is missing", hint="--gpu H100:1")
+    places = [Wanted.at(each, cpus) for each in infra or ()]
+    gpus = [Wanted.of_gpu(each) for each in gpu or ()]
+    if not gpus or not places:
+        return tuple(gpus or places)
+    return tuple(
+        each.model_copy(update={"infra": place.infra}) for each, place in product(gpus, places)
+    )
+
+
+def _variable(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise UsageError(f"--env {text!r} is not NAME=VALUE", hint="--env DLSUITE_HOME=/scratch/d")
+    return name, value
+
+
+def _planned(request: Request) -> list[Task]:
+    """The task of each machine, after the offers are shown; ResultsError where one has none."""
+    answers = {
+        kind: skypilot.offers(kind, clouds=request.clouds, region=request.region)
+        for kind in request.kinds
+    }
+    console, tasks = table.console(), list[Task]()
+    lacking = []
+    for kind, answer in answers.items():
+        rows = [*_rows(answer.offers, request.limits)]
         if rows:
-            console.print(table.of_rows(f"{kind}, {name}", rows, left=LEFT, width=console.width))
-        best = offers.chosen(answer.offers, limits)
-        if best is None:
+            title = f"{kind}, {request.suite}"
+            console.print(table.of_rows(title, rows, left=LEFT, width=console.width))
+        best = offers.chosen(answer.offers, request.limits)
+        if best:
+            tasks += _tasks(request, kind, best, answer)
+        else:
             lacking.append(str(kind))
-            continue
-        cluster = f"dlsuite-{name}-{kind.name}-{kind.count}".lower().replace("_", "-")
-        task = Task(name=cluster, offer=best, limits=limits, suite_name=suite, max_time=max_time)
-        print(f"{_write(out / cluster, task, answer)}: next: sky launch --help")
     if lacking:
         raise ResultsError(
             f"no machine within the limits has {', '.join(lacking)}",
             hint="a higher --max-price or --max-cost, other --clouds, or sky check",
+        )
+    return tasks
+
+
+def _tasks(request: Request, kind: Wanted, best: Offer, answer: Found) -> Iterator[Task]:
+    suite = Path(request.suite).stem.lower().replace("_", "-")
+    for number_of in range(1, request.limits.machines + 1):
+        yield Task(
+            name="-".join(
+                ["dlsuite", suite, kind.slug, *([f"n{number_of}"] if number_of > 1 else [])]
+            ),
+            offer=best,
+            limits=request.limits,
+            skypilot=answer.version,
+            suite_name=request.suite,
+            max_time=request.max_time,
+            options=request.options,
+            variables=request.variables,
+            machine=number_of,
         )
 
 
@@ -107,29 +374,109 @@ def _rows(found: Sequence[Offer], limits: Limits) -> Iterator[dict[str, str]]:
     for offer in offers.ordered(found, limits):
         yield {
             "provider": offer.cloud,
-            "region": offer.region,
+            "region": "/".join(filter(None, (offer.region, offer.zone))),
             "machine": offer.instance_type,
-            "GPU": f"{offer.accelerator}:{offer.count}",
+            "GPU": offer.gpus or UNKNOWN,
             "$/h": number(limits.price(offer), "{:.4g}"),
             "at most $": number(limits.cost(offer), "{:.2f}"),
             "verdict": limits.refusal(offer) or ("chosen" if offer is best else UNKNOWN),
         }
 
 
-def _write(folder: Path, task: Task, found: Found) -> Path:
-    """Write task.yaml and offer.json into the folder; ResultsError where that fails."""
-    values = {
-        "skypilot": found.version,
-        "spot": task.limits.spot,
-        "price_per_hour": task.limits.price(task.offer),
-        "max_cost": task.limits.cost(task.offer),
-        "offer": task.offer.model_dump(mode="json"),
-    }
-    path = folder / "task.yaml"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, task.text)
-        write_atomically(folder / "offer.json", json.dumps(values, indent=1) + "\n")
-    except OSError as error:
-        raise ResultsError(f"{folder}: {error.strerror}", hint="--out DIR") from None
-    return path
+def _confirm(what: str, *, yes: bool) -> None:
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(f"{what}: nobody can be asked here", hint="--yes")
+    if not typer.confirm(what):
+        raise Interrupted("nothing was rented", hint="dlsuite cloud plan")
+
+
+def _run_all(tasks: Sequence[Task], results: Path, first: Journal | None = None) -> list[Path]:
+    """Run each task on its machine; return the folders of all runs.
+
+    Raise MachineLeft at once where a machine is left, RunsFailed at the end where one failed.
+    """
+    folders: list[Path] = []
+    failed = []
+    for task in tasks:
+        own = Journal.new(task)
+        if first:
+            own.take_results(first)
+        outcome = Machine(own, task, _say).run()
+        folders += adoption.adopt(own, results)
+        _say(f"{task.name}: {_end_of(own, outcome)}")
+        if not outcome.gone:
+            _must_be_gone([own])
+        if outcome.interrupted:
+            raise Interrupted(
+                "interrupted; no machine is left", hint=f"dlsuite cloud resume {task.name}"
+            )
+        if outcome.reason:
+            failed.append(f"{task.name}: {outcome.reason}; see {own.folder / journal.LOG}")
+    if failed:
+        _show_runs(folders)
+        raise RunsFailed("; ".join(failed), hint=f"dlsuite cloud resume {tasks[0].name}")
+    return folders
+
+
+def _end_of(own: Journal, outcome: Outcome) -> str:
+    cost = next((each.facts["cost"] for each in own.events if each.event == journal.GONE), None)
+    return "not gone" if cost is None or not outcome.gone else f"gone, about {cost:.2f} $"
+
+
+def _show_runs(folders: Sequence[Path]) -> None:
+    """Print the rows of the runs by machine."""
+    runs = [run_data.read(folder) for folder in folders if store.record_files(folder)]
+    console = table.console()
+    if rows := by_machine.rows(runs, [None] * len(runs)):
+        console.print(by_machine.render(rows, console.width))
+    for folder in folders:
+        print(folder)
+
+
+def _must_be_gone(left: Sequence[Journal]) -> None:
+    if left:
+        raise MachineLeft(
+            "; ".join(map(_alive, left)), hint="end it in the provider's console, now"
+        )
+
+
+def _alive(own: Journal) -> str:
+    task = own.task
+    price = f", {task.rental.price_per_hour:.4g} $ per hour go on" if task else ""
+    return f"the machine {own.name}{f' at {task.offer.place}' if task else ''} may be alive{price}"
+
+
+def _status() -> Iterator[dict[str, str]]:
+    for own in journal.open_journals():
+        task, events = own.task, own.events
+        price = task.rental.price_per_hour if task else None
+        yield {
+            "machine": own.name,
+            "place": task.offer.place if task else UNKNOWN,
+            "$/h": number(price, "{:.4g}"),
+            "hours": number(own.hours(), "{:.2f}"),
+            "$ until now": number(own.hours() * price if price else None, "{:.2f}"),
+            "last": events[-1].event,
+            "dlsuite": "works with it" if own.is_held else "has ended",
+        }
+
+
+def _last_journal(name: str) -> Journal:
+    found = [each for each in journal.journals() if each.name == name]
+    if not found:
+        known = ", ".join(sorted({each.name for each in journal.journals()})) or "none"
+        raise UsageError(f"no machine {name!r} was rented; known: {known}", hint="cloud status")
+    return found[-1]
+
+
+def _machine(own: Journal) -> Machine:
+    task = own.task
+    if task is None:
+        raise ResultsError(f"{own.folder / journal.TASK} is damaged", hint=f"sky down {own.name}")
+    return Machine(own, task, _say)
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from suite.cloud import journal
 from suite.datasets import library
 from suite.engines import cuda
 from suite.engines.errors import EngineLost, FrameworkUnavailable
@@ -67,7 +68,16 @@ def examine() -> list[Finding]:
     """Examine host, engine, frameworks, data and tools; nothing is changed."""
     findings = [_host(), *_gpus(), *_folders(), *_docker(), *map(_framework, names("framework"))]
     findings += map(_dataset, names("dataset"))
-    return [*findings, *_tools()]
+    return [*findings, *_tools(), *_rented()]
+
+
+def _rented() -> Iterator[Finding]:
+    """The rented machines that are not verified to be gone."""
+    for each in journal.open_journals():
+        if not each.is_held:
+            step = f"dlsuite cloud down {each.name}"
+            text = f"the rented machine {each.name} may be alive"
+            yield Finding(good=False, text=text, next_step=step)
 
 
 def _host() -> Finding:

@@ -21,6 +21,7 @@ from suite.cli import (
     history,
     images,
     info,
+    model,
     parity,
     peak,
     repeat,
@@ -35,7 +36,8 @@ from suite.report import table, terminal
 EXIT_CODES = (
     "Exit codes: 0 success; 1 bug in dlsuite; 2 usage; 3 manifest; 4 data; 5 engine, image or "
     "environment; 6 results; 7 failed runs; 8 not the same work; 9 protocol violation; 10 busy; "
-    "11 slower than allowed; 12 not verified; 14 cannot tell; 15 faster than allowed; "
+    "11 slower than allowed; 12 not verified; 13 a machine is left; 14 cannot tell; "
+    "15 faster than allowed; 16 not importable; "
     "130 interrupted."
 )
 MEASURE, RESULTS, SETUP, WORKERS = "Measure", "Results", "Set up", "Workers and containers"
@@ -69,6 +71,7 @@ cli.command(rich_help_panel=MEASURE)(repeat.repeat_with(run.start, archive.check
 cli.command("list", rich_help_panel=SETUP)(info.list_all)
 cli.command(rich_help_panel=SETUP)(info.doctor)
 cli.add_typer(data.data, name="data", rich_help_panel=SETUP)
+cli.add_typer(model.model, name="model", rich_help_panel=SETUP)
 cli.add_typer(cloud.cloud, name="cloud", rich_help_panel=MEASURE)
 cli.add_typer(images.images, name="images", rich_help_panel=SETUP)
 cli.command(rich_help_panel=WORKERS)(containers.shell)

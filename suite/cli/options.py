@@ -78,7 +78,14 @@ Frameworks = Annotated[
 ]
 Models = Annotated[
     list[str] | None,
-    typer.Option("--model", "-m", help="Only the workloads of this model; repeatable."),
+    typer.Option(
+        "--model",
+        "-m",
+        help="Only the workloads of this model, or your own model net.model.json; repeatable.",
+    ),
+]
+Data = Annotated[
+    str | None, typer.Option("--data", help="This data set (dlsuite list) instead of the suite's.")
 ]
 Scenarios = Annotated[
     list[str] | None,

@@ -12,6 +12,7 @@ import typer
 
 from suite.cli.options import (
     Busy,
+    Data,
     DeviceSets,
     Engine,
     EngineName,
@@ -48,7 +49,7 @@ from suite.report import convergence_table, ladder, run_data
 from suite.report.convergence import MARGIN, rows
 from suite.report.html import page
 from suite.report.live import Live
-from suite.results import checksums, signature, store
+from suite.results import checksums, rental, signature, store
 from suite.results.record import Record
 from suite.results.signature import Signer
 from suite.results.store import RunFolder
@@ -65,6 +66,7 @@ def run(
     suite: Annotated[str, typer.Argument(help="A suite's name (dlsuite list) or a .yaml file.")],
     framework: Frameworks = None,
     model: Models = None,
+    data: Data = None,
     scenario: Scenarios = None,
     batch_size: Annotated[int | None, typer.Option(help="Default: the suite's.")] = None,
     track: Tracks = None,
@@ -122,6 +124,7 @@ def run(
     options = RunOptions(
         frameworks=tuple(framework or ()),
         models=tuple(model or ()),
+        data=data,
         scenarios=tuple(scenario or ()),
         tracks=tuple(track or ()),
         precision=precision,
@@ -252,6 +255,7 @@ def start(
     signer: Signer | None = None,
 ) -> Path:
     """Do all runs of a new plan within the limit of time, show their table; return their folder."""
+    rental.of_variable()  # a file that is none is an error now, not after the first run
     session_id = sessions.new_id()
     with (
         store.run_folder(results, plan.suite) as folder,

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from pydantic import NonNegativeFloat, PositiveInt
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from suite.errors import UsageError
 from suite.manifests.strict import Strict
+from suite.results.rental import Catalog
 
-PROVISION_S, SETUP_S = 900, 1200  # limits; the machine is paid for during both
+# Limits of time; the machine is paid for during all of them.
+PROVISION_S, SETUP_S, END_S = 900, 1200, 300
 ACCELERATOR = re.compile(r"([A-Za-z][A-Za-z0-9-]*)(?::([1-9]\d*))?")
-
-
-class Catalog(Strict):
-    """The file of list prices that an offer is from."""
-
-    file: str
-    sha256: str | None
-    modified_s: float | None  # since 1970
+INFRA = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:/[A-Za-z0-9_.@-]+){0,2}")
 
 
 class Offer(Strict):
@@ -28,9 +22,10 @@ class Offer(Strict):
 
     cloud: str
     region: str
+    zone: str | None = None  # None: SkyPilot chooses
     instance_type: str
-    accelerator: str
-    count: PositiveInt
+    accelerator: str | None = None  # None: a machine without one
+    count: NonNegativeInt = 0
     vcpus: float | None
     memory_gib: float | None
     price_per_hour: NonNegativeFloat | None  # in dollars; None: unknown
@@ -38,40 +33,67 @@ class Offer(Strict):
     no_autodown: str | None  # why the provider cannot end the machine by itself; None: it can
     catalog: Catalog
 
+    @property
+    def place(self) -> str:
+        """Where the machine is, as SkyPilot's `infra`."""
+        return "/".join(filter(None, (self.cloud, self.region, self.zone)))
 
-@dataclass(frozen=True, kw_only=True)
-class Accelerator:
-    """A kind of GPU, and how many of them one machine has."""
+    @property
+    def gpus(self) -> str | None:
+        """`H100:1`; None for a machine without an accelerator."""
+        return f"{self.accelerator}:{self.count}" if self.accelerator else None
 
-    name: str
-    count: int
+
+class Wanted(Strict):
+    """A kind of machine: its GPUs, its place, or both."""
+
+    accelerator: str | None = None
+    count: NonNegativeInt = 0
+    infra: str | None = None  # as SkyPilot: `slurm/CLUSTER/PARTITION`; None: every provider
+    cpus: PositiveInt | None = None  # None: SkyPilot's choice
 
     @classmethod
-    def parse(cls, text: str) -> Accelerator:
+    def of_gpu(cls, text: str) -> Wanted:
         """`H100` or `H100:8`; UsageError for others."""
         found = ACCELERATOR.fullmatch(text)
         if not found:
             raise UsageError(f"--gpu {text!r} is no kind of GPU", hint="--gpu H100:1")
-        return cls(name=found[1], count=int(found[2] or 1))
+        return cls(accelerator=found[1], count=int(found[2] or 1))
+
+    @classmethod
+    def at(cls, infra: str, cpus: int | None = None) -> Wanted:
+        """A machine without a GPU in a place; UsageError where that is not a place."""
+        if not INFRA.fullmatch(infra):
+            raise UsageError(
+                f"--infra {infra!r} is no place", hint="--infra slurm/CLUSTER/PARTITION"
+            )
+        return cls(infra=infra, cpus=cpus)
 
     def __str__(self) -> str:
-        return f"{self.name}:{self.count}"
+        gpus = f"{self.accelerator}:{self.count}" if self.accelerator else None
+        return " at ".join(filter(None, (gpus, self.infra)))
+
+    @property
+    def slug(self) -> str:
+        """Its part of the name of a machine: letters, digits and hyphens."""
+        gpus = f"{self.accelerator}x{self.count}" if self.accelerator else None
+        text = "-".join(filter(None, (gpus, self.infra))).lower()
+        return re.sub("[^a-z0-9]+", "-", text).strip("-")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """What a machine may cost."""
+class Limits(Strict):
+    """What machines of one kind may cost."""
 
-    max_price_per_hour: float
-    max_cost: float | None  # of one machine from its launch to its end; None: no limit
-    run_s: float  # the limit of the run itself
+    max_price_per_hour: PositiveFloat
+    max_cost: PositiveFloat | None  # of all machines together; None: no limit
+    run_s: PositiveFloat  # the limit of the run itself
     spot: bool = False
-    machines: int = 1
+    machines: PositiveInt = 1
 
     @property
     def paid_s(self) -> float:
         """The longest time for which each machine is paid."""
-        return PROVISION_S + SETUP_S + self.run_s
+        return PROVISION_S + SETUP_S + self.run_s + END_S
 
     def price(self, offer: Offer) -> float | None:
         """The price per hour that is paid; None where it is unknown."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from suite.cloud.offers import Accelerator, Offer
+from suite.cloud.offers import Offer, Wanted
 from suite.errors import EngineError
 from suite.protocol.events import first_problem
 from suite.worker.programs import ask
@@ -23,23 +23,17 @@ HINT = 'uv tool install "skypilot[aws,lambda]", then sky check'
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """The offers of an accelerator, and the version of SkyPilot that listed them."""
+    """The offers of a kind of machine, and the version of SkyPilot that listed them."""
 
     version: str
     offers: tuple[Offer, ...]
 
 
-def offers(accelerator: Accelerator, *, clouds: Sequence[str], region: str | None) -> Found:
-    """The machines with this accelerator in SkyPilot's catalogs; EngineError without an answer."""
-    request = {
-        "accelerator": accelerator.name,
-        "count": accelerator.count,
-        "clouds": list(clouds),
-        "region": region,
-    }
-    environment = {**os.environ, "SKYPILOT_DISABLE_USAGE_COLLECTION": "1"}
-    command: list[str | Path] = [_python(), SCRIPT, json.dumps(request)]
-    reply = ask(command, timeout_s=TIMEOUT_S, environment=environment)
+def offers(wanted: Wanted, *, clouds: Sequence[str], region: str | None) -> Found:
+    """The machines of this kind that SkyPilot knows; EngineError without an answer."""
+    request = {**wanted.model_dump(), "clouds": list(clouds), "region": region}
+    command: list[str | Path] = [python(), SCRIPT, json.dumps(request)]
+    reply = ask(command, timeout_s=TIMEOUT_S, environment=environment())
     if reply.problem:
         raise EngineError(f"SkyPilot lists no offers: {reply.problem}", hint="sky check")
     last = (reply.output.strip().splitlines() or [""])[-1]  # after what libraries print
@@ -54,17 +48,28 @@ def offers(accelerator: Accelerator, *, clouds: Sequence[str], region: str | Non
     raise EngineError(f"SkyPilot lists no offers: {reason}", hint="sky --version; 0.14 is known")
 
 
-def _python() -> Path:
-    """The interpreter of the program `sky`, which its first line names."""
-    program = shutil.which("sky")
-    if program is None:
+def program() -> str:
+    """The program `sky`; EngineError where it is not on PATH."""
+    found = shutil.which("sky")
+    if found is None:
         raise EngineError("sky, SkyPilot's program, is not on PATH", hint=HINT)
+    return found
+
+
+def environment() -> dict[str, str]:
+    """The environment of the program: it reports no usage."""
+    return {**os.environ, "SKYPILOT_DISABLE_USAGE_COLLECTION": "1"}
+
+
+def python() -> Path:
+    """The interpreter of the program, which its first line names."""
+    name = program()
     try:
-        with Path(program).open("rb") as file:
+        with Path(name).open("rb") as file:
             first = file.readline(1024).decode("utf-8", errors="replace").strip()
     except OSError as error:
-        raise EngineError(f"{program}: {error.strerror}", hint=HINT) from None
-    python = Path(first.removeprefix("#!").strip())
-    if not first.startswith("#!") or not python.is_file():
-        raise EngineError(f"{program} names no Python in its first line: {first!r}", hint=HINT)
-    return python
+        raise EngineError(f"{name}: {error.strerror}", hint=HINT) from None
+    found = Path(first.removeprefix("#!").strip())
+    if not first.startswith("#!") or not found.is_file():
+        raise EngineError(f"{name} names no Python in its first line: {first!r}", hint=HINT)
+    return found

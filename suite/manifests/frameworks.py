@@ -31,7 +31,8 @@ class Unsupported(Strict):
 
     variant: Name | None = None
     device: DeviceKind | None = None
-    layer: Name | None = None  # a kind of layer (docs/protocol.md)
+    # A kind of layer (docs/protocol.md), or a field of it: conv2d.groups
+    layer: Annotated[str, Field(pattern=r"^[a-z0-9_]+(\.[a-z_]+)?$")] | None = None
     input: Input | None = None
     precision: Precision | None = None
     mode: Literal["train", "infer"] | None = None

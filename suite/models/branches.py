@@ -72,6 +72,23 @@ class Add(Branches):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Multiply(Branches):
+    """The product of its branches; an axis of size 1 is repeated, as in squeeze-and-excitation."""
+
+    kind = "multiply"
+
+    def output_shape(self, shape: Shape) -> Shape:
+        ends = [series_shapes(branch, shape)[-1] for branch in self.branches]
+        expect(self, shape, len({len(end) for end in ends}) == 1)
+        found = tuple(max(sizes) for sizes in zip(*ends, strict=True))
+        fits = all(
+            size in (1, whole) for end in ends for size, whole in zip(end, found, strict=True)
+        )
+        expect(self, shape, fits)
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
 class Concat(Branches):
     """The concatenation of its branches along the channels."""
 

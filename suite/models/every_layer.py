@@ -1,4 +1,4 @@
-"""Two small models that hold every kind of layer, for the self-test and for tests.
+"""Three small models that hold every kind of layer, for the self-test and for tests.
 
 They follow no published network.
 """
@@ -6,7 +6,7 @@ They follow no published network.
 from typing import Any
 
 from suite.models.architecture import Architecture
-from suite.models.branches import Add, Concat
+from suite.models.branches import Add, Concat, Multiply
 from suite.models.layers import (
     AvgPool2d,
     BatchNorm,
@@ -16,10 +16,16 @@ from suite.models.layers import (
     Flatten,
     Gelu,
     GlobalAvgPool2d,
+    HardSigmoid,
+    HardSwish,
     Layer,
     LayerNorm,
+    LeakyRelu,
     MaxPool2d,
     Relu,
+    Relu6,
+    Sigmoid,
+    Silu,
     Tanh,
 )
 from suite.models.sequences import (
@@ -64,6 +70,37 @@ def every_layer() -> Architecture:
         Dense(name="classes", in_features=32, out_features=10),
     )
     return Architecture(name="every_layer", input_shape=(1, 28, 28), classes=10, layers=layers)
+
+
+def every_mobile() -> Architecture:
+    """The layers of mobile networks: groups, dilation, gates, their activations."""
+    same: dict[str, Any] = {"kernel": (3, 3), "padding": (1, 1)}
+    gate = (
+        AvgPool2d(name="squeeze", kernel=(7, 7), stride=(7, 7)),
+        Conv2d(name="reduce", in_channels=16, out_channels=4, kernel=(1, 1)),
+        Silu(name="silu"),
+        Conv2d(name="excite", in_channels=4, out_channels=16, kernel=(1, 1)),
+        Sigmoid(name="sigmoid"),
+    )
+    block = (
+        Conv2d(name="grouped", in_channels=16, out_channels=16, groups=4, **same),
+        LeakyRelu(name="leaky_relu", slope=0.1),
+        Dropout(name="whole_dropout", rate=0.25, whole=True),
+    )
+    wide: dict[str, Any] = {"kernel": (3, 3), "padding": (2, 2), "dilation": (2, 2)}
+    layers: tuple[Layer, ...] = (
+        Conv2d(name="conv", in_channels=1, out_channels=8, stride=(2, 2), **same),  # 8 x 14 x 14
+        Relu6(name="relu6"),
+        Conv2d(name="depthwise", in_channels=8, out_channels=16, groups=8, stride=(2, 2), **same),
+        HardSwish(name="hard_swish"),  # 16 x 7 x 7
+        Multiply(name="gated", branches=(gate, ())),
+        Add(name="add", branches=((), block)),
+        Conv2d(name="dilated", in_channels=16, out_channels=16, **wide),
+        HardSigmoid(name="hard_sigmoid"),
+        GlobalAvgPool2d(name="pool"),
+        Dense(name="classes", in_features=16, out_features=10),
+    )
+    return Architecture(name="every_mobile", input_shape=(1, 28, 28), classes=10, layers=layers)
 
 
 def every_sequence() -> Architecture:

@@ -22,18 +22,20 @@ def architecture_of(values: Mapping[str, Any]) -> Architecture:
         name=values["name"],
         input_shape=tuple(values["input_shape"]),
         classes=values["classes"],
-        layers=tuple(map(_layer, values["layers"])),
+        layers=tuple(map(layer_of, values["layers"])),
     )
     made.shapes()
     return made
 
 
-def _layer(values: Mapping[str, Any]) -> Layer:
+def layer_of(values: Mapping[str, Any]) -> Layer:
+    """A layer from its form in trial.json; a field that an older version lacks has its default."""
     kind = _kinds()[values["kind"]]
     if "branches" in values:
-        inner = tuple(tuple(map(_layer, each)) for each in values["branches"])
+        inner = tuple(tuple(map(layer_of, each)) for each in values["branches"])
         return kind(name=values["name"], branches=inner)  # type: ignore[call-arg]
-    known: dict[str, Any] = {each.name: _plain(values[each.name]) for each in fields(kind)}
+    named = (each.name for each in fields(kind) if each.name in values)
+    known: dict[str, Any] = {name: _plain(values[name]) for name in named}
     return kind(**known)
 
 

@@ -67,6 +67,11 @@ class Layer:
         """
         return math.prod(shape) + math.prod(self.output_shape(shape)) if self.macs(shape) else 0
 
+    @property
+    def needs(self) -> frozenset[str]:
+        """What a framework must have for it: its kind, and `kind.field` of some fields."""
+        return frozenset({self.kind})
+
     def leaves(self) -> Iterator[Layer]:
         """The layer itself, or the layers inside it in order."""
         yield self
@@ -79,7 +84,11 @@ class Layer:
 
 @dataclass(frozen=True, kw_only=True)
 class Conv2d(Layer):
-    """Cross-correlation; weight (out, in, height, width), padding (height, width) on both sides."""
+    """Cross-correlation; weight (out, in / groups, height, width), padding on both sides.
+
+    Group g of the outputs is computed from group g of the inputs. With a dilation d, the values of
+    a window are d positions apart.
+    """
 
     kind = "conv2d"
     in_channels: int
@@ -88,17 +97,38 @@ class Conv2d(Layer):
     stride: Pair = (1, 1)
     padding: Pair = (0, 0)
     bias: bool = True
+    groups: int = 1
+    dilation: Pair = (1, 1)
+
+    def __post_init__(self) -> None:
+        if self.in_channels % self.groups or self.out_channels % self.groups:
+            raise ValueError(
+                f"layer {self.name!r}: {self.groups} groups do not divide its channels"
+            )
 
     def output_shape(self, shape: Shape) -> Shape:
         expect(self, shape, len(shape) == 3 and shape[0] == self.in_channels)
-        return (self.out_channels, *_window(shape, self.kernel, self.stride, self.padding))
+        extent = tuple(
+            step * (size - 1) + 1 for size, step in zip(self.kernel, self.dilation, strict=True)
+        )
+        height, width = extent
+        return (self.out_channels, *_window(shape, (height, width), self.stride, self.padding))
 
     def parameters(self) -> tuple[Parameter, ...]:
-        weight_shape = (self.out_channels, self.in_channels, *self.kernel)
+        weight_shape = (self.out_channels, self.in_channels // self.groups, *self.kernel)
         return _affine(self.name, weight_shape, bias=self.bias)
 
     def macs(self, shape: Shape) -> int:
-        return math.prod(self.output_shape(shape)) * self.in_channels * math.prod(self.kernel)
+        window = self.in_channels // self.groups * math.prod(self.kernel)
+        return math.prod(self.output_shape(shape)) * window
+
+    @property
+    def needs(self) -> frozenset[str]:
+        fields_used = (
+            *(["conv2d.groups"] if self.groups > 1 else []),
+            *(["conv2d.dilation"] if self.dilation != (1, 1) else []),
+        )
+        return super().needs | set(fields_used)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,10 +216,19 @@ class LayerNorm(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class Dropout(Layer):
-    """In training: zero with probability `rate`, otherwise the value times 1 / (1 - rate)."""
+    """In training: zero with probability `rate`, otherwise the value times 1 / (1 - rate).
+
+    `whole` draws once for each sample: a branch is left out for it (Huang et al. 2016, stochastic
+    depth).
+    """
 
     kind = "dropout"
     rate: float
+    whole: bool = False
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return super().needs | ({"dropout.whole"} if self.whole else set())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,6 +243,49 @@ class Tanh(Layer):
     """tanh(x)"""
 
     kind = "tanh"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Relu6(Layer):
+    """min(max(x, 0), 6) (Howard et al. 2017)"""
+
+    kind = "relu6"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeakyRelu(Layer):
+    """x where it is positive, else slope x (Maas et al. 2013)"""
+
+    kind = "leaky_relu"
+    slope: float = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sigmoid(Layer):
+    """1 / (1 + exp(-x))"""
+
+    kind = "sigmoid"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Silu(Layer):
+    """x / (1 + exp(-x)) (Elfwing et al. 2018)"""
+
+    kind = "silu"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HardSigmoid(Layer):
+    """relu6(x + 3) / 6 (Howard et al. 2019)"""
+
+    kind = "hard_sigmoid"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HardSwish(Layer):
+    """x relu6(x + 3) / 6 (Howard et al. 2019)"""
+
+    kind = "hard_swish"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from suite.errors import UsageError
 from suite.report.numbers import UNKNOWN, number, rate_of, yes_no
 from suite.report.table import MFU, SAME_WORK, Fitted, known_columns, markdown_of, of_rows
 from suite.report.titles import machine_of, work_on_any_device
+from suite.results import rental
 from suite.results.roofline import share
 
 if TYPE_CHECKING:
@@ -55,13 +56,22 @@ def price_of(text: str) -> float:
 
 
 def rows(runs: Sequence[RunData], prices: Sequence[float | None]) -> list[Row]:
-    """The measured trials of all runs; `prices` has that of each run's machine."""
+    """The measured trials of all runs.
+
+    `prices` has that of each run's machine; None is the price in the records of a rented one.
+    """
     return [
-        Row(run=run, trial=trial, price_per_hour=price)
+        Row(run=run, trial=trial, price_per_hour=price or _listed(trial))
         for run, price in zip(runs, prices, strict=True)
         for trial in run.trials
         if trial.samples_per_s.median
     ]
+
+
+def _listed(trial: TrialSummary) -> float | None:
+    """The list price of a rented machine, when it was rented."""
+    rented = rental.of_environment(trial.record.environment)
+    return rented.price_per_hour if rented else None
 
 
 def tables(found: Sequence[Row]) -> Iterator[tuple[str, list[dict[str, str]]]]:
@@ -96,6 +106,13 @@ def _rank(row: Row) -> tuple[float, float]:
     return row.cost(rate) or float("inf"), -rate
 
 
+def _machine(trial: TrialSummary) -> str:
+    """The machine, with its type and place where it is rented."""
+    rented = rental.of_environment(trial.record.environment)
+    type_of = f"{rented.machine_type} at {rented.place}" if rented else None
+    return ": ".join(filter(None, (type_of, machine_of(trial.record))))
+
+
 def _cells(row: Row) -> dict[str, str]:
     rate, trial = row.trial.samples_per_s, row.trial
     reached = share(trial.record, rate.median, row.run.peak)
@@ -105,7 +122,7 @@ def _cells(row: Row) -> dict[str, str]:
         interval = f"{cheapest:.3g} to {dearest:.3g}"
     ends = (rate.ci_low, rate.ci_high)
     return {
-        "machine": machine_of(trial.record),
+        "machine": _machine(trial),
         "configuration": trial.record.configuration,
         "run": row.run.folder.name,
         PER_HOUR: number(row.price_per_hour, "{:.4g}"),

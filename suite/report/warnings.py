@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from suite.manifests.workloads import PROOF_STEPS
 from suite.report.warning import ReportWarning
-from suite.results import stats
+from suite.results import rental, stats
 from suite.results.metric import values_of
 from suite.results.record import Record, parity_of
 
@@ -131,6 +131,10 @@ def _setup(runs: Sequence[Record]) -> Iterator[ReportWarning]:
     if first.workload.precision == "bf16_mixed" and products == "float32":
         hint = "its speed is that of float32 with rounding; docs/configurations.md#precision"
         yield ReportWarning("products in float32", "operands rounded to bfloat16", hint)
+    if rented := rental.of_environment(first.environment):
+        for difference in rental.differences(rented, first.environment):
+            hint = f"{rented.machine_type} at {rented.place} is not what was offered"
+            yield ReportWarning("another machine than offered", difference, hint)
     limits = first.environment.get("limits") or {}
     dropped = [name for name in ("memory_bytes", "pids") if name in limits and not limits[name]]
     if dropped:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from suite.results import stats
+from suite.results import rental, stats
 from suite.results.metric import LATENCY, QUERY_RATE, RATE, Metric, values_of
 from suite.results.record import Record, parity_of
 
@@ -86,6 +86,10 @@ def _of_environment(name: str) -> Callable[[Record], Any]:
     return lambda record: record.environment.get(name)
 
 
+def _of_rental(name: str) -> Callable[[Record], Any]:
+    return lambda record: (record.environment.get(rental.FACT) or {}).get(name)
+
+
 OF_FOLDER = (
     Column(name="run_id", type="VARCHAR", meaning="the name of the run's folder"),
     Column(name="date", type="TIMESTAMP", meaning="when the run started, by its name"),
@@ -122,6 +126,13 @@ IDENTITY = (
     _text("dlsuite", "the version of dlsuite", _of_environment("dlsuite")),
     _text("lock_sha256", "the lock of the framework", _of_environment("lock_sha256")),
     _text("image_id", "the image; null without a container", lambda r: r.image_id),
+    _text("provider", "of a rented machine", _of_rental("provider")),
+    _text("region", "of a rented machine", _of_rental("region")),
+    _text(
+        "machine_type", "of a rented machine, as its provider names it", _of_rental("machine_type")
+    ),
+    _real("price_per_hour", "of a rented machine, in dollars", _of_rental("price_per_hour")),
+    _flag("spot", "whether a rented machine can be taken away", _of_rental("spot")),
 )
 OF_INFERENCE = (
     _real("p50_s", "the median latency of the queries", _percentile("50")),

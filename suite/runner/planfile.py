@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,12 @@ from suite.engines.base import Engine
 from suite.engines.options import EngineOptions
 from suite.errors import ResultsError
 from suite.models import MODELS
+from suite.models.from_json import architecture_of
 from suite.paths import digest, write_atomically
 from suite.protocol.plan import Plan, Run, Work
 from suite.results import store
 from suite.results.record import Record
+from suite.runner import sources
 from suite.runner.stopping import Finished, needed
 
 NAME = store.PLAN
@@ -104,14 +107,27 @@ def write(folder: Path, planned: Planned) -> None:
 
 
 def read(folder: Path) -> Planned:
-    """The plan of a run that can be resumed here: as `parsed`, and its models are known."""
+    """The plan of a run that can be resumed here: as `parsed`, and its models are known.
+
+    A model that is not of this checkout is that of the run's folder.
+    """
     planned = parsed(folder)
+    for workload in planned.plan.workloads:
+        if workload.model not in MODELS:
+            _register(sources.inputs_path(folder, workload.model, workload.dataset))
     if unknown := {each.workload.model for each in planned.plan.trials} - set(MODELS):
         raise ResultsError(
             f"{folder / NAME}: unknown model {', '.join(sorted(unknown))}",
             hint="resume it in the checkout that has the model",
         )
     return planned
+
+
+def _register(path: Path) -> None:
+    """Make the model in the description of a run's inputs known; nothing where there is none."""
+    with suppress(OSError, LookupError, TypeError, ValueError):
+        made = architecture_of(json.loads(path.read_bytes())["architecture"])
+        MODELS[made.name] = lambda: made
 
 
 def parsed(folder: Path) -> Planned:

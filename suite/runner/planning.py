@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import ValidationError
 
 from suite.datasets import library
 from suite.errors import ManifestError, UsageError, nearest, unknown
-from suite.manifests import catalog
+from suite.manifests import catalog, model_files
 from suite.manifests.devices import Devices
 from suite.manifests.models import problem
 from suite.manifests.suites import SuiteManifest
@@ -32,7 +33,8 @@ class RunOptions:
     """The command line's changes to a suite; None, False and empty values change nothing."""
 
     frameworks: tuple[str, ...] = ()
-    models: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()  # of the suite, or files of the user
+    data: str | None = None  # instead of the suite's
     scenarios: tuple[str, ...] = ()
     tracks: tuple[str, ...] = ()
     batch_size: int | None = None
@@ -189,7 +191,9 @@ def _workloads(suite: SuiteManifest, options: RunOptions) -> tuple[SuiteWorkload
     A suite may have a workload in several precisions: with `precision`, one of them is left.
     """
     known = {workload.model for workload in suite.all_workloads}
-    for model in options.models:
+    own = [model_files.register(Path(each)) for each in options.models if model_files.is_file(each)]
+    named = [each for each in options.models if not model_files.is_file(each)]
+    for model in named:
         if model not in known:
             raise UsageError(
                 f"suite {suite.name!r} has no model {model!r}; {nearest(model, known)}",
@@ -200,6 +204,7 @@ def _workloads(suite: SuiteManifest, options: RunOptions) -> tuple[SuiteWorkload
         for name, value in (
             ("batch_size", options.batch_size),
             ("precision", options.precision),
+            ("dataset", options.data),
             ("batch_norm", options.batch_norm),
             ("epochs", options.epochs),
             ("proof_steps", options.proof_steps),
@@ -213,9 +218,11 @@ def _workloads(suite: SuiteManifest, options: RunOptions) -> tuple[SuiteWorkload
     changed = [
         _with(workload, changes)
         for workload in suite.all_workloads
-        if (not options.models or workload.model in options.models)
+        if (not options.models or workload.model in named)
         and (not options.scenarios or workload.scenario in options.scenarios)
     ]
+    for model in own:
+        changed += _of_own_model(suite, model, options, changes)
     if not changed:
         scenarios = ", ".join(options.scenarios)
         raise UsageError(
@@ -223,6 +230,36 @@ def _workloads(suite: SuiteManifest, options: RunOptions) -> tuple[SuiteWorkload
             hint="dlsuite run inference --scenario single_stream",
         )
     return tuple(dict.fromkeys(changed) if options.precision else changed)
+
+
+def _of_own_model(
+    suite: SuiteManifest, model: str, options: RunOptions, changes: dict[str, object]
+) -> list[SuiteWorkload]:
+    """The suite's workloads with a model of the user, where their data fit it.
+
+    UsageError where none does.
+    """
+    found: dict[SuiteWorkload, None] = {}
+    datasets = {}
+    for workload in suite.all_workloads:
+        replaced = _with(workload, {**changes, "model": model})
+        datasets[replaced.dataset] = data = library.of(replaced)
+        if options.scenarios and workload.scenario not in options.scenarios:
+            continue
+        if data.shape == MODELS[model]().input_shape:
+            found[replaced] = None
+    if not found:
+        shapes = (f"{name} {_by(each.shape)}" for name, each in datasets.items())
+        raise UsageError(
+            f"{model} takes {_by(MODELS[model]().input_shape)}; the data of suite {suite.name!r}:"
+            f" {', '.join(shapes)}",
+            hint="--data synthetic, or a data set of this shape (dlsuite list)",
+        )
+    return list(found)
+
+
+def _by(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape))
 
 
 def _check_model(model: str) -> None:

@@ -15,6 +15,7 @@ from suite.models.architecture import Architecture
 from suite.protocol import events
 from suite.protocol.events import Event
 from suite.protocol.plan import Plan, Run
+from suite.results import rental
 from suite.results.record import (
     COLUMNS,
     Block,
@@ -98,6 +99,7 @@ def _environment(
         "worker": {"versions": started.get("versions"), "device": built.get("device")},
         "lock_sha256": prepared.lock_sha256 if prepared else None,
         "own_python": prepared.own_python if prepared else None,
+        rental.FACT: rental.of_variable(),
     }
 
 

@@ -15,12 +15,12 @@ def unsupported_reason(trial: Trial) -> str | None:
     return catalog.framework(trial.framework).unsupported_reason(
         variant=trial.variant,
         devices=trial.devices,
-        layers=_kinds(workload.model),
+        layers=_needs(workload.model),
         workload=workload,
     )
 
 
 @cache
-def _kinds(model: str) -> set[str]:
-    """The kinds of layers of a model."""
-    return {layer.kind for layer in MODELS[model]().leaves()}
+def _needs(model: str) -> set[str]:
+    """What a framework must have for a model: the kinds of its layers, and some of their fields."""
+    return {each for layer in MODELS[model]().leaves() for each in layer.needs}

@@ -85,7 +85,7 @@ def paddings(layer: dict[str, Any]) -> list[tuple[int, int]]:
     window, the end is padded until that window is complete.
     """
     pairs = []
-    sizes = zip(layer["input_shape"][1:], layer["kernel"], layer["stride"], layer["padding"])
+    sizes = zip(layer["input_shape"][1:], _extent(layer), layer["stride"], layer["padding"])
     for size, kernel, stride, pad in sizes:
         remainder = (size + 2 * pad - kernel) % stride
         extra = stride - remainder if layer.get("ceil") and remainder else 0
@@ -93,10 +93,16 @@ def paddings(layer: dict[str, Any]) -> list[tuple[int, int]]:
     return pairs
 
 
+def _extent(layer: dict[str, Any]) -> list[int]:
+    """The height and width that a window covers, with its dilation."""
+    dilation = layer.get("dilation", (1, 1))
+    return [step * (size - 1) + 1 for size, step in zip(layer["kernel"], dilation)]
+
+
 def same_paddings(layer: dict[str, Any]) -> list[tuple[int, int]]:
     """The padding that SAME means in TensorFlow and Keras."""
     pairs = []
-    for size, kernel, stride in zip(layer["input_shape"][1:], layer["kernel"], layer["stride"]):
+    for size, kernel, stride in zip(layer["input_shape"][1:], _extent(layer), layer["stride"]):
         total = max((math.ceil(size / stride) - 1) * stride + kernel - size, 0)
         pairs.append((total // 2, total - total // 2))
     return pairs

@@ -76,7 +76,8 @@ def _conv2d(graph: Graph, layer: Layer, value: str) -> str:
     inputs = [value, graph.weight(layer, "weight")]
     if layer["bias"]:
         inputs.append(graph.weight(layer, "bias"))
-    return graph.node("Conv", inputs, layer["name"], **_window(layer))
+    groups = {"group": layer["groups"], "dilations": list(layer["dilation"])}
+    return graph.node("Conv", inputs, layer["name"], **groups, **_window(layer))
 
 
 def _dense(graph: Graph, layer: Layer, value: str) -> str:
@@ -207,13 +208,32 @@ def _gates(graph: Graph, layer: Layer, role: str) -> Array:
     return split[GATES].reshape(1, *values.shape)
 
 
-def _add(graph: Graph, layer: Layer, value: str) -> str:
-    first, *others = (series(graph, branch, value) for branch in layer["branches"])
-    for number, other in enumerate(others, 1):
-        last = number == len(others)
-        name = layer["name"] if last else f"{layer['name']}.sum{number}"
-        first = graph.node("Add", [first, other], name)
-    return first
+def _join(operator: str) -> Callable[[Graph, Layer, str], str]:
+    """The lowering of a join by an operator of two values."""
+
+    def lower(graph: Graph, layer: Layer, value: str) -> str:
+        first, *others = (series(graph, branch, value) for branch in layer["branches"])
+        for number, other in enumerate(others, 1):
+            last = number == len(others)
+            name = layer["name"] if last else f"{layer['name']}.part{number}"
+            first = graph.node(operator, [first, other], name)
+        return first
+
+    return lower
+
+
+def _relu6(graph: Graph, layer: Layer, value: str) -> str:
+    limits = [graph.constant(f"limit{each}", np.array(each, "float32")) for each in (0, 6)]
+    return graph.node("Clip", [value, *limits], layer["name"])
+
+
+def _silu(graph: Graph, layer: Layer, value: str) -> str:
+    share = graph.node("Sigmoid", [value], f"{layer['name']}.share")
+    return graph.node("Mul", [value, share], layer["name"])
+
+
+def _leaky_relu(graph: Graph, layer: Layer, value: str) -> str:
+    return graph.node("LeakyRelu", [value], layer["name"], alpha=layer["slope"])
 
 
 def _concat(graph: Graph, layer: Layer, value: str) -> str:
@@ -241,6 +261,12 @@ LAYERS: dict[str, Callable[[Graph, Layer, str], str]] = {
     "relu": _simple("Relu"),
     "tanh": _simple("Tanh"),
     "gelu": _simple("Gelu"),
+    "relu6": _relu6,
+    "leaky_relu": _leaky_relu,
+    "sigmoid": _simple("Sigmoid"),
+    "silu": _silu,
+    "hard_sigmoid": _simple("HardSigmoid", alpha=1 / 6, beta=0.5),
+    "hard_swish": _simple("HardSwish"),
     "dropout": _dropout,
     "flatten": _simple("Flatten", axis=1),
     "rows": _rows,
@@ -252,6 +278,7 @@ LAYERS: dict[str, Callable[[Graph, Layer, str], str]] = {
     "tied_head": _tied_head,
     "self_attention": _self_attention,
     "lstm": _lstm,
-    "add": _add,
+    "add": _join("Add"),
+    "multiply": _join("Mul"),
     "concat": _concat,
 }

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from suite.cloud import skypilot
-from suite.cloud.offers import Accelerator, Offer
+from suite.cloud.offers import Offer, Wanted
 from suite.errors import EngineError
 from tests.cloud.test_offers import offer
 
-H100 = Accelerator(name="H100", count=1)
+H100 = Wanted.of_gpu("H100")
 Stub = Callable[[str], None]
 
 
@@ -54,6 +54,8 @@ def test_the_request_is_one_argument(stub: Stub, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "request").read_text()) == {
         "accelerator": "H100",
         "count": 1,
+        "infra": None,
+        "cpus": None,
         "clouds": ["aws", "gcp"],
         "region": "eu",
     }

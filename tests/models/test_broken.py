@@ -14,9 +14,9 @@ from suite.models import MODELS, BrokenModel
 
 IMPORTS = "from suite.models.architecture import Architecture\n"
 FILES = {
-    "groups": f"""{IMPORTS}from suite.models.layers import Conv2d
-def broken_groups() -> Architecture:
-    Conv2d(name="c", in_channels=1, out_channels=2, kernel=(3, 3), groups=2)
+    "keyword": f"""{IMPORTS}from suite.models.layers import Conv2d
+def broken_keyword() -> Architecture:
+    Conv2d(name="c", in_channels=1, out_channels=2, kernel=(3, 3), transposed=True)
 """,
     "imports": f"import no_such_package\n{IMPORTS}def broken_import() -> Architecture: ...\n",
     "syntax": f"{IMPORTS}def one() -> Architecture:\n    return (\n\n"
@@ -27,7 +27,7 @@ def broken_groups() -> Architecture:
     "    return lenet.lenet()\n",
 }
 REASONS = {
-    "broken_groups": "groups.py:4: TypeError: Conv2d.__init__() got an unexpected keyword",
+    "broken_keyword": "keyword.py:4: TypeError: Conv2d.__init__() got an unexpected keyword",
     "broken_import": "imports.py:1: ModuleNotFoundError: No module named 'no_such_package'",
     "one": "syntax.py:3: SyntaxError: '(' was never closed",
     "two": "syntax.py:3: SyntaxError",
@@ -67,12 +67,12 @@ def test_the_list_goes_on_and_shows_the_reason(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    for name in ("broken_groups", "broken_import"):
+    for name in ("broken_keyword", "broken_import"):
         monkeypatch.setitem(MODELS, name, found[name])
     try:
         info.list_all()
     finally:
         problem.cache_clear()
     shown = " ".join(capsys.readouterr().out.split())
-    assert "broken_groups not usable: groups.py:4: TypeError" in shown
+    assert "broken_keyword not usable: keyword.py:4: TypeError" in shown
     assert "lenet " in shown and "Suites" in shown

@@ -1,11 +1,13 @@
+from typing import Any
+
 import numpy as np
 import pytest
 
 from suite.manifests import models
 from suite.models import MODELS
 from suite.models.architecture import Architecture
-from suite.models.branches import Add, Concat
-from suite.models.layers import Conv2d, Dense, Flatten, MaxPool2d
+from suite.models.branches import Add, Concat, Multiply
+from suite.models.layers import AvgPool2d, Conv2d, Dense, Flatten, MaxPool2d, Shape
 from suite.models.sequences import Lstm
 
 
@@ -58,10 +60,49 @@ def test_each_model_is_valid(name: str) -> None:
     assert models.problem(name) is None
 
 
-def test_three_small_models_hold_every_kind_of_layer() -> None:
-    used = {each.kind for name in MODELS for each in MODELS[name]().leaves()}
-    small = [MODELS["every_layer"](), MODELS["every_sequence"](), MODELS["gpt_tiny"]()]
-    assert used == {each.kind for model in small for each in model.leaves()}
+def test_four_small_models_hold_every_kind_of_layer() -> None:
+    used = {each for name in MODELS for layer in MODELS[name]().leaves() for each in layer.needs}
+    names = ("every_layer", "every_sequence", "every_mobile", "gpt_tiny")
+    small = [MODELS[name]() for name in names]
+    assert used == {each for model in small for layer in model.leaves() for each in layer.needs}
+
+
+@pytest.mark.parametrize(
+    ("changes", "shape", "weight", "macs"),
+    [
+        ({}, (16, 14, 14), (16, 8, 3, 3), 16 * 14 * 14 * 8 * 9),
+        ({"groups": 8}, (16, 14, 14), (16, 1, 3, 3), 16 * 14 * 14 * 9),
+        ({"groups": 4}, (16, 14, 14), (16, 2, 3, 3), 16 * 14 * 14 * 2 * 9),
+        ({"dilation": (2, 1)}, (16, 12, 14), (16, 8, 3, 3), 16 * 12 * 14 * 8 * 9),
+        ({"dilation": (2, 2), "padding": (2, 2)}, (16, 14, 14), (16, 8, 3, 3), 16 * 196 * 72),
+    ],
+)
+def test_groups_and_dilation_of_a_convolution(
+    changes: dict[str, Any], shape: Shape, weight: Shape, macs: int
+) -> None:
+    sizes = {"in_channels": 8, "out_channels": 16, "kernel": (3, 3), "padding": (1, 1)}
+    layer = Conv2d(name="conv", **{**sizes, **changes})
+    assert layer.output_shape((8, 14, 14)) == shape
+    assert layer.parameters()[0].shape == weight and layer.macs((8, 14, 14)) == macs
+
+
+def test_groups_must_divide_the_channels() -> None:
+    with pytest.raises(ValueError, match="3 groups do not divide"):
+        Conv2d(name="conv", in_channels=8, out_channels=9, kernel=(1, 1), groups=3)
+
+
+@pytest.mark.parametrize(
+    ("gate", "shape"), [((8, 1, 1), (8, 14, 14)), ((8, 14, 14), (8, 14, 14)), ((8, 7, 7), None)]
+)
+def test_a_product_repeats_axes_of_size_one(gate: Shape, shape: Shape | None) -> None:
+    kernel = (14 // gate[1], 14 // gate[2])
+    pool = AvgPool2d(name="pool", kernel=kernel, stride=kernel)
+    product = Multiply(name="gated", branches=((pool,), ()))
+    if shape is None:
+        with pytest.raises(ValueError, match="cannot take"):
+            product.output_shape((8, 14, 14))
+    else:
+        assert product.output_shape((8, 14, 14)) == shape
 
 
 def test_flops_of_large_models_equal_those_of_the_literature() -> None:

@@ -14,6 +14,13 @@ def trial(trial_folder: Path) -> Trial:
     return Trial.read(trial_folder)
 
 
+def python_of(framework: str) -> Path:
+    """The interpreter of a framework's environment."""
+    python = VenvEngine().prepare(catalog.framework(framework), lambda text: None).python
+    assert python is not None
+    return python
+
+
 def in_environment(
     framework: str, code: str, *arguments: str, folder: Path, timeout_s: float = 120
 ) -> str:

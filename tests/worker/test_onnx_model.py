@@ -14,9 +14,12 @@ from tests.worker.conftest import in_environment
 
 FRAMEWORKS = ("onnxruntime", "openvino")
 BATCH_SIZE = 3
-# All kinds of layers are in every_layer, every_sequence and gpt_tiny; the others are real models.
+# All kinds of layers are in the first ones and gpt_tiny; the others are real models.
 # ResNet-50 takes smaller images than its own, to save time.
-NAMES = ("lenet", "every_layer", "every_sequence", "gpt_tiny", "vit_tiny_cifar10", "resnet50")
+NAMES = (
+    *("lenet", "every_layer", "every_sequence", "every_mobile"),
+    *("gpt_tiny", "vit_tiny_cifar10", "resnet50"),
+)
 
 PREDICT = """
 import importlib, sys

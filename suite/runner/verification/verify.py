@@ -24,6 +24,7 @@ from suite.runner.verification import (
     plans,
     proofs,
     records,
+    rented,
     witness,
 )
 from suite.runner.verification.context import Context
@@ -85,6 +86,7 @@ def verify(folder: Path, signers: tuple[Path, str | None] | None = None) -> Veri
         verification.add(machine.check_peak(folder, planned, all_records))
         verification.add(machine.check_environments(all_records, plan, begun))
         verification.add(clocks.check(folder, plan, all_records, begun))
+    verification.add(rented.check(folder, [*found.values()]))
     verification.add(losses.check(folder, found, known))
     for where, record in found.items():
         verification.add(_alone(where, record, folder, known), where)

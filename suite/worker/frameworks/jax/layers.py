@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -53,8 +54,7 @@ def series(
     for layer in layers:
         if "branches" in layer:
             results = [series(model, branch, values, rounded) for branch in layer["branches"]]
-            concat = layer["kind"] == "concat"
-            values = jnp.concatenate(results, -1) if concat else sum(results[1:], results[0])
+            values = JOINS[layer["kind"]](results)
         elif layer["kind"] == "tied_head":
             values = getattr(model, layer["embedding"]).attend(values)
         else:
@@ -223,6 +223,8 @@ def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any
             tuple(layer["stride"]),
             padding=paddings(layer),
             use_bias=layer["bias"],
+            feature_group_count=layer["groups"],
+            kernel_dilation=tuple(layer["dilation"]),
             conv_general_dilated=_convolution(trial),
             **common,
         )
@@ -246,7 +248,10 @@ def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any
         in_full = {**dtypes, "dtype": trial.dtype}
         return LayerNorm(layer["features"], epsilon=layer["epsilon"], **in_full)
     if kind == "dropout":
-        return nnx.Dropout(layer["rate"], rngs=rngs)
+        axes = range(1, len(layer["input_shape"]) + 1) if layer["whole"] else ()
+        return nnx.Dropout(layer["rate"], broadcast_dims=tuple(axes), rngs=rngs)
+    if kind == "leaky_relu":
+        return partial(nnx.leaky_relu, negative_slope=layer["slope"])
     if kind == "self_attention":
         return SelfAttention(layer, trial, rngs)
     if kind == "lstm":
@@ -270,10 +275,20 @@ def _convolution(trial: Trial) -> Callable[..., Any]:
     return matmul.convolve if trial.variant == "matmul" else lax.conv_general_dilated
 
 
+JOINS: dict[str, Callable[[list[Any]], Any]] = {
+    "add": lambda results: sum(results[1:], results[0]),
+    "multiply": lambda results: math.prod(results[1:], start=results[0]),
+    "concat": lambda results: jnp.concatenate(results, -1),
+}
 SIMPLE: dict[str, Callable[[Any], Any]] = {
     "relu": nnx.relu,
     "tanh": nnx.tanh,
     "gelu": partial(nnx.gelu, approximate=False),
+    "relu6": jax.nn.relu6,
+    "sigmoid": nnx.sigmoid,
+    "silu": nnx.silu,
+    "hard_sigmoid": jax.nn.hard_sigmoid,
+    "hard_swish": jax.nn.hard_swish,
     "flatten": lambda images: images.reshape((images.shape[0], -1)),
     "global_avg_pool2d": lambda images: images.mean((1, 2)),
     "rows": lambda images: images[..., 0],

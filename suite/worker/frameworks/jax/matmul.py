@@ -18,6 +18,8 @@ def convolve(images: Any, kernel: Any, strides: Any, padding: Pairs, **rest: Any
     A 1 x 1 convolution is one matrix product. In any other, the kernel's gradient is one matrix
     product for each row of the kernel; XLA computes the rest.
     """
+    if not _is_plain(rest):
+        return lax.conv_general_dilated(images, kernel, strides, padding, **rest)
     if kernel.shape[:2] == (1, 1) and not any(map(any, padding)):
         taken = images[:, :: strides[0], :: strides[1]]
         # With two axes only: with more, the gradients are no longer plain matrix products.
@@ -40,12 +42,14 @@ def convolve(images: Any, kernel: Any, strides: Any, padding: Pairs, **rest: Any
     return convolution(images, kernel)
 
 
-def convolve_by_rows(images: Any, kernel: Any, strides: Any, padding: Pairs, **_: Any) -> Any:
+def convolve_by_rows(images: Any, kernel: Any, strides: Any, padding: Pairs, **rest: Any) -> Any:
     """As `convolve`, with one matrix product for each row of the kernel, and its gradients too.
 
     XLA on a CPU has a library for convolutions in float32 only: in float64 it computes them in
     plain loops, many times slower. Of the windows nothing is kept for the gradients.
     """
+    if not _is_plain(rest):
+        return lax.conv_general_dilated(images, kernel, strides, padding, **rest)
 
     def by_rows(images: Any, kernel: Any) -> Any:
         rows = _size(kernel.shape, images, strides, padding, axis=0)
@@ -56,6 +60,11 @@ def convolve_by_rows(images: Any, kernel: Any, strides: Any, padding: Pairs, **_
         return result.reshape(len(images), rows, windows.shape[2], -1)
 
     return jax.checkpoint(by_rows)(images, kernel)
+
+
+def _is_plain(options: dict[str, Any]) -> bool:
+    """Whether a convolution has one group and no dilation."""
+    return options["feature_group_count"] == 1 and set(options["rhs_dilation"] or [1]) == {1}
 
 
 def max_pool(images: Any, window_shape: Any, strides: Any, padding: Pairs) -> Any:

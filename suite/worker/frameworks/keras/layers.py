@@ -65,7 +65,7 @@ def _series(series: list[dict[str, Any]], values: Any, by_name: dict[str, Any], 
         kind = layer["kind"]
         if "branches" in layer:
             results = [_series(branch, values, by_name, seed) for branch in layer["branches"]]
-            values = (layers.Add() if kind == "add" else layers.Concatenate())(results)
+            values = JOINS[kind]()(results)
             continue
         if kind in WINDOWS:
             values, padding = _padded(layer, values)
@@ -82,6 +82,7 @@ def _series(series: list[dict[str, Any]], values: Any, by_name: dict[str, Any], 
     return values
 
 
+JOINS = {"add": layers.Add, "multiply": layers.Multiply, "concat": layers.Concatenate}
 WINDOWS = {
     "conv2d": layers.Conv2D,
     "max_pool2d": layers.MaxPooling2D,
@@ -110,7 +111,8 @@ def _window(layer: dict[str, Any], padding: str) -> Any:
     kernel, make = tuple(layer["kernel"]), WINDOWS[layer["kind"]]
     if layer["kind"] != "conv2d":
         return make(kernel, **sizes)
-    return make(layer["out_channels"], kernel, use_bias=layer["bias"], **sizes, **ZEROS)
+    groups = {"groups": layer["groups"], "dilation_rate": tuple(layer["dilation"])}
+    return make(layer["out_channels"], kernel, use_bias=layer["bias"], **groups, **sizes, **ZEROS)
 
 
 # Kernels start at zero, because the weights come from the file.
@@ -130,7 +132,10 @@ def _lower(layer: dict[str, Any], seed: int) -> Any:
         sizes = layer["vocabulary"], layer["features"]
         return layers.Embedding(*sizes, embeddings_initializer="zeros", **named)
     if kind == "dropout":
-        return layers.Dropout(layer["rate"], seed=seed, **named)
+        shape = (None, *[1] * len(layer["input_shape"])) if layer["whole"] else None
+        return layers.Dropout(layer["rate"], noise_shape=shape, seed=seed, **named)
+    if kind == "leaky_relu":
+        return layers.LeakyReLU(negative_slope=layer["slope"], **named)
     if kind == "lstm":
         return layers.LSTM(layer["hidden"], recurrent_initializer="zeros", **ZEROS, **named)
     if kind == "self_attention":
@@ -140,13 +145,14 @@ def _lower(layer: dict[str, Any], seed: int) -> Any:
         channels, height, width = layer["input_shape"]
         shape = (height, width) if kind == "rows" else (height * width, channels)
         return layers.Reshape(shape, **named)
-    if kind in ("relu", "tanh", "gelu"):
+    if kind in ACTIVATIONS:
         return layers.Activation(kind, **named)
     if kind in SIMPLE:
         return SIMPLE[kind](**named)
     raise NotImplementedError(f"Keras module has no layer {kind!r}")
 
 
+ACTIVATIONS = (*("relu", "tanh", "gelu", "relu6", "sigmoid", "silu", "hard_sigmoid", "hard_swish"),)
 SIMPLE: dict[str, Any] = {
     "flatten": layers.Flatten,
     "global_avg_pool2d": layers.GlobalAveragePooling2D,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -11,18 +12,21 @@ from mxnet.gluon import nn
 
 
 class Branches(gluon.HybridBlock):
-    """Several series on one input; their results are added or concatenated."""
+    """Several series on one input; their results are added, multiplied or concatenated."""
 
     def __init__(self, kind: str, series: list[gluon.HybridBlock]) -> None:
         super().__init__(prefix="")
-        self._concat = kind == "concat"
+        self._kind = kind
         for each in series:
             self.register_child(each)
 
     def hybrid_forward(self, F: Any, values: Any) -> Any:  # noqa: N803, the name is Gluon's
         results = [series(values) for series in self._children.values()]
+        if self._kind == "multiply":
+            return reduce(F.broadcast_mul, results)
         # oneDNN adds within a convolution only the operands of a plus, not those of `add_n`.
-        return F.concat(*results, dim=1) if self._concat else sum(results[1:], results[0])
+        concat = self._kind == "concat"
+        return F.concat(*results, dim=1) if concat else sum(results[1:], results[0])
 
 
 class SelfAttention(gluon.HybridBlock):
@@ -123,6 +127,8 @@ def _lower(layer: dict[str, Any], embeddings: dict[str, nn.Embedding]) -> gluon.
             strides=tuple(layer["stride"]),
             padding=tuple(layer["padding"]),
             use_bias=layer["bias"],
+            groups=layer["groups"],
+            dilation=tuple(layer["dilation"]),
             in_channels=layer["in_channels"],
             prefix=prefix,
         )
@@ -143,9 +149,12 @@ def _lower(layer: dict[str, Any], embeddings: dict[str, nn.Embedding]) -> gluon.
     if kind == "embedding":
         return nn.Embedding(layer["vocabulary"], layer["features"], prefix=prefix)
     if kind == "dropout":
-        return nn.Dropout(layer["rate"], prefix=prefix)
-    if kind in ("relu", "tanh"):
+        axes = range(1, len(layer["input_shape"]) + 1) if layer["whole"] else ()
+        return nn.Dropout(layer["rate"], axes=tuple(axes), prefix=prefix)
+    if kind in ("relu", "tanh", "sigmoid"):
         return nn.Activation(kind, prefix=prefix)
+    if kind == "leaky_relu":
+        return nn.LeakyReLU(layer["slope"], prefix=prefix)
     if kind in SIMPLE:
         return SIMPLE[kind]()
     if kind in SEQUENCES:
@@ -161,6 +170,10 @@ def _global_pool() -> gluon.HybridBlock:
 
 SIMPLE = {
     "gelu": nn.GELU,
+    "relu6": lambda: nn.HybridLambda(lambda ops, x: ops.clip(x, 0, 6)),
+    "silu": nn.Swish,
+    "hard_sigmoid": lambda: nn.HybridLambda(lambda ops, x: ops.clip(x + 3, 0, 6) / 6),
+    "hard_swish": lambda: nn.HybridLambda(lambda ops, x: x * ops.clip(x + 3, 0, 6) / 6),
     "flatten": nn.Flatten,
     "global_avg_pool2d": _global_pool,
     "rows": lambda: nn.HybridLambda(lambda ops, images: ops.squeeze(images, axis=1)),

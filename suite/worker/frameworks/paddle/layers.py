@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import paddle
@@ -85,17 +86,19 @@ class TiedHead(nn.Layer):
 
 
 class Branches(nn.Layer):
-    """Several series on one input; their results are added or concatenated."""
+    """Several series on one input; their results are added, multiplied or concatenated."""
 
     def __init__(self, layer: dict[str, Any], series: list[nn.Layer]) -> None:
         super().__init__()
-        self._concat = layer["kind"] == "concat"
+        self._kind = layer["kind"]
         self.series = nn.LayerList(series)
 
     def forward(self, values: paddle.Tensor) -> paddle.Tensor:
         results = [each(values) for each in self.series]
-        if self._concat:
+        if self._kind == "concat":
             return paddle.concat(results, axis=1)
+        if self._kind == "multiply":
+            return math.prod(results[1:], start=results[0])
         return sum(results[1:], results[0])
 
 
@@ -134,6 +137,8 @@ def _lower(layer: dict[str, Any]) -> nn.Layer:
             layer["kernel"],
             stride=layer["stride"],
             padding=layer["padding"],
+            groups=layer["groups"],
+            dilation=layer["dilation"],
             bias_attr=None if layer["bias"] else False,
         )
     if kind == "max_pool2d":
@@ -152,7 +157,10 @@ def _lower(layer: dict[str, Any]) -> nn.Layer:
     if kind == "embedding":
         return nn.Embedding(layer["vocabulary"], layer["features"])
     if kind == "dropout":
-        return nn.Dropout(layer["rate"])
+        # The axes along which each value has a mask of its own: all, or that of the samples.
+        return nn.Dropout(layer["rate"], axis=0 if layer["whole"] else None)
+    if kind == "leaky_relu":
+        return nn.LeakyReLU(layer["slope"])
     if kind in SIMPLE:
         return SIMPLE[kind]()
     if kind in SEQUENCES:
@@ -164,6 +172,12 @@ SIMPLE = {
     "relu": nn.ReLU,
     "tanh": nn.Tanh,
     "gelu": nn.GELU,
+    "relu6": nn.ReLU6,
+    "sigmoid": nn.Sigmoid,
+    "silu": nn.Silu,
+    # PaddlePaddle's own has the slope 0.1666667 in place of 1 / 6.
+    "hard_sigmoid": lambda: Apply(lambda values: functional.relu6(values + 3) / 6),
+    "hard_swish": nn.Hardswish,
     "flatten": nn.Flatten,
     "global_avg_pool2d": lambda: Apply(lambda images: images.mean([2, 3])),
     "rows": lambda: Apply(lambda images: images.squeeze(1)),

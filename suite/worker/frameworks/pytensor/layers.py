@@ -48,13 +48,12 @@ class Graph:
         kind = layer["kind"]
         if kind in SIMPLE:
             return SIMPLE[kind](values)
-        if kind in ("add", "concat"):
-            results = [self._series(branch, values) for branch in layer["branches"]]
-            return pt.join(0, *results) if kind == "concat" else sum(results[1:], results[0])
+        if kind in JOINS:
+            return JOINS[kind]([self._series(branch, values) for branch in layer["branches"]])
         if kind == "batch_norm":
             return self._batch_norm(layer, values)
         if kind == "dropout":
-            return self._dropout(layer["rate"], values) if self._training else values
+            return self._dropout(layer, values) if self._training else values
         if kind == "tied_head":
             return sequences.dense(values, self._tensors[f"{layer['embedding']}.weight"])
         if kind in LAYERS:
@@ -78,15 +77,24 @@ class Graph:
         factor = weight / pt.sqrt(variance + layer["epsilon"])
         return images * along(factor, images) + along(bias - mean * factor, images)
 
-    def _dropout(self, rate: float, values: Any) -> Any:
+    def _dropout(self, layer: dict[str, Any], values: Any) -> Any:
         # Each layer has a generator of its own.
         seed = [self._seed, len(self.updates)]
         generator = pytensor.shared(np.random.default_rng(seed))
         following, drawn = pt.random.uniform(
-            size=values.type.shape, rng=generator, return_next_rng=True
+            size=_of_samples(values) if layer["whole"] else values.type.shape,
+            rng=generator,
+            return_next_rng=True,
         )
         self.updates[generator] = following
-        return pt.switch(drawn >= rate, values / (1 - rate), 0)
+        return pt.switch(drawn >= layer["rate"], values / (1 - layer["rate"]), 0)
+
+
+def _of_samples(values: Any) -> tuple[int, ...]:
+    """A shape with one value for each sample: sequences have the batch first, all others last."""
+    shape = values.type.shape
+    axis = 0 if len(shape) == 3 else len(shape) - 1
+    return tuple(size if number == axis else 1 for number, size in enumerate(shape))
 
 
 def _convolution(layer: dict[str, Any], images: Any, own: dict[str, Any]) -> Any:
@@ -118,7 +126,17 @@ def _tokens(images: Any) -> Any:
     return images.reshape((channels, height * width, batch)).transpose(2, 1, 0)
 
 
+JOINS = {
+    "add": lambda results: sum(results[1:], results[0]),
+    "multiply": lambda results: math.prod(results[1:], start=results[0]),
+    "concat": lambda results: pt.join(0, *results),
+}
 SIMPLE = {
+    "relu6": lambda values: pt.clip(values, 0, 6),
+    "sigmoid": pt.sigmoid,
+    "silu": lambda values: values * pt.sigmoid(values),
+    "hard_sigmoid": lambda values: pt.clip(values + 3, 0, 6) / 6,
+    "hard_swish": lambda values: values * pt.clip(values + 3, 0, 6) / 6,
     "relu": lambda values: pt.switch(values > 0, values, 0),
     "tanh": pt.tanh,
     "gelu": lambda values: values * (0.5 + 0.5 * pt.erf(values * 0.5**0.5)),
@@ -131,6 +149,7 @@ SIMPLE = {
     "first_token": lambda sequence: sequence[:, 0].T,
 }
 LAYERS = {
+    "leaky_relu": lambda layer, x, own: pt.switch(x > 0, x, layer["slope"] * x),
     "conv2d": _convolution,
     "max_pool2d": lambda layer, images, own: windows.max_pool(images, layer),
     "avg_pool2d": lambda layer, images, own: windows.avg_pool(images, layer),

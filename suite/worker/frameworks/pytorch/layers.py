@@ -131,6 +131,20 @@ class PositionEmbedding(nn.Module):
         return sequence + self.weight
 
 
+class WholeDropout(nn.Module):
+    """Dropout of whole samples."""
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self._kept = 1 - rate
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        if not self.training:
+            return values
+        shape = len(values), *[1] * (values.ndim - 1)
+        return values * (values.new_empty(shape).bernoulli_(self._kept) / self._kept)
+
+
 class TiedHead(nn.Module):
     def __init__(self, embedding: nn.Embedding) -> None:
         super().__init__()
@@ -141,11 +155,11 @@ class TiedHead(nn.Module):
 
 
 class Branches(nn.Module):
-    """Several series on one input; their results are added or concatenated."""
+    """Several series on one input; their results are added, multiplied or concatenated."""
 
     def __init__(self, layer: dict[str, Any], series: list[nn.Module]) -> None:
         super().__init__()
-        self._concat = layer["kind"] == "concat"
+        self._kind = layer["kind"]
         own = (bool(branch) and branch[-1]["kind"] in OWN_RESULT for branch in layer["branches"])
         # A sum is computed in place where that is possible, as is a ReLU.
         self._into = next((number for number, each in enumerate(own) if each), None)
@@ -153,8 +167,10 @@ class Branches(nn.Module):
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:
         results = [each(values) for each in self.series]
-        if self._concat:
+        if self._kind == "concat":
             return torch.cat(results, dim=1)
+        if self._kind == "multiply":
+            return math.prod(results[1:], start=results[0])
         if self._into is None:
             return sum(results[1:], results[0])
         total = results.pop(self._into)
@@ -208,6 +224,8 @@ def _lower(layer: dict[str, Any], slice_size: int) -> nn.Module:
             stride=layer["stride"],
             padding=layer["padding"],
             bias=layer["bias"],
+            groups=layer["groups"],
+            dilation=layer["dilation"],
         )
     if kind == "max_pool2d":
         sizes = {"stride": layer["stride"], "padding": layer["padding"]}
@@ -223,7 +241,9 @@ def _lower(layer: dict[str, Any], slice_size: int) -> nn.Module:
     if kind == "embedding":
         return nn.Embedding(layer["vocabulary"], layer["features"])
     if kind == "dropout":
-        return nn.Dropout(layer["rate"])
+        return WholeDropout(layer["rate"]) if layer["whole"] else nn.Dropout(layer["rate"])
+    if kind == "leaky_relu":
+        return nn.LeakyReLU(layer["slope"])
     if kind in SIMPLE:
         return SIMPLE[kind]()
     if kind in SEQUENCES:
@@ -237,6 +257,11 @@ def _lower(layer: dict[str, Any], slice_size: int) -> nn.Module:
 OWN_RESULT = ("conv2d", "dense", "batch_norm", "add", "concat")
 SIMPLE = {
     "tanh": nn.Tanh,
+    "relu6": nn.ReLU6,
+    "sigmoid": nn.Sigmoid,
+    "silu": nn.SiLU,
+    "hard_sigmoid": nn.Hardsigmoid,
+    "hard_swish": nn.Hardswish,
     "gelu": nn.GELU,
     "flatten": nn.Flatten,
     "global_avg_pool2d": lambda: Apply(lambda images: images.mean((2, 3))),

@@ -97,15 +97,16 @@ def _lower(
         own = {"weight": variables[f"{layer['embedding']}.weight"]}
     if "branches" in layer:
         branches = [series(branch, variables, slice_size, cast) for branch in layer["branches"]]
-        join = tf.add_n if kind == "add" else lambda results: tf.concat(results, -1)
+        join = JOINS[kind]
         return lambda x, through: join([branch(x, through) for branch in branches])
     if kind == "batch_norm":
         if slice_size is None:
             return _batch_norm_of_all_ranks(layer, own)
         return _batch_norm(layer, own, slice_size)
     if kind == "dropout":
-        rate = layer["rate"]
-        return lambda x, through: tf.nn.dropout(x, rate) if through.training else x
+        return _dropout(layer)
+    if kind == "leaky_relu":
+        return lambda x, through: tf.nn.leaky_relu(x, layer["slope"])
     if cast is not None and kind not in UNROUNDED:
         own = {role: CastVariable(variable, cast) for role, variable in own.items()}
     function = _function(layer, own, cast or unchanged)
@@ -162,8 +163,18 @@ def _function(layer: dict[str, Any], own: Variables, cast: Cast) -> Callable[[An
     raise NotImplementedError(f"TensorFlow module has no layer {kind!r}")
 
 
+JOINS: dict[str, Callable[[list[Any]], Any]] = {
+    "add": tf.add_n,
+    "multiply": lambda results: math.prod(results[1:], start=results[0]),
+    "concat": lambda results: tf.concat(results, -1),
+}
 SIMPLE: dict[str, Callable[[Any], Any]] = {
     "relu": tf.nn.relu,
+    "relu6": tf.nn.relu6,
+    "sigmoid": tf.sigmoid,
+    "silu": tf.nn.silu,
+    "hard_sigmoid": lambda x: tf.nn.relu6(x + 3) / 6,
+    "hard_swish": lambda x: x * tf.nn.relu6(x + 3) / 6,
     "tanh": tf.nn.tanh,
     "gelu": tf.nn.gelu,
     "global_avg_pool2d": lambda images: tf.reduce_mean(images, [1, 2]),
@@ -173,11 +184,38 @@ SIMPLE: dict[str, Callable[[Any], Any]] = {
 
 
 def _convolution(layer: dict[str, Any], weight: Any, bias: Any) -> Callable[[Any], Any]:
-    strides, padding = layer["stride"], _padding(layer)
+    strides, padding, groups = layer["stride"], _padding(layer), layer["groups"]
+    options = {"dilations": layer["dilation"]}
+    if groups == layer["in_channels"] and groups > 1 and strides[0] == strides[1]:
+        # TensorFlow's own operation for one input channel in each group.
+        height, width = layer["kernel"]
+        shape = [height, width, groups, layer["out_channels"] // groups]
+        steps = [1, *strides, 1]
+
+        def convolve(x: Any, padding: str) -> Any:
+            kernel = tf.reshape(tf.convert_to_tensor(weight), shape)
+            return tf.nn.depthwise_conv2d(x, kernel, steps, padding, **options)
+    else:
+
+        def convolve(x: Any, padding: str) -> Any:
+            return tf.nn.conv2d(x, weight, strides, padding, **options)
+
     if isinstance(padding, str):
-        return lambda x: _add_bias(tf.nn.conv2d(x, weight, strides, padding), bias)
+        return lambda x: _add_bias(convolve(x, padding), bias)
     # Padded separately, because with paddings in numbers conv2d is several times slower on a CPU.
-    return lambda x: _add_bias(tf.nn.conv2d(tf.pad(x, padding), weight, strides, "VALID"), bias)
+    return lambda x: _add_bias(convolve(tf.pad(x, padding), "VALID"), bias)
+
+
+def _dropout(layer: dict[str, Any]) -> Layer:
+    rate, ones = layer["rate"], [1] * len(layer["input_shape"])
+
+    def run(values: Any, through: Pass) -> Any:
+        if not through.training:
+            return values
+        shape = [tf.shape(values)[0], *ones] if layer["whole"] else None
+        return tf.nn.dropout(values, rate, noise_shape=shape)
+
+    return run
 
 
 def _padding(layer: dict[str, Any]) -> Any:

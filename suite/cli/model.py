@@ -1,0 +1,209 @@
+"""The commands `model ...`: models of the user."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from suite.cli.options import Busy, Engine, IfBusy, Pythons, engine_options
+from suite.cli.session import engine_on, progress
+from suite.datasets.formats import synthetic
+from suite.engines import sessions
+from suite.errors import EngineError, ManifestError, ResultsError, UsageError
+from suite.importing import fidelity, pytorch
+from suite.manifests import catalog, model_files
+from suite.manifests.devices import Devices
+from suite.manifests.model_files import SUFFIX, Origin
+from suite.manifests.models import problem
+from suite.manifests.workloads import Sgd, Workload
+from suite.models import MODELS
+from suite.models.architecture import Architecture
+from suite.models.branches import Branches
+from suite.models.layers import Layer, Shape
+from suite.parity.workers import FRAMEWORKS
+from suite.paths import sha256
+from suite.report import table
+
+model = typer.Typer(no_args_is_help=True, help="Import and show models of your own.")
+SOURCE = re.compile(r"(.+):([A-Za-z_]\w*)")
+
+
+@model.callback()
+def _group() -> None:
+    """Import and show models of your own."""
+
+
+@model.command("import")
+def import_model(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE.py:NAME",
+            help="A class, function or object; or a module: package.net:Net.",
+        ),
+    ],
+    shape: Annotated[
+        str, typer.Option("--input", metavar="CxHxW", help="The shape of a sample: 3x224x224.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help=f"The new file, NAME{SUFFIX}."),
+    ] = None,
+    python: Pythons = None,
+    if_busy: Busy = IfBusy.wait,
+) -> None:
+    """Import a model of PyTorch as layers, and prove that they are equal to it.
+
+    The file's code runs in PyTorch's environment. Its logits for 32 random inputs, in float64, are
+    compared with those of the layers in the float64 reference, with the file's own weights. Exit
+    code 16: an operation is no layer; 8: the layers are not equal to the file.
+
+    Example: dlsuite model import net.py:Net --input 3x32x32
+    """
+    found = SOURCE.fullmatch(source)
+    if not found:
+        raise UsageError(f"{source!r} names no class or function", hint="net.py:Net")
+    path, attribute = found[1], found[2]
+    if path.endswith(".py") and not Path(path).is_file():
+        raise UsageError(f"{path}: no such file", hint="ls *.py")
+    target = out or Path(f"{_name(attribute)}{SUFFIX}")
+    if not target.name.endswith(SUFFIX):
+        raise UsageError(f"--out {target} does not end in {SUFFIX}", hint="-o net.model.json")
+    name = _name(target.name.removesuffix(SUFFIX))
+    if name in MODELS:
+        raise UsageError(f"a model is named {name!r} already", hint=f"-o my_{name}{SUFFIX}")
+    options = engine_options(Engine.venv, "0", python, None)
+    with (
+        progress() as live,
+        engine_on(options, FRAMEWORKS, live, session_id=sessions.new_id(), if_busy=if_busy) as (
+            engine,
+            work_dir,
+        ),
+        tempfile.TemporaryDirectory(dir=work_dir) as folder,
+    ):
+        live.stage("environments")
+        prepared = {
+            each: engine.prepare(catalog.framework(each), live.notify) for each in FRAMEWORKS
+        }
+        interpreter = prepared["pytorch"].python
+        if interpreter is None:
+            raise EngineError("PyTorch has no environment here", hint="--python pytorch=PATH")
+        full = str(Path(path).absolute()) if path.endswith(".py") else path
+        live.notify(f"reading {source}")
+        imported = pytorch.read(
+            full,
+            attribute,
+            pytorch.shape_of(shape),
+            name=name,
+            python=interpreter,
+            folder=Path(folder),
+        )
+        MODELS[name] = lambda: imported.architecture
+        live.stage("parity")
+        error = fidelity.error_of(imported, engine, prepared, work_dir, live.notify)
+    origin = Origin(
+        source=source,
+        sha256=sha256(Path(path)) if path.endswith(".py") else None,
+        runtime=imported.runtime,
+        samples=len(imported.inputs),
+        error=error,
+        notes=imported.notes,
+    )
+    try:
+        model_files.write(target, imported.architecture, origin, imported.weights)
+    except OSError as failed:
+        raise ResultsError(f"{target}: {failed.strerror}", hint="-o FILE") from None
+    _print_origin(origin)
+    print(f"{target}: next: dlsuite run quick --model {target}")
+
+
+@model.command()
+def show(
+    file: Annotated[str, typer.Argument(help=f"A file NAME{SUFFIX}, or a model's name.")],
+) -> None:
+    """Show the layers of a model, and which framework can run it.
+
+    Example: dlsuite model show net.model.json
+    """
+    name = model_files.register(Path(file)) if model_files.is_file(file) else file
+    if name not in MODELS:
+        raise UsageError(f"unknown model {file!r}", hint="dlsuite list, or a file net.model.json")
+    if reason := problem(name):
+        raise ManifestError(f"model {name}: {reason}", hint=f"edit {file}")
+    architecture = MODELS[name]()
+    console = table.console()
+    title = f"{name}: {architecture.parameter_count:,} parameters"
+    rows = [*_rows(architecture.layers, architecture.input_shape, "")]
+    columns = ("layer", "kind", "output", "parameters", "MFLOP")
+    console.print(table.of_rows(title, rows, left=columns[:3], width=console.width))
+    support = [*_support(architecture)]
+    console.print(
+        table.of_rows(
+            "frameworks", support, left=tuple(support[0]), folded=("training", "inference")
+        )
+    )
+    if model_files.is_file(file) and (origin := model_files.read(Path(file)).origin):
+        _print_origin(origin)
+
+
+def _name(text: str) -> str:
+    """A name as manifests accept it."""
+    return re.sub(r"[^a-z0-9_]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text).lower())
+
+
+def _print_origin(origin: Origin) -> None:
+    print(
+        f"from file: equal ({origin.error:.1e} of {origin.runtime}, {origin.samples} random inputs)"
+    )
+    for note in origin.notes:
+        print(f"note: {note}")
+
+
+def _rows(layers: tuple[Layer, ...], shape: Shape, indent: str) -> Iterator[dict[str, str]]:
+    """The layers with the shapes of their results; those of branches are indented."""
+    for layer in layers:
+        after = layer.output_shape(shape)
+        inner = isinstance(layer, Branches)
+        macs = 0 if inner else layer.macs(shape)
+        size = 0 if inner else sum(each.size for each in layer.parameters())
+        yield {
+            "layer": f"{indent}{layer.name}",
+            "kind": layer.kind,
+            "output": " x ".join(map(str, after)),
+            "parameters": f"{size:,}" if size else "",
+            "MFLOP": f"{2 * macs / 1e6:,.3g}" if macs else "",
+        }
+        if isinstance(layer, Branches):
+            for number, branch in enumerate(layer.branches, 1):
+                if branch:
+                    yield from _rows(branch, shape, f"{indent}{number}  ")
+        shape = after
+
+
+def _support(architecture: Architecture) -> Iterator[dict[str, str]]:
+    """For each framework whether it trains the model and answers with it, on one CPU."""
+    needs = {each for layer in architecture.leaves() for each in layer.needs}
+    common: dict[str, Any] = {"model": architecture.name, "dataset": synthetic.NAME}
+    sgd = Sgd(name="sgd", learning_rate=0.01)
+    workloads = {
+        "training": Workload(**common, batch_size=32, optimizer=sgd),
+        "inference": Workload(
+            **common, batch_size=1, mode="infer", scenario="single_stream", query_samples=1
+        ),
+    }
+    for manifest in catalog.frameworks().values():
+        options: dict[str, Any] = {
+            "variant": next(iter(manifest.variants)),
+            "devices": Devices.parse("cpu"),
+            "layers": needs,
+        }
+        reasons = {
+            title: manifest.unsupported_reason(**options, workload=workload)
+            for title, workload in workloads.items()
+        }
+        yield {"framework": manifest.title} | {k: v or "yes" for k, v in reasons.items()}

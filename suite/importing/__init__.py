@@ -1,0 +1,1 @@
+"""Models of the user: a file becomes layers, which are proven to be equal to it."""

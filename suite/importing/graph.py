@@ -1,0 +1,149 @@
+"""A graph of operations as nested series of layers.
+
+Our models are series of layers, some of which have parallel branches. A graph is one of them where
+every branch starts in one node and ends in the join of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from suite.models import from_json
+from suite.models.branches import Add, Branches, Concat, Multiply
+from suite.models.layers import Layer
+
+JOINS: dict[str, type[Branches]] = {"add": Add, "multiply": Multiply, "concat": Concat}
+
+
+class NotSeriesParallel(Exception):
+    """A graph that is not nested series and branches; the text names the node."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """An operation: its inputs by name, and the layer that it is.
+
+    `layer` has a kind and its fields; None: the node passes its input on. A join has a kind only.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    layer: Mapping[str, Any] | None = None
+
+    @property
+    def joins(self) -> bool:
+        return self.layer is not None and self.layer["kind"] in JOINS
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Nodes in an order in which each one comes after its inputs; the first one is the input."""
+
+    nodes: Sequence[Node] = field(repr=False)
+
+    def layers(self) -> tuple[Layer, ...]:
+        """The series from the input to the last node; NotSeriesParallel where there is none."""
+        first, last = self.nodes[0].name, self.nodes[-1].name
+        series = tuple(self._series(last, first))
+        unused = set(self._by_name) - set(self._used(last, first)) - {first}
+        if unused:
+            raise NotSeriesParallel(f"{min(unused)}: its result is not used")
+        return series
+
+    @cached_property
+    def _by_name(self) -> dict[str, Node]:
+        return {node.name: node for node in _with_nested_concats(self.nodes)}
+
+    @cached_property
+    def _dominators(self) -> dict[str, list[str]]:
+        """For each node the nodes that all its paths from the input pass, the nearest last."""
+        found: dict[str, list[str]] = {}
+        for name, node in self._by_name.items():
+            before = [found[each] for each in node.inputs]
+            common = (
+                [each for each in before[0] if all(each in other for other in before)]
+                if before
+                else []
+            )
+            found[name] = [*common, name]
+        return found
+
+    def _series(self, end: str, start: str) -> Iterator[Layer]:
+        """The layers after `start` up to and with `end`."""
+        found: list[Layer] = []
+        while end != start:
+            node = self._by_name[end]
+            if not node.inputs:
+                raise NotSeriesParallel(f"{start}: a later operation does not pass it")
+            if node.joins:
+                end = self._fork(node)
+                found.append(self._join(node, end))
+            else:
+                if node.layer is not None:
+                    found.append(from_json.layer_of({**node.layer, "name": node.name}))
+                end = node.inputs[0]
+        yield from reversed(found)
+
+    def _fork(self, node: Node) -> str:
+        """The node in which the branches of a join start: the nearest that all of them pass."""
+        return self._dominators[node.name][-2]
+
+    def _join(self, node: Node, fork: str) -> Layer:
+        assert node.layer is not None
+        parts = [set(self._used(each, fork)) for each in node.inputs]
+        for number, part in enumerate(parts):
+            for other in parts[:number]:
+                if shared := part & other:
+                    raise NotSeriesParallel(
+                        f"{node.name}: two of its branches share {min(shared)}, but not all of them"
+                    )
+        inside = set().union(*parts)
+        for name in inside:
+            if users := self._users[name] - inside - {node.name}:
+                raise NotSeriesParallel(f"{name}: {min(users)} uses it from outside of its branch")
+        branches = tuple(tuple(self._series(each, fork)) for each in node.inputs)
+        if sum(not branch for branch in branches) > 1 and node.layer["kind"] == "add":
+            raise NotSeriesParallel(f"{node.name}: adds a value to itself")
+        return JOINS[node.layer["kind"]](name=node.name, branches=branches)
+
+    @cached_property
+    def _users(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {name: set() for name in self._by_name}
+        for name, node in self._by_name.items():
+            for each in node.inputs:
+                found[each].add(name)
+        return found
+
+    def _used(self, end: str, start: str) -> Iterator[str]:
+        """The nodes on all ways from `start`, which is not among them, to `end`."""
+        seen, waiting = set(), [end]
+        while waiting:
+            name = waiting.pop()
+            if name != start and name not in seen:
+                seen.add(name)
+                yield name
+                waiting += self._by_name[name].inputs
+
+
+def _with_nested_concats(nodes: Sequence[Node]) -> list[Node]:
+    """The nodes; a concatenation that begins as another one takes that one's result.
+
+    DenseNet concatenates all former results before each block: (a), (a, b), (a, b, c).
+    """
+    known: dict[tuple[str, ...], str] = {}
+    found = []
+    for node in nodes:
+        if node.layer is not None and node.layer["kind"] == "concat":
+            whole = node.inputs
+            for length in range(len(whole) - 1, 0, -1):
+                if first := known.get(whole[:length]):
+                    node = replace(node, inputs=(first, *whole[length:]))
+                    break
+            known[whole] = node.name
+            if len(node.inputs) == 1:
+                node = replace(node, layer=None)
+        found.append(node)
+    return found

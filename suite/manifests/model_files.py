@@ -1,0 +1,134 @@
+"""Models in files of the user: `NAME.model.json`, an architecture that can be read and edited.
+
+The weights, if there are any, lie beside it in `NAME.safetensors`, by their canonical names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from suite.errors import ManifestError
+from suite.manifests.strict import Name, Strict
+from suite.models import MODELS
+from suite.models.architecture import Architecture
+from suite.models.from_json import architecture_of
+from suite.paths import replacing, write_atomically
+
+SUFFIX = ".model.json"
+FORMAT = 1
+Weights = Mapping[str, NDArray[Any]]
+
+
+class Origin(Strict):
+    """The file that a model was imported from, and how well the layers agree with it."""
+
+    source: str
+    sha256: str | None
+    runtime: str  # what computed the logits of the file
+    samples: int
+    error: float  # of the layers' logits, relative to those of the file
+    notes: tuple[str, ...] = ()
+
+
+class ModelFile(Strict):
+    """The content of the file; `layers` has the form of trial.json (docs/trial.schema.json)."""
+
+    format: int
+    name: Name
+    input_shape: tuple[int, ...]
+    classes: int
+    origin: Origin | None = None
+    layers: tuple[dict[str, Any], ...]
+
+    @property
+    def architecture(self) -> Architecture:
+        return architecture_of(
+            self.model_dump(include={"name", "input_shape", "classes", "layers"})
+        )
+
+
+def is_file(text: str) -> bool:
+    """Whether a model is named by its file."""
+    return text.endswith(SUFFIX)
+
+
+def read(path: Path) -> ModelFile:
+    """The model in a file; ManifestError where it is none."""
+    try:
+        found = ModelFile.model_validate_json(path.read_bytes())
+        if found.format != FORMAT:
+            raise ValueError(f"format {found.format}, this dlsuite reads {FORMAT}")
+        _ = found.architecture
+        return found
+    except OSError as error:
+        reason = error.strerror or "unreadable"
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        reason = f"{place}: {first['msg']}" if place else str(first["msg"])
+    except (LookupError, TypeError, ValueError) as error:
+        reason = (
+            f"{type(error).__name__}: {error}" if isinstance(error, LookupError) else str(error)
+        )
+    raise ManifestError(f"{path}: {reason}", hint="dlsuite model import FILE writes such a file")
+
+
+def write(
+    path: Path, architecture: Architecture, origin: Origin | None, weights: Weights | None
+) -> None:
+    """Write a model, and its weights beside it; raise OSError where that fails."""
+    values = {
+        "format": FORMAT,
+        **architecture.to_json(),
+        "origin": origin.model_dump() if origin else None,
+    }
+    values["layers"] = values.pop("layers")  # last, because it is long
+    if weights:
+        with replacing(weights_path(path)) as part:
+            save_file({name: np.ascontiguousarray(each) for name, each in weights.items()}, part)
+    write_atomically(path, json.dumps(values, indent=1) + "\n")
+
+
+def weights_path(path: Path) -> Path:
+    """The file of the weights beside that of a model."""
+    return path.with_name(path.name.removesuffix(SUFFIX) + ".safetensors")
+
+
+def read_weights(path: Path, architecture: Architecture) -> dict[str, NDArray[Any]]:
+    """The parameters and statistics of a model; ManifestError where one is missing or wrong."""
+    try:
+        found = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise ManifestError(f"{path}: {error}", hint="dlsuite model import FILE") from None
+    for each in (*architecture.parameters(), *architecture.statistics()):
+        shape = found[each.name].shape if each.name in found else None
+        if shape != each.shape:
+            raise ManifestError(
+                f"{path}: {each.name} has shape {shape}, the model needs {each.shape}",
+                hint="dlsuite model import FILE",
+            )
+    return found
+
+
+def register(path: Path) -> str:
+    """Make the model of a file known by its name, which is returned.
+
+    Raise ManifestError where the file is no model, or another model has the name.
+    """
+    found = read(path).architecture
+    known = MODELS.get(found.name)
+    if known is not None and known() != found:
+        raise ManifestError(
+            f"{path}: another model is named {found.name!r}", hint=f'edit "name" in {path}'
+        )
+    MODELS[found.name] = lambda: found
+    return found.name
