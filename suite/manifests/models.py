@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from functools import cache
-from itertools import pairwise
 
 from suite.models import MODELS, BrokenModel
-from suite.models.branches import Branches
-from suite.models.layers import BatchNorm, Conv2d, Layer
 
 NAME = re.compile(r"[a-z0-9_]+")  # of a model, as manifests accept it
 
@@ -39,15 +35,4 @@ def problem(name: str) -> str | None:
     dotted = [each for each in names if "." in each]
     if dotted:
         return f"the name of layer {dotted[0]!r} contains a dot"
-    return next(_useless_biases(model.layers), None)
-
-
-def _useless_biases(layers: tuple[Layer, ...]) -> Iterator[str]:
-    """The convolutions whose bias the next layer removes: its gradient is 0, and only rounding."""
-    for layer, following in pairwise(layers):
-        if isinstance(layer, Conv2d) and layer.bias and isinstance(following, BatchNorm):
-            yield f"layer {layer.name!r} comes before a batch norm and needs bias=False"
-    for layer in layers:
-        if isinstance(layer, Branches):
-            for branch in layer.branches:
-                yield from _useless_biases(branch)
+    return None

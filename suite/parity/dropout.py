@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from suite.parity.errors import usual_norms
 from suite.parity.tensors import Tensors
 from suite.parity.tolerances import Judged, Rules, rules_of
 
@@ -19,6 +20,8 @@ VALUE_MARGIN = 6
 # Without its masks, a step would be the one without dropout. The run is at least this share as far
 # from that as the nearest draw, in the median of its tensors.
 MASKED_SHARE = 0.5
+# A tensor that is shorter than this share of a usual one is rounding: 84 units in the last place.
+ROUNDING = 1e-5
 DRAW_LENGTH = 2  # and at most twice as long as the longest draw, or half as long as the shortest
 
 
@@ -30,17 +33,19 @@ def with_draws(found: list[Tensors], reference: StateReference, rules: Rules) ->
     """
     draws = reference.masked(rules.rounding)
     stored = reference.storage_tolerances(draws[:1])[0]
+    usual = usual_norms(draws[0])
     errors: dict[str, float] = {}
     raised: dict[str, float] = {}
     for name, value in ((name, of_rank[name]) for of_rank in found for name in draws[0]):
         each = np.stack([draw[name].ravel() for draw in draws])  # (draws, values)
         center = each.mean(axis=0)
-        scale = float(np.linalg.norm(center)) or 1.0
+        is_rounding = _is_rounding(value, each, usual.get(name, 0.0))
+        scale = usual[name] if is_rounding else float(np.linalg.norm(center)) or 1.0
         error = float(np.linalg.norm(value.ravel() - center)) / scale
         # A draw is n / (n - 1) times as far from the mean of the others as from the mean of all n.
         farthest = float(np.linalg.norm(each - center, axis=1).max())
         spread = farthest * len(draws) / (len(draws) - 1) / scale
-        error = error if _as_long(value, each) else float("inf")
+        error = error if is_rounding or _as_long(value, each) else float("inf")
         errors[name] = max(error, errors.get(name, 0.0))  # of the worst rank
         margin = DRAW_MARGIN if value.size > 1 else VALUE_MARGIN
         raised[name] = max(rules.tolerance, margin * spread, stored.get(name, 0.0))
@@ -63,6 +68,15 @@ def unmasked(found: list[Tensors], reference: StateReference) -> str | None:
     if not shares or np.median(shares) >= MASKED_SHARE:
         return None
     return f"the updates are {np.median(shares):.2f} as far from those without dropout as a draw's"
+
+
+def _is_rounding(value: np.ndarray, draws: np.ndarray, usual: float) -> bool:
+    """Whether a tensor is 0 but for the rounding of float32, in the run and in every draw.
+
+    Such is the update of a bias that a batch norm removes. `usual` is the norm of a usual tensor.
+    """
+    lengths = (float(np.linalg.norm(value)), *np.linalg.norm(draws, axis=1))
+    return max(lengths) < ROUNDING * usual
 
 
 def _as_long(value: np.ndarray, draws: np.ndarray) -> bool:

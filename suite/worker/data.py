@@ -1,6 +1,6 @@
 """Batches of the shared data format, in one fixed order for every framework.
 
-On disk: `<split>_inputs.npy`, images (N, C, H, W) uint8 or rows (N, features) float32, and
+On disk: `<split>_inputs.npy`, images (N, C, H, W) uint8 or float32, rows (N, features) float32, and
 `<split>_labels.npy` (N,) int32. Of a text: `<split>_tokens.npy` (tokens,) uint8.
 """
 
@@ -68,7 +68,10 @@ class Split:
             return raw  # tokens
         if raw.dtype != np.uint8:
             mean, std = self._scale[0]
-            return ((raw.astype(np.float64) - mean) / std).astype(self._dtype)
+            values = ((raw.astype(np.float64) - mean) / std).astype(self._dtype)
+            return (
+                np.ascontiguousarray(np.moveaxis(values, 1, -1)) if self._channels_last else values
+            )
         axis = raw.ndim - 1 if self._channels_last else 1
         inputs = np.moveaxis(np.empty(np.moveaxis(raw, 1, axis).shape, self._dtype), axis, 1)
         for first in range(0, len(raw), NORMALIZED_SAMPLES):

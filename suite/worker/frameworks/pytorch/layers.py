@@ -131,6 +131,20 @@ class PositionEmbedding(nn.Module):
         return sequence + self.weight
 
 
+def hard_sigmoid(values: torch.Tensor) -> torch.Tensor:
+    """PyTorch's own; in float64 its backward has 1 / 6 in float32."""
+    if values.dtype == torch.float64:
+        return functional.relu6(values + 3) / 6
+    return functional.hardsigmoid(values)
+
+
+def hard_swish(values: torch.Tensor) -> torch.Tensor:
+    """As `hard_sigmoid`."""
+    if values.dtype == torch.float64:
+        return values * hard_sigmoid(values)
+    return functional.hardswish(values)
+
+
 class WholeDropout(nn.Module):
     """Dropout of whole samples."""
 
@@ -260,8 +274,8 @@ SIMPLE = {
     "relu6": nn.ReLU6,
     "sigmoid": nn.Sigmoid,
     "silu": nn.SiLU,
-    "hard_sigmoid": nn.Hardsigmoid,
-    "hard_swish": nn.Hardswish,
+    "hard_sigmoid": lambda: Apply(hard_sigmoid),
+    "hard_swish": lambda: Apply(hard_swish),
     "gelu": nn.GELU,
     "flatten": nn.Flatten,
     "global_avg_pool2d": lambda: Apply(lambda images: images.mean((2, 3))),
