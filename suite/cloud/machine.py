@@ -7,6 +7,7 @@ hold (suite/cloud/task.py), and `dlsuite cloud status` names the machine.
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import threading
@@ -29,6 +30,8 @@ from suite.paths import write_atomically
 POLL_S, STATUS_EVERY_S, PULL_EVERY_S = 1.0, 15.0, 60.0
 CHECKS, CHECK_EVERY_S, DOWNS = 3, 10.0, 5  # until a machine counts as gone, or as left
 CLOSE_S = 10  # for `sky launch` after its request is cancelled
+ERROR = re.compile("error|exception|failed", re.IGNORECASE)
+ESCAPES = re.compile(r"\x1b\[[0-9;]*m")  # of colors
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -105,7 +108,7 @@ class Machine:
         """Copy the results to this machine; the reason where that fails."""
         problem = commands.pull(self._name, self._folder / RESULTS)
         if not problem:
-            runs = [path.name for path in (self._folder / RESULTS).iterdir() if path.is_dir()]
+            runs = {path.resolve().name for path in (self._folder / RESULTS).iterdir()}
             self._write(journal.PULLED, runs=sorted(runs))
         return problem
 
@@ -196,7 +199,10 @@ def _close(process: subprocess.Popen[bytes] | None) -> None:
 
 
 def _last_line(log: Path) -> str:
+    """The last line that names an error, or the last one."""
     with suppress(OSError):
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-        return next((line.strip() for line in reversed(lines) if line.strip()), "no output")
+        lines = [line.strip() for line in lines if line.strip()]
+        last = next((line for line in reversed(lines) if ERROR.search(line)), None)
+        return ESCAPES.sub("", last or next(reversed(lines), "no output"))
     return "no output"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -57,7 +58,7 @@ StrictModes no
 PermitRootLogin yes
 UsePAM no
 PidFile {folder}/sshd.pid
-SetEnv SLURM_CONF={folder}/slurm.conf UV_OFFLINE=0
+SetEnv {variables}
 Subsystem sftp internal-sftp
 """
 SKY = """\
@@ -76,6 +77,8 @@ Host {cluster}
   User root
   IdentityFile {folder}/client_key
 """
+# Of package indexes, proxies and certificates: the machine needs them as this one does.
+NETWORK = re.compile(r"(PIP|UV|SSL|REQUESTS|CURL|HTTPS?|NO|https?|no)_")
 START_S = 30
 Done = subprocess.CompletedProcess[str]
 
@@ -203,7 +206,12 @@ class Loopback:
         folder, host = self.folder, socket.gethostname().partition(".")[0]
         values = {"folder": folder, "host": host, "user": getpass.getuser(), "cluster": CLUSTER}
         (folder / "slurm.conf").write_text(CONFIGURATION.format(**values, **ports))
-        (folder / "sshd").write_text(SSHD.format(port=ports["ssh"], folder=folder))
+        own = {"SLURM_CONF": folder / "slurm.conf", "UV_CACHE_DIR": folder / "uv"}
+        network = {name: value for name, value in os.environ.items() if NETWORK.match(name)}
+        variables = " ".join(f'"{name}={value}"' for name, value in {**network, **own}.items())
+        (folder / "sshd").write_text(
+            SSHD.format(port=ports["ssh"], folder=folder, variables=variables)
+        )
         for key in ("host_key", "client_key"):
             command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / key)]
             subprocess.run(command, check=True)

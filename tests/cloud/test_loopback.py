@@ -1,47 +1,164 @@
-"""`dlsuite cloud` with the real SkyPilot, on a Slurm cluster of this machine."""
+"""`dlsuite cloud` with the real SkyPilot, on a Slurm cluster of this machine.
 
+The tests have an order: a machine that one of them leaves would be found by the next.
+"""
+
+import json
 import os
 import shutil
+import signal
+import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from suite.paths import home
+from suite.paths import REPOSITORY, home
 from tests.cloud.loopback import CLUSTER, Loopback
 
-pytestmark = [pytest.mark.slurm, pytest.mark.verify]
-DLSUITE = (sys.executable, "-m", "suite.cli")
-OPTIONS = ("--framework", "pytorch", "--repeats", "1", "--engine", "venv")
+pytestmark = [pytest.mark.slurm, pytest.mark.verify, pytest.mark.xdist_group("loopback")]
+DLSUITE = (sys.executable, "-c", "from suite.cli.main import main; main()")
+OPTIONS = ("--", "--framework", "pytorch", "--engine", "venv", "--repeats")
+WAIT_S = 400
 
 
 @pytest.fixture(scope="module")
 def loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loopback]:
     sky = os.environ.get("DLSUITE_SKYPILOT")
-    programs = ("slurmctld", "sshd", "rsync", "unshare")
-    missing = [each for each in programs if shutil.which(each) is None]
     if not sky:
         pytest.skip("DLSUITE_SKYPILOT, the environment of SkyPilot, is not set")
+    programs = ("slurmctld", "sshd", "rsync", "unshare")
+    missing = [each for each in programs if shutil.which(each) is None]
     if missing or os.geteuid():
         pytest.skip(f"needs root and {', '.join(missing)}")
     made = Loopback(tmp_path_factory.mktemp("loop"), Path(sky))
     try:
         made.start()
+        for partition in ("cheap", "dear"):
+            made.prepare(name(partition))
         yield made
     finally:
         made.stop()
 
 
-def place(partition: str) -> tuple[str, ...]:
-    return "--infra", f"slurm/{CLUSTER}/{partition}", "--cpus", "2"
+@pytest.fixture(autouse=True)
+def nothing_left(loop: Loopback) -> Iterator[None]:
+    """After each test no machine, no job and no open journal is left."""
+    yield
+    assert loop.jobs() == []
+    listed = sky(loop, "status", "--refresh", "--output", "json")
+    assert json.loads(listed[listed.index("[") :]) == []
+    assert "no machine that dlsuite rented is alive" in cloud(loop, "status").stdout
 
 
 def name(partition: str) -> str:
     return f"dlsuite-quick-slurm-{CLUSTER}-{partition}"
 
 
-def cloud(loop: Loopback, command: str, *arguments: str) -> list[str]:
-    """A command of `dlsuite cloud`; the machine uses the environments and data of this one."""
-    shared = ("--env", f"DLSUITE_HOME={home()}", "--max-price", "1") if command == "run" else ()
-    return [*DLSUITE, "cloud", command, *shared, *arguments]
+def sky(loop: Loopback, *arguments: str) -> str:
+    return loop.run(str(loop.sky / "bin/sky"), *arguments).stdout
+
+
+def variables(loop: Loopback) -> dict[str, str]:
+    return {"DLSUITE_HOME": str(loop.folder / "home"), "PYTHONPATH": str(REPOSITORY)}
+
+
+def cloud(loop: Loopback, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return loop.run(*DLSUITE, "cloud", *arguments, timeout=900, **variables(loop))
+
+
+def rent(*partitions: str, repeats: int = 1) -> list[str]:
+    """The arguments of `cloud run`; the machine has the environments and data of this one."""
+    places = [part for each in partitions for part in ("--infra", f"slurm/{CLUSTER}/{each}")]
+    limits = ("--cpus", "2", "--max-price", "1", "--max-cost", "1", "--max-time", "10m", "--yes")
+    shared = ("--env", f"DLSUITE_HOME={home()}")
+    return ["run", "quick", *places, *limits, *shared, *OPTIONS, str(repeats)]
+
+
+def begun(loop: Loopback, *partitions: str, repeats: int) -> subprocess.Popen[str]:
+    return loop.begin(*DLSUITE, "cloud", *rent(*partitions, repeats=repeats), **variables(loop))
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.5)
+
+
+def journals(loop: Loopback) -> list[list[str]]:
+    """The events of each machine, the oldest first."""
+    files = sorted((loop.folder / "home/cloud").glob("*/events.jsonl"))
+    return [[json.loads(line)["event"] for line in each.read_text().splitlines()] for each in files]
+
+
+def log(loop: Loopback) -> str:
+    """What SkyPilot printed for the newest machine."""
+    files = sorted((loop.folder / "home/cloud").glob("*/provision.log"))
+    return files[-1].read_text(errors="replace") if files else ""
+
+
+def test_two_types_of_machines_are_side_by_side(loop: Loopback) -> None:
+    done = cloud(loop, *rent("cheap", "dear"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "gone, about 0.0" in done.stdout
+    for place, price in (("cheap", "0.08"), ("dear", "0.8")):
+        assert f"2CPU--0GB at slurm/{CLUSTER}/{place}" in done.stdout and price in done.stdout
+    runs = sorted((loop.folder / "results").glob("2*-quick"))
+    assert len(runs) == 2
+    for run in runs:
+        assert {each.name for each in (run / "cloud").iterdir()} == {
+            *("task.yaml", "offer.json", "events.jsonl", "provision.log"),
+        }
+        verified = loop.run(*DLSUITE, "verify", str(run), **variables(loop))
+        assert verified.returncode == 0, verified.stdout
+
+
+def test_a_job_that_fails_ends_its_machine(loop: Loopback) -> None:
+    done = cloud(loop, *rent("cheap")[:-3], "venv", "--model", "nosuch")
+    assert done.returncode == 7 and "exit code 100" in done.stderr, done.stdout + done.stderr
+    assert journals(loop)[-1][-1] == "gone"
+
+
+@pytest.mark.parametrize("phase", ["launch", "up"])
+def test_a_signal_in_each_phase_ends_the_machine(loop: Loopback, phase: str) -> None:
+    before = len(journals(loop))
+    client = begun(loop, "cheap", repeats=30)
+    wait_for(lambda: len(journals(loop)) > before and phase in journals(loop)[-1])
+    if phase == "launch":
+        wait_for(lambda: loop.jobs() != [])
+    client.send_signal(signal.SIGTERM if phase == "launch" else signal.SIGINT)
+    output, _ = client.communicate(timeout=WAIT_S)
+    assert client.returncode == 130, output
+    assert journals(loop)[-1][-1] == "gone"
+
+
+def test_a_killed_client_leaves_a_machine_that_is_named_and_ended(loop: Loopback) -> None:
+    client = begun(loop, "cheap", repeats=30)
+    wait_for(lambda: "ok" in log(loop) and "run 1/30" in log(loop))
+    client.kill()
+    client.wait()
+    shown = cloud(loop, "status")
+    assert name("cheap") in shown.stdout and "has ended" in shown.stdout
+    assert "may be alive" in shown.stderr and loop.jobs() != []
+    refused = cloud(loop, *rent("cheap"))
+    assert refused.returncode == 10
+    done = cloud(loop, "down", name("cheap"))
+    assert done.returncode == 0 and "no machine is left" in done.stdout, done.stderr
+
+
+def test_a_machine_that_is_taken_away_is_resumed(loop: Loopback) -> None:
+    client = begun(loop, "cheap", repeats=12)
+    wait_for(lambda: "run 3/12 ok" in log(loop))
+    assert cloud(loop, "pull", name("cheap")).returncode == 0
+    loop.run("scancel", "--user=root")
+    output, _ = client.communicate(timeout=WAIT_S)
+    assert client.returncode == 7, output
+    unfinished = sorted((loop.folder / "results").glob("2*-quick"))[-1]
+    some = len(list(unfinished.glob("pytorch-*-r*.json")))
+    assert 3 <= some < 12
+    done = cloud(loop, "resume", name("cheap"), "--yes")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(list(unfinished.glob("pytorch-*-r*.json"))) == 12

@@ -163,7 +163,10 @@ def test_operations_are_named_too(imported: Import, expression: str, reason: str
         ("class Net:\n    pass", "not a torch.nn.Module"),
         ("import no_such_module", "No module named"),
         ("def Net(", "SyntaxError"),
-        ("class Net(nn.Module):\n    def forward(self, x):\n        return x.sum() > 0 and x", "control flow"),
+        (
+            "class Net(nn.Module):\n    def forward(self, x):\n        return x.sum() > 0 and x",
+            "control flow",
+        ),
     ],
 )
 def test_code_that_fails_is_one_line(imported: Import, code: str, reason: str) -> None:

@@ -7,7 +7,6 @@ from suite.errors import ManifestError
 from suite.manifests import models
 from suite.models import MODELS
 from suite.models.architecture import Architecture
-from suite.models.branches import Add
 from suite.models.layers import BatchNorm, Conv2d, Dense, Flatten, Layer, Relu
 from suite.runner.planning import RunOptions, plan_of
 
