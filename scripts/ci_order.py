@@ -30,6 +30,7 @@ TABLE = {
     PYTEST + "tests/engines/slurm": (4, 1),
     PYTEST + "tests/engines/docker": (3, 2),
     PYTEST + "tests/worker": (7, 3),
+    PYTEST + "tests/cloud": (22, 0),
     PYTEST + "tests/runner": (12, 2),
     PYTEST + "tests/cli": (14, 3),
     PYTEST + "tests/parity": (15, 1),

@@ -1,4 +1,4 @@
-"""The commands `images build`, `list`, `verify`, `export` and `prune`."""
+"""The commands `images build`, `list`, `verify`, `push`, `pull`, `export` and `prune`."""
 
 from __future__ import annotations
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from suite.engines.docker.images import Images
     from suite.engines.recipe import Recipe
 
+Registry = Annotated[
+    str, typer.Argument(help="The registry with its folder: registry.example.org/lab.")
+]
 images = typer.Typer(help="Build and verify the container images.", no_args_is_help=True)
 
 
@@ -115,6 +118,61 @@ def export(
                 with replacing(file) as part, part.open("wb") as opened:
                     known.daemon.save_image(recipe.exact_tag, opened)
             live.notify(f"{recipe.manifest.title}: {file}, {file.stat().st_size / 1e6:,.0f} MB")
+
+
+@images.command()
+def push(
+    registry: Registry,
+    framework: Frameworks = None,
+    device: Device = "cpu",
+    pins: Annotated[
+        Path, typer.Option(metavar="FILE", help="Gets the digest and the id of each image.")
+    ] = Path("images.json"),
+) -> None:
+    """Push each image to a registry, so that other machines need not build it.
+
+    Example: dlsuite images push registry.example.org/lab --device cuda
+    """
+    from suite.engines.docker import registry as registries
+
+    pushed = {}
+    with _images() as known, progress() as live:
+        for recipe in _recipes(known, framework or [], device):
+            found = registries.push(known, recipe, registry, live.notify)
+            pushed[f"{recipe.framework}-{recipe.kind}"] = found
+            live.notify(f"{recipe.manifest.title}: {found.reference}")
+    registries.write(pins, pushed)
+    print(f"{pins}: next, elsewhere: dlsuite images pull {registry} --pins {pins}")
+
+
+@images.command()
+def pull(
+    registry: Registry,
+    framework: Frameworks = None,
+    device: Device = "cpu",
+    pins: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Of the push: pull by digest, compare the ids."),
+    ] = None,
+) -> None:
+    """Pull each image from a registry; it is current where it has the content of this checkout.
+
+    Example: dlsuite images pull registry.example.org/lab --device cuda --pins images.json
+    """
+    from suite.engines.docker import registry as registries
+
+    known_pins = registries.read(pins).images if pins else {}
+    with _images() as known, progress() as live:
+        for recipe in _recipes(known, framework or [], device):
+            pushed = known_pins.get(f"{recipe.framework}-{recipe.kind}")
+            if pins and pushed is None:
+                if framework:
+                    raise EngineError(
+                        f"{pins} has no image of {recipe.framework}", hint="dlsuite images push"
+                    )
+                continue
+            image = registries.pull(known, recipe, registry, pushed)
+            live.notify(f"{recipe.manifest.title}: {recipe.tag} {image.image_id[7:19]}")
 
 
 @images.command()

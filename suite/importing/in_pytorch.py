@@ -83,7 +83,7 @@ def trace(
         traced = fx.GraphModule(module, fx.Tracer().trace(module))
         shapes = Shapes(traced).of(torch.zeros(BATCH, *shape))
         output = next(node for node in traced.graph.nodes if node.op == "output").args[0]
-        if isinstance(output, fx.Node):
+        if isinstance(output, fx.Node) and output.name in shapes:
             return traced, shapes, notes
         notes.append("several results in training: traced as in inference, without its dropout")
     raise Refused(f"the module returns {output!r}, not one tensor")

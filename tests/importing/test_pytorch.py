@@ -14,6 +14,7 @@ from suite.models.branches import Branches
 from tests.worker.conftest import python_of
 
 HEAD = "import torch\nfrom torch import nn\nfrom torch.nn import functional as F\n"
+MODULE = "class Net(nn.Module):\n    def forward(self, x):\n"
 Import = Callable[..., Imported]
 
 
@@ -164,7 +165,7 @@ def test_operations_are_named_too(imported: Import, expression: str, reason: str
         ("import no_such_module", "No module named"),
         ("def Net(", "SyntaxError"),
         (
-            "class Net(nn.Module):\n    def forward(self, x):\n        return x.sum() > 0 and x",
+            f"{MODULE}        return x if x.sum() > 0 else -x\n",
             "control flow",
         ),
     ],

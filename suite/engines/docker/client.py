@@ -325,6 +325,20 @@ class Daemon:
         if stopped.is_set():
             raise EngineError("stopped", hint="run the command again")
 
+    def push(self, reference: str) -> str:
+        """Upload a tagged image to its registry; return the digest of its manifest."""
+        repository, _, tag = reference.rpartition(":")
+        digest = None
+        with sdk_errors():
+            for step in self._client.api.push(repository, tag=tag, stream=True, decode=True):
+                if "error" in step:
+                    text = f"{reference} cannot be pushed: {step['error']}"
+                    raise EngineError(text, hint="docker login, or another registry")
+                digest = step.get("aux", {}).get("Digest", digest)
+        if digest is None:
+            raise EngineError(f"{reference}: the registry gave no digest", hint="docker push")
+        return str(digest)
+
     def pullable(self, reference: str) -> bool:
         """Whether the registry has the image; nothing is downloaded."""
         with sdk_errors():
@@ -380,7 +394,7 @@ class Daemon:
     def tag(self, image_id: str, reference: str) -> None:
         """Give an image a tag, which is taken from any other image."""
         with sdk_errors():
-            self._client.api.tag(image_id, *reference.split(":"), force=True)
+            self._client.api.tag(image_id, *reference.rsplit(":", 1), force=True)
 
     def remove_tag(self, reference: str) -> None:
         """Take a tag from its image, which has another one; no error if it is missing."""
