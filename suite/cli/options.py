@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from suite.datasets.tables import Missing
 from suite.engines.options import EngineOptions
 from suite.errors import UsageError
 from suite.manifests.workloads import Precision
@@ -85,7 +86,24 @@ Models = Annotated[
     ),
 ]
 Data = Annotated[
-    str | None, typer.Option("--data", help="This data set (dlsuite list) instead of the suite's.")
+    str | None,
+    typer.Option(
+        "--data", help="Instead of the suite's: a data set (dlsuite list), or table.csv, data.npz."
+    ),
+]
+Target = Annotated[
+    str | None, typer.Option("--target", metavar="COLUMN", help="Of a table: the class.")
+]
+Labels = Annotated[
+    Path | None, typer.Option("--labels", metavar="FILE", help="Of --data X.npy: y.npy.")
+]
+Split = Annotated[
+    float,
+    typer.Option("--split", min=0.01, max=0.9, help="Of a file: the share held out for the test."),
+]
+MissingValues = Annotated[
+    Missing,
+    typer.Option("--missing", help="Of a table: refuse, mean, or drop the rows."),
 ]
 Scenarios = Annotated[
     list[str] | None,

@@ -23,7 +23,9 @@ from suite.cli.options import (
     ImagesFolder,
     Keep,
     Key,
+    Labels,
     MemoryLimit,
+    MissingValues,
     Models,
     Nodes,
     PrecisionChoice,
@@ -33,12 +35,15 @@ from suite.cli.options import (
     Sbatch,
     Scenarios,
     Sign,
+    Split,
     SyncBatchNorm,
+    Target,
     Tracks,
     engine_options,
     node_count,
 )
 from suite.cli.session import engine_on, progress, resumable, run_folder_of, show
+from suite.datasets import own
 from suite.datasets.inputs import Inputs
 from suite.engines import sessions
 from suite.engines.options import EngineOptions
@@ -67,6 +72,10 @@ def run(
     framework: Frameworks = None,
     model: Models = None,
     data: Data = None,
+    target: Target = None,
+    labels: Labels = None,
+    split: Split = own.Options.split,
+    missing: MissingValues = "refuse",
     scenario: Scenarios = None,
     batch_size: Annotated[int | None, typer.Option(help="Default: the suite's.")] = None,
     track: Tracks = None,
@@ -121,6 +130,9 @@ def run(
 
     Example: dlsuite run quick --framework pytorch --framework pytorch:compiled
     """
+    if data and own.is_file(data):
+        reading = own.Options(target=target, labels=labels, split=split, missing=missing)
+        data = own.register(Path(data), reading, print)
     options = RunOptions(
         frameworks=tuple(framework or ()),
         models=tuple(model or ()),

@@ -47,6 +47,8 @@ def folder(manifest: DatasetManifest) -> Path:
 
 def command(manifest: DatasetManifest) -> str:
     """The command that prepares the dataset."""
+    if manifest.format == "own":
+        return "dlsuite run SUITE --data FILE"
     source = " --from FOLDER" if manifest.format == "image_folder" else ""
     return f"dlsuite data prepare {manifest.name}{source}"
 
@@ -155,6 +157,8 @@ def prepare(manifest: DatasetManifest, *, notify: Notify, source: Path | None = 
     target = folder(manifest)
     if source is None and verify(manifest) is None:
         return target
+    if manifest.format == "own":
+        raise DataError(f"{manifest.title} is not prepared here", hint=command(manifest))
     if manifest.format == "image_folder":
         if source is None:
             raise DataError(

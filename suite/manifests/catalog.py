@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
+
+from pydantic import ValidationError
 
 from suite.errors import unknown
 from suite.manifests.datasets import DatasetManifest
@@ -13,9 +16,11 @@ from suite.manifests.frameworks import FrameworkManifest
 from suite.manifests.strict import Strict, load
 from suite.manifests.suites import SuiteManifest
 from suite.manifests.tracks import RuntimeSettings, Track
-from suite.paths import MANIFESTS
+from suite.paths import MANIFESTS, home
 
 S = TypeVar("S", bound=Strict)
+OWN = "own.json"  # in the folder of a prepared dataset of the user: its manifest
+NAME = re.compile("[a-z0-9_]+")
 
 
 @cache
@@ -31,7 +36,18 @@ def frameworks() -> dict[str, FrameworkManifest]:
 
 def dataset(name: str) -> DatasetManifest:
     """Raise UsageError where there is no such dataset, ManifestError where its file is wrong."""
-    return _named("dataset", name, DatasetManifest)
+    return own_dataset(name) or _named("dataset", name, DatasetManifest)
+
+
+def own_dataset(name: str) -> DatasetManifest | None:
+    """A dataset of the user that is prepared; None where there is none of this name."""
+    path = home() / "datasets" / name / OWN
+    if not NAME.fullmatch(name) or not path.is_file():
+        return None
+    try:
+        return DatasetManifest.model_validate_json(path.read_bytes())
+    except ValidationError:  # of another version
+        return None
 
 
 def tracks() -> dict[str, Track]:

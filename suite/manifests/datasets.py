@@ -53,6 +53,7 @@ FORMAT_FIELDS = {
     "image_folder": (),
     "synthetic": ("samples",),
     "text": ("files", "tokens"),
+    "own": ("samples",),
 }
 IDX_ROLES = {"train_images", "train_labels", "test_images", "test_labels"}
 
@@ -62,13 +63,14 @@ class DatasetManifest(Strict):
 
     `idx` and `cifar` are files of a source. `generated` is computed here from a fixed seed.
     `image_folder` is a folder of the user; its numbers of samples and classes are known once it is
-    prepared (`library.describe`). `text` is one file of bytes, the first ones for training; its
-    shape and samples depend on the model (`library.of`).
+    prepared (`library.describe`). `own` is a file of the user (suite/datasets/own.py).
+    `text` is one file of bytes, the first ones for training; its shape and samples depend on the
+    model (`library.of`).
     """
 
     name: Name
     title: str
-    format: Literal["idx", "cifar", "generated", "image_folder", "synthetic", "text"]
+    format: Literal["idx", "cifar", "generated", "image_folder", "synthetic", "text", "own"]
     # (features), (channels, height, width), or (length) of a sequence of tokens
     shape: tuple[PositiveInt, ...] = Field(default=(), validate_default=True)
     classes: PositiveInt
@@ -88,7 +90,7 @@ class DatasetManifest(Strict):
     @classmethod
     def _fits_the_format(cls, value: tuple[int, ...], others: ValidationInfo) -> tuple[int, ...]:
         form = others.data.get("format")
-        if form == "synthetic":
+        if form in ("synthetic", "own"):
             return value
         if form == "text":
             if value:

@@ -76,7 +76,7 @@ def _is_rounding(value: np.ndarray, draws: np.ndarray, usual: float) -> bool:
     Such is the update of a bias that a batch norm removes. `usual` is the norm of a usual tensor.
     """
     lengths = (float(np.linalg.norm(value)), *np.linalg.norm(draws, axis=1))
-    return max(lengths) < ROUNDING * usual
+    return bool(max(lengths) < ROUNDING * usual)
 
 
 def _as_long(value: np.ndarray, draws: np.ndarray) -> bool:

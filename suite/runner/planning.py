@@ -16,7 +16,7 @@ from suite.manifests.devices import Devices
 from suite.manifests.models import problem
 from suite.manifests.suites import SuiteManifest
 from suite.manifests.workloads import BatchNorm, Precision, Scenario, SuiteWorkload, Workload
-from suite.models import MODELS
+from suite.models import MODELS, mlp
 from suite.protocol.events import first_problem
 from suite.protocol.expansion import expand, without_track
 from suite.protocol.plan import Plan, Trial
@@ -192,6 +192,7 @@ def _workloads(suite: SuiteManifest, options: RunOptions) -> tuple[SuiteWorkload
     """
     known = {workload.model for workload in suite.all_workloads}
     own = [model_files.register(Path(each)) for each in options.models if model_files.is_file(each)]
+    own += _perceptron(options)
     named = [each for each in options.models if not model_files.is_file(each)]
     for model in named:
         if model not in known:
@@ -218,7 +219,7 @@ def _workloads(suite: SuiteManifest, options: RunOptions) -> tuple[SuiteWorkload
     changed = [
         _with(workload, changes)
         for workload in suite.all_workloads
-        if (not options.models or workload.model in named)
+        if (not (options.models or own) or workload.model in named)
         and (not options.scenarios or workload.scenario in options.scenarios)
     ]
     for model in own:
@@ -230,6 +231,16 @@ def _workloads(suite: SuiteManifest, options: RunOptions) -> tuple[SuiteWorkload
             hint="dlsuite run inference --scenario single_stream",
         )
     return tuple(dict.fromkeys(changed) if options.precision else changed)
+
+
+def _perceptron(options: RunOptions) -> list[str]:
+    """The model of a table of the user, where no model is named; else none."""
+    data = catalog.own_dataset(options.data) if options.data and not options.models else None
+    if data is None or len(data.shape) != 1:
+        return []
+    fitted = mlp.fitted(data.shape[0], data.classes)
+    MODELS[fitted.name] = lambda: fitted
+    return [fitted.name]
 
 
 def _of_own_model(

@@ -43,7 +43,18 @@ DLSUITE = Path(sys.executable).with_name("dlsuite")
 COMMANDS = (
     *("run", "resume", "parity", "selftest", "report", "site", "data", "images", "shell", "clean"),
     *("list", "doctor", "conformance", "compare", "peak", "convergence"),
-    *("history", "query", "export", "import", "verify", "explain", "bundle", "repeat", "cloud", "model"),
+    *(
+        "history",
+        "query",
+        "export",
+        "import",
+        "verify",
+        "explain",
+        "bundle",
+        "repeat",
+        "cloud",
+        "model",
+    ),
 )
 COMMANDS_PAGE = REPOSITORY / "docs" / "commands.md"
 

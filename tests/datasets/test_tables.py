@@ -1,0 +1,108 @@
+"""Tables of the user as features and labels."""
+
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+
+from suite.datasets import tables
+from suite.errors import DataError
+
+ROWS = "age,city,income,bought\n" + "".join(
+    f"{20 + n},{('Bern', 'Oslo', 'Rome')[n % 3]},{1000.5 * n},{'yes' if n % 2 else 'no'}\n"
+    for n in range(20)
+)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "people.csv"
+    path.write_text(ROWS)
+    return path
+
+
+def read(path: Path, **changes: object) -> tables.Table:
+    options = {"target": "bought", "split": 0.25, "missing": "refuse", "seed": 1}
+    return tables.read(path, **{**options, **changes})
+
+
+def test_numbers_are_standardized_by_the_training_rows_and_categories_are_one_hot(
+    table: Path,
+) -> None:
+    found = read(table)
+    assert found.inputs.shape == (20, 1 + 3 + 1) and found.inputs.dtype == np.float32
+    assert found.classes == ("False", "True") and found.labels.tolist() == [0, 1] * 10
+    assert found.train.sum() == 15
+    for column in (0, 4):
+        chosen = found.inputs[found.train, column]
+        assert chosen.mean() == pytest.approx(0, abs=1e-6)
+        assert chosen.std() == pytest.approx(1, rel=1e-6)
+    assert found.inputs[:3, 1:4].tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    assert found.columns[1] == "city: 3 categories"
+    assert read(table).train.tolist() == found.train.tolist()
+
+
+@pytest.mark.parametrize("suffix", ["tsv", "parquet"])
+def test_other_forms_give_the_same_table(table: Path, suffix: str) -> None:
+    other = table.with_suffix(f".{suffix}")
+    if suffix == "tsv":
+        other.write_text(ROWS.replace(",", "\t"))
+    else:
+        duckdb.sql(f"COPY (SELECT * FROM read_csv('{table}')) TO '{other}'")
+    assert np.array_equal(read(other).inputs, read(table).inputs)
+
+
+def with_gaps(table: Path) -> Path:
+    lines = ROWS.splitlines()
+    lines[3] = "22,,2001.0,no"
+    lines[5] = "24,Oslo,,no"
+    table.write_text("\n".join(lines) + "\n")
+    return table
+
+
+def test_missing_values_are_refused_by_row_and_column(table: Path) -> None:
+    with pytest.raises(DataError, match=r"column city: 1 values are missing, the first in row 3"):
+        read(with_gaps(table))
+    with pytest.raises(DataError, match="a category has no mean"):
+        read(with_gaps(table), missing="mean")
+
+
+def test_rows_with_missing_values_are_dropped(table: Path) -> None:
+    assert read(with_gaps(table), missing="drop").inputs.shape == (18, 5)
+
+
+def test_a_missing_number_is_the_mean(table: Path) -> None:
+    lines = ROWS.splitlines()
+    lines[5] = "24,Oslo,,no"
+    table.write_text("\n".join(lines) + "\n")
+    found = read(table, missing="mean")
+    mean = np.mean([1000.5 * n for n in range(20) if n != 4])
+    income = np.array([1000.5 * n if n != 4 else mean for n in range(20)])
+    expected = (mean - income[found.train].mean()) / income[found.train].std()
+    assert found.inputs[4, 4] == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("text", "changes", "reason"),
+    [
+        (ROWS, {"target": None}, "which column is the class"),
+        (ROWS, {"target": "buoght"}, "no column 'buoght'; nearest: 'bought'"),
+        (ROWS, {"target": "income"}, "column income: 20 values are no classes"),
+        ("a,b\n1,x\n2,x\n", {"target": "b"}, "1 values are no classes"),
+        ("a,b\n1,x\n", {"target": "a"}, "no classes"),
+        ("bought\nyes\nno\nyes\nno\n", {}, "no column beside 'bought'"),
+        ("a,bought\ninf,yes\n1,no\n2,no\n3,yes\n", {}, "column a, row 1: inf is no number"),
+        ("a,bought\n2020-01-01,yes\n2020-01-02,no\n", {}, "neither a number nor a category"),
+        ("a,bought\n1,yes\n?,no\n2,no\n3,yes\n", {}, r"row 2: \? is no number"),
+        ("", {}, "people.csv"),
+        ("a,bought\n" + "".join(f"t{n},{n % 2}\n" for n in range(101)), {}, "101 different texts"),
+    ],
+)
+def test_what_cannot_be_used_is_named(
+    table: Path, text: str, changes: dict[str, object], reason: str
+) -> None:
+    table.write_text(text)
+    with pytest.raises(DataError, match=reason) as caught:
+        read(table, **changes)
+    assert "\n" not in str(caught.value)
