@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -132,7 +133,7 @@ def run(
     """
     if data and own.is_file(data):
         reading = own.Options(target=target, labels=labels, split=split, missing=missing)
-        data = own.register(Path(data), reading, print)
+        data = own.register(Path(data), reading, partial(print, file=sys.stderr))
     options = RunOptions(
         frameworks=tuple(framework or ()),
         models=tuple(model or ()),
