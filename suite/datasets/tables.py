@@ -186,8 +186,8 @@ def _must_be_texts(path: Path, column: _Column) -> None:
     if numbers.mean() > 0.5:
         row = int(np.flatnonzero(~numbers)[0]) if not numbers.all() else 0
         raise DataError(
-            f"{path}, column {column.name}, row {row + 1}: {column.values[row]!s} is no number, most"
-            " of its values are",
+            f"{path}, column {column.name}, row {row + 1}: {column.values[row]!s} is no number,"
+            " most of its values are",
             hint="correct it; an empty field is a missing value",
         )
 

@@ -76,9 +76,7 @@ def read(path: Path) -> ModelFile:
         place = ".".join(map(str, first["loc"]))
         reason = f"{place}: {first['msg']}" if place else str(first["msg"])
     except (LookupError, TypeError, ValueError) as error:
-        reason = (
-            f"{type(error).__name__}: {error}" if isinstance(error, LookupError) else str(error)
-        )
+        reason = f"no {error}" if isinstance(error, LookupError) else str(error)
     raise ManifestError(f"{path}: {reason}", hint="dlsuite model import FILE writes such a file")
 
 
