@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from suite.cloud.skypilot import environment, program
 from suite.cloud.task import RESULTS
-from suite.protocol.events import first_problem
+from suite.manifests.strict import first_problem
 from suite.worker.programs import Answer, ask
 
 STATUS_S, CANCEL_S, DOWN_S, PULL_S = 180, 120, 900, 180  # limits of time

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from suite.cloud.offers import Offer, Wanted
 from suite.errors import EngineError
-from suite.protocol.events import first_problem
+from suite.manifests.strict import first_problem
 from suite.worker.programs import ask
 
 SCRIPT = Path(__file__).with_name("in_skypilot.py")

@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from suite.errors import ManifestError
-from suite.manifests.strict import Name, Strict
+from suite.manifests.strict import Name, Strict, first_problem
 from suite.models import MODELS
 from suite.models.architecture import Architecture
 from suite.models.from_json import architecture_of
@@ -72,9 +72,7 @@ def read(path: Path) -> ModelFile:
     except OSError as error:
         reason = error.strerror or "unreadable"
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        reason = f"{place}: {first['msg']}" if place else str(first["msg"])
+        reason = first_problem(error)
     except (LookupError, TypeError, ValueError) as error:
         reason = f"no {error}" if isinstance(error, LookupError) else str(error)
     raise ManifestError(f"{path}: {reason}", hint="dlsuite model import FILE writes such a file")

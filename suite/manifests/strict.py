@@ -90,3 +90,11 @@ def _step(node: Mapping[str, Any], part: int | str) -> list[Mapping[str, Any]]:
         return [node["additionalProperties"]]
     tagged = any(each.get("const") == part for each in node.get("properties", {}).values())
     return [node] if tagged else []
+
+
+def first_problem(error: ValidationError) -> str:
+    """The first problem of an invalid value, with the key where it is."""
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"]))
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{where}: {message}" if where else message

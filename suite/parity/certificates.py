@@ -16,6 +16,7 @@ from suite.datasets.inputs import Inputs
 from suite.engines.base import Engine, Prepared
 from suite.engines.parallel import in_parallel
 from suite.errors import ResultsError
+from suite.manifests.strict import first_problem
 from suite.messages import Notify
 from suite.parity import running_means
 from suite.parity.errors import Errors, compare_ranks
@@ -34,7 +35,6 @@ from suite.parity.tolerances import (
     worst,
 )
 from suite.paths import digest, home, write_atomically
-from suite.protocol.events import first_problem
 from suite.protocol.plan import Trial
 from suite.results.certificate import FOLDER, dumped, loaded
 from suite.results.record import Parity

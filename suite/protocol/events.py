@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from suite.manifests.strict import first_problem
 from suite.protocol.schema import model_of
 
 Event = dict[str, Any]
@@ -57,11 +58,3 @@ def of(events: list[Event], kind: str) -> list[Event]:
 def one(events: list[Event], kind: str) -> Event:
     """The last event of a kind; an empty one where there is none."""
     return next(iter(reversed(of(events, kind))), {})
-
-
-def first_problem(error: ValidationError) -> str:
-    """The first problem of an invalid value, with the key where it is."""
-    first = error.errors()[0]
-    where = ".".join(map(str, first["loc"]))
-    message = first["msg"].removeprefix("Value error, ")
-    return f"{where}: {message}" if where else message

@@ -20,9 +20,8 @@ from typing import IO
 from pydantic import NonNegativeInt, ValidationError
 
 from suite.errors import ResultsError
-from suite.manifests.strict import Strict
+from suite.manifests.strict import Strict, first_problem
 from suite.paths import part_of, sha256
-from suite.protocol.events import first_problem
 from suite.results import checksums, store
 
 MANIFEST = "manifest.json"

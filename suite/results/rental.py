@@ -14,8 +14,7 @@ from typing import Any
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt, ValidationError
 
 from suite.errors import ManifestError
-from suite.manifests.strict import Strict
-from suite.protocol.events import first_problem
+from suite.manifests.strict import Strict, first_problem
 
 VARIABLE = "DLSUITE_OFFER"
 FACT = "rental"  # its key in the environment of a record

@@ -16,8 +16,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from suite.errors import ResultsError
+from suite.manifests.strict import first_problem
 from suite.paths import write_atomically
-from suite.protocol.events import first_problem
 from suite.results.record import SCHEMA_VERSION, Record
 from suite.results.upgrade import UPGRADABLE, upgraded
 

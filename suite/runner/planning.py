@@ -14,10 +14,10 @@ from suite.errors import ManifestError, UsageError, nearest, unknown
 from suite.manifests import catalog, model_files
 from suite.manifests.devices import Devices
 from suite.manifests.models import problem
+from suite.manifests.strict import first_problem
 from suite.manifests.suites import SuiteManifest
 from suite.manifests.workloads import BatchNorm, Precision, Scenario, SuiteWorkload, Workload
 from suite.models import MODELS, mlp
-from suite.protocol.events import first_problem
 from suite.protocol.expansion import expand, without_track
 from suite.protocol.plan import Plan, Trial
 from suite.runner.processor import has_bfloat16

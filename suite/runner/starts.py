@@ -17,9 +17,8 @@ from pydantic import ValidationError
 
 import suite
 from suite.errors import ResultsError
-from suite.manifests.strict import Strict
+from suite.manifests.strict import Strict, first_problem
 from suite.paths import sha256, write_atomically
-from suite.protocol.events import first_problem
 from suite.results import store
 from suite.worker import host
 

@@ -15,10 +15,9 @@ from suite.engines.docker.client import Image
 from suite.engines.docker.images import Images
 from suite.engines.recipe import CONTENT, Recipe
 from suite.errors import EngineError, ManifestError
-from suite.manifests.strict import Strict
+from suite.manifests.strict import Strict, first_problem
 from suite.messages import Notify
 from suite.paths import write_atomically
-from suite.protocol.events import first_problem
 
 
 class Pushed(Strict):
