@@ -8,7 +8,7 @@ DEV := .venv/.ready-dev
 # Python compiles what it imports; to compile all takes a third of the time of an installation.
 PIP := $(BIN)/python scripts/isolated_pip.py install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: help bench bench-all images parity parity-small parity-ranks parity-bfloat16 parity-large selftest report \
+.PHONY: help bench bench-all images parity parity-small parity-ranks parity-bfloat16 parity-large selftest report verify-cloud \
   test dev verify lint format docs clean large-models
 
 help: ## list the targets
@@ -81,6 +81,9 @@ test: lint ## lint, types, unit tests, and a short trial of each framework
 verify: $(DEV) ## the long tests, the self-test and all proofs: more than an hour on two cores
 	$(BIN)/python -m pytest -m verify
 	$(MAKE) selftest parity-small parity-inference parity-ranks parity-bfloat16 parity-large
+
+verify-cloud: $(DEV) ## all tests with SkyPilot in DLSUITE_SKYPILOT, an environment of its own: twenty minutes
+	DLSUITE_LONG_CLOUD_TESTS=1 $(BIN)/python -m pytest -m verify tests/cloud -n0
 
 lint: $(DEV) ## format, lint, types, and the import contract
 	$(BIN)/ruff check .

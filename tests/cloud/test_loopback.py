@@ -22,6 +22,9 @@ pytestmark = [pytest.mark.slurm, pytest.mark.verify, pytest.mark.xdist_group("lo
 DLSUITE = (sys.executable, "-c", "from suite.cli.main import main; main()")
 OPTIONS = ("--", "--framework", "pytorch", "--engine", "venv", "--repeats")
 WAIT_S = 400
+LONG = pytest.mark.skipif(
+    not os.environ.get("DLSUITE_LONG_CLOUD_TESTS"), reason="takes minutes: make verify-cloud"
+)
 
 
 @pytest.fixture(scope="module")
@@ -116,12 +119,14 @@ def test_two_types_of_machines_are_side_by_side(loop: Loopback) -> None:
         assert verified.returncode == 0, verified.stdout
 
 
+@LONG
 def test_a_job_that_fails_ends_its_machine(loop: Loopback) -> None:
     done = cloud(loop, *rent("cheap")[:-3], "venv", "--model", "nosuch")
     assert done.returncode == 7 and "exit code 100" in done.stderr, done.stdout + done.stderr
     assert journals(loop)[-1][-1] == "gone"
 
 
+@LONG
 @pytest.mark.parametrize("phase", ["launch", "up"])
 def test_a_signal_in_each_phase_ends_the_machine(loop: Loopback, phase: str) -> None:
     before = len(journals(loop))
@@ -149,6 +154,7 @@ def test_a_killed_client_leaves_a_machine_that_is_named_and_ended(loop: Loopback
     assert done.returncode == 0 and "no machine is left" in done.stdout, done.stderr
 
 
+@LONG
 def test_a_machine_that_is_taken_away_is_resumed(loop: Loopback) -> None:
     client = begun(loop, "cheap", repeats=12)
     wait_for(lambda: "run 3/12 ok" in log(loop))
