@@ -34,7 +34,7 @@ LEFT = ("provider", "region", "machine", "GPU", "verdict")
 Suite = Annotated[str, typer.Argument(help="The suite that the machine runs.")]
 RunOptions = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[-- OPTIONS]", help="Options of dlsuite run, after --."),
+    typer.Argument(metavar="OPTIONS", help="Options of dlsuite run, after --."),
 ]
 Gpus = Annotated[
     list[str] | None,

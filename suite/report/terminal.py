@@ -12,6 +12,7 @@ from rich.console import Console, ConsoleDimensions
 PIPED_WIDTH = 120  # characters, where the output goes to no terminal
 UNKNOWN_WIDTH = 80  # of a terminal that does not say its width
 MIN_WIDTH = 40  # a narrower terminal folds the lines itself
+HELP_WIDTH = 70  # of help in boxes
 MAX_DIGITS = 5  # of COLUMNS
 DUMB = ("", "dumb", "unknown")  # values of TERM
 OFF = ("", "0", "false", "no", "off")  # values of FORCE_COLOR and CI
@@ -81,9 +82,11 @@ def style_help() -> None:
     """Let Typer's help and errors follow the same rules; it has its own for GitHub's actions."""
     if not os.environ.get("TERMINAL_WIDTH", "0").isdecimal():
         del os.environ["TERMINAL_WIDTH"]  # Typer fails where it is not a number
-    from typer import rich_utils
+    from typer import core, rich_utils
 
     streams = (sys.stdout, sys.stderr)
+    # Its boxes cut the names of options where there is little room; plain help folds them.
+    core.HAS_RICH = core.HAS_RICH and min(map(width_of, streams)) >= HELP_WIDTH
     rich_utils.FORCE_TERMINAL = all(map(has_colors, streams))
     rich_utils.MAX_WIDTH = min(map(width_of, streams))
 

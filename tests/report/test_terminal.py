@@ -4,6 +4,7 @@ import fcntl
 import os
 import pty
 import struct
+import subprocess
 import sys
 import termios
 from collections.abc import Callable, Iterator
@@ -125,3 +126,12 @@ def test_a_pipe_has_no_live_lines_and_colors_only_by_force(
 
 def test_messages_of_programs_lose_their_control_sequences() -> None:
     assert terminal.plain("\x1b[31mred\x1b[0m\x1b]0;title\x07 \x07bell\r\n") == "red bell\n"
+
+
+@pytest.mark.parametrize("columns", ["40", "69", "70", "120"])
+def test_help_has_the_whole_name_of_each_option(columns: str) -> None:
+    command = [sys.executable, "-c", "from suite.cli.main import main; main()", "run", "--help"]
+    environment = {**os.environ, "COLUMNS": columns}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert "--full-durations" in done.stdout and "--sync-batch-norm" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= max(int(columns), 50)  # the least of click
