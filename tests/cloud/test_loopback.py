@@ -39,8 +39,6 @@ def loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loopback]:
     made = Loopback(tmp_path_factory.mktemp("loop"), Path(sky))
     try:
         made.start()
-        for partition in ("cheap", "dear"):
-            made.prepare(name(partition))
         yield made
     finally:
         made.stop()
@@ -69,6 +67,8 @@ def variables(loop: Loopback) -> dict[str, str]:
 
 
 def cloud(loop: Loopback, *arguments: str) -> subprocess.CompletedProcess[str]:
+    if arguments[0] in ("run", "resume"):
+        prepare(loop)
     return loop.run(*DLSUITE, "cloud", *arguments, timeout=900, **variables(loop))
 
 
@@ -80,7 +80,14 @@ def rent(*partitions: str, repeats: int = 1) -> list[str]:
     return ["run", "quick", *places, *limits, *shared, *OPTIONS, str(repeats)]
 
 
+def prepare(loop: Loopback) -> None:
+    """The end of a machine removes what SkyPilot would download for the next one."""
+    for partition in ("cheap", "dear"):
+        loop.prepare(name(partition))
+
+
 def begun(loop: Loopback, *partitions: str, repeats: int) -> subprocess.Popen[str]:
+    prepare(loop)
     return loop.begin(*DLSUITE, "cloud", *rent(*partitions, repeats=repeats), **variables(loop))
 
 
