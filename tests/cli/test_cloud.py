@@ -1,4 +1,4 @@
-"""`dlsuite cloud plan`."""
+"""The commands `dlsuite cloud`, with a `sky` that keeps its machines in a folder."""
 
 import json
 from pathlib import Path
@@ -7,12 +7,112 @@ import pytest
 import yaml
 
 from suite.cli import cloud
-from suite.cloud import skypilot
-from suite.errors import ResultsError, UsageError
+from suite.cli.doctor import _rented
+from suite.cloud import journal, skypilot
+from suite.cloud.journal import Journal
+from suite.cloud.skypilot import Found
+from suite.errors import MachineLeft, ResultsError, RunsFailed, UsageError
+from tests.cloud.test_machine import RUN, Sky, sky, task
 from tests.cloud.test_offers import offer
 from tests.cloud.test_skypilot import Stub, printed, stub
 
-__all__ = ["stub"]
+__all__ = ["sky", "stub"]
+NAME = "dlsuite-quick-h100x1"
+
+
+@pytest.fixture
+def rented(sky: Sky, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in which machines can be rented; each has a run without records."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        skypilot, "offers", lambda *a, **k: Found(version="0.14.1", offers=(offer(2.5),))
+    )
+    (sky.folder / f"remote/{RUN}").mkdir()
+    (sky.folder / f"remote/{RUN}/plan.json").write_text("{}")
+    return tmp_path
+
+
+def rent(**changes: object) -> None:
+    cloud.run("quick", **{"gpu": ["H100:1"], "max_price": 3.0, "yes": True, **changes})
+
+
+def test_a_machine_is_rented_only_with_a_yes(rented: Path, sky: Sky) -> None:
+    with pytest.raises(UsageError, match=r"rent 1 machines, at most 4\.17 \$ together: nobody"):
+        rent(yes=False)
+    assert not (sky.folder / "calls").exists()
+
+
+def test_machines_are_rented_one_after_the_other_and_their_runs_are_here(
+    rented: Path, sky: Sky, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rent(machines=2)
+    assert sky.calls == ["launch", "down"] * 2 and not sky.machines
+    shown = capsys.readouterr().out
+    assert f"{NAME}: gone, about 0.00 $" in shown and f"{NAME}-n2: gone" in shown
+    papers = {each.name for each in (rented / "results" / RUN / "cloud").iterdir()}
+    assert papers == {"task.yaml", "offer.json", "events.jsonl", "provision.log"}
+    cloud.status()
+    assert "no machine that dlsuite rented is alive" in capsys.readouterr().out
+    assert list(_rented()) == []
+
+
+def test_a_failed_job_is_named_at_the_end(rented: Path, sky: Sky) -> None:
+    sky.ill("job-fails")
+    with pytest.raises(RunsFailed, match=rf"{NAME}: sky launch: .*provision\.log"):
+        rent()
+    assert (rented / "results" / RUN).is_dir()
+
+
+def test_a_machine_that_is_left_has_its_own_exit_code_and_is_named_everywhere(
+    rented: Path, sky: Sky, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sky.ill("down-fails")
+    with pytest.raises(
+        MachineLeft, match=r"at aws/us-east-1 may be alive, 2\.5 \$ per hour"
+    ) as left:
+        rent()
+    assert left.value.exit_code == 13
+    cloud._group()
+    assert f"dlsuite cloud down {NAME}" in capsys.readouterr().err
+    assert [each.next_step for each in _rented()] == [f"dlsuite cloud down {NAME}"]
+    cloud.status()
+    assert "has ended" in capsys.readouterr().out
+    sky.ill()
+    cloud.down(all=True)
+    assert "no machine is left" in capsys.readouterr().out and not sky.machines
+    assert not journal.open_journals()
+
+
+def test_results_are_pulled_from_a_machine_whose_client_was_killed(
+    rented: Path, sky: Sky, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (sky.folder / "machines" / NAME).write_text("UP")
+    Journal.new(task()).write(journal.LAUNCH)
+    cloud.pull(NAME)
+    assert RUN in capsys.readouterr().out and (rented / "results" / RUN).is_dir()
+    with pytest.raises(UsageError, match="no machine 'other' was rented; known: dlsuite"):
+        cloud.pull("other")
+    with pytest.raises(UsageError, match="one machine or --all"):
+        cloud.down()
+
+
+def test_a_run_is_resumed_on_a_machine_of_the_same_type(
+    rented: Path, sky: Sky, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UsageError, match="was rented"):
+        cloud.resume(NAME, yes=True)
+    sky.ill("job-fails")
+    with pytest.raises(RunsFailed):
+        rent()
+    sky.ill()
+    cloud.resume(NAME, yes=True)
+    newest = journal.journals()[-1].folder
+    text = (newest / "task.yaml").read_text()
+    assert "resume latest" in text and (newest / "dlsuite-results" / RUN).is_dir()
+    dearer = Found(version="0.14.1", offers=(offer(3.5),))
+    monkeypatch.setattr(skypilot, "offers", lambda *a, **k: dearer)
+    with pytest.raises(ResultsError, match="above --max-price 3"):
+        cloud.resume(NAME, yes=True)
 
 
 @pytest.fixture
@@ -34,13 +134,13 @@ def test_a_plan_shows_all_offers_and_writes_the_cheapest_allowed_one(
         "chosen",
         "above --max-price 3",
     ]
-    folder = out / "dlsuite-quick-h100-1"
+    folder = out / "dlsuite-quick-h100x1"
     assert yaml.safe_load((folder / "task.yaml").read_text())["resources"]["infra"] == (
         "lambda/us-west-3"
     )
     values = json.loads((folder / "offer.json").read_text())
     assert values["price_per_hour"] == 2.49 and values["skypilot"] == "0.14.1"
-    assert values["offer"]["cloud"] == "lambda" and values["spot"] is False
+    assert values["provider"] == "lambda" and values["spot"] is False
 
 
 @pytest.mark.usefixtures("offers")
