@@ -19,7 +19,7 @@ from suite.cloud.task import RESULTS
 from suite.manifests.strict import first_problem
 from suite.worker.programs import Answer, ask
 
-STATUS_S, CANCEL_S, DOWN_S, PULL_S = 180, 120, 900, 180  # limits of time
+STATUS_S, CANCEL_S, DOWN_S, PULL_S = 300, 120, 900, 180  # limits of time
 UP, INIT = "UP", "INIT"
 M = TypeVar("M", bound=BaseModel)
 
