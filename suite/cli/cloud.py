@@ -217,7 +217,7 @@ def pull(name: Name, results: Results = Path("results")) -> None:
     Example: dlsuite cloud pull dlsuite-quick-h100x1
     """
     own = _last_journal(name)
-    problem = _machine(own).pull() if own.open else None
+    problem = _machine(own).pull() if own.may_be_alive else None
     for folder in adoption.adopt(own, results):
         print(folder)
     if problem:

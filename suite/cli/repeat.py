@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -14,9 +14,13 @@ from suite.cli.again import Start
 from suite.cli.options import Engine, Results, share_of
 from suite.cli.session import run_folder_of
 from suite.report import again as comparison
-from suite.report.summary import summarise
+from suite.report.notes import warnings_of
+from suite.report.summary import TrialSummary, summarise
 from suite.results import archive, store
 from suite.runner import planfile
+
+# Of warnings: the rates are not those of a quiet machine.
+DISTURBED = ("disturbed blocks are counted", "other processes ran")
 
 
 def repeat_with(start: Start, verify: Callable[[Path], None]) -> Callable[..., None]:
@@ -61,10 +65,20 @@ def repeat_with(start: Start, verify: Callable[[Path], None]) -> Callable[..., N
         then = summarise(records)
         known = {each.record.trial_id for each in then}
         rows = [each for each in summarise(now) if each.record.trial_id in known]
+        for which, trials in (("the first run", then), ("this run", rows)):
+            for line in _disturbances(trials):
+                print(f"note: {which}: {line}")
         found = comparison.compare(then, rows, bound=bound, rates=rates)
         again.judge(found, new, "rate" if rates else "ratio")
 
     return repeat
+
+
+def _disturbances(trials: Sequence[TrialSummary]) -> Iterator[str]:
+    """What else the machine did, where it is a part of the rates."""
+    for (kind, _), details in warnings_of(trials).items():
+        if kind in DISTURBED:
+            yield f"{kind}: {', '.join(details)}"
 
 
 def _differences(first: Path, second: Path) -> Iterator[str]:

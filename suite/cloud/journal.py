@@ -24,9 +24,8 @@ from suite.paths import home, write_atomically
 
 EVENTS, TASK, LOCK, LOG = "events.jsonl", "task.json", ".lock", "provision.log"
 # Events, in this order; `left` in place of `gone` where the machine could not be ended.
-LAUNCH, IS_UP, PULLED, ENDED, DOWN, GONE, LEFT = (
-    *("launch", "up", "pulled", "ended", "down", "gone", "left"),
-)
+LAUNCH, IS_UP, PULLED, ENDED = "launch", "up", "pulled", "ended"
+DOWN, GONE, LEFT = "down", "gone", "left"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +89,7 @@ class Journal:
         return self.folder.name.split("-", 2)[2]
 
     @property
-    def open(self) -> bool:
+    def may_be_alive(self) -> bool:
         """Whether the machine was launched, and is not verified to be gone."""
         events = [each.event for each in self.events]
         return LAUNCH in events and GONE not in events
@@ -136,7 +135,7 @@ def journals() -> list[Journal]:
 
 def open_journals() -> list[Journal]:
     """The machines that may be alive."""
-    return [each for each in journals() if each.open]
+    return [each for each in journals() if each.may_be_alive]
 
 
 def _root() -> Path:

@@ -101,7 +101,7 @@ def test_a_good_run_is_launched_pulled_ended_and_verified(sky: Sky) -> None:
     assert sum(line.startswith("status") for line in sky.lines) >= 4
     assert events(own)[0] == "launch" and events(own)[-3:] == ["ended", "down", "gone"]
     assert (own.folder / "dlsuite-results" / RUN).is_dir()
-    assert not own.open and own.events[-1].facts["cost"] >= 0
+    assert not own.may_be_alive and own.events[-1].facts["cost"] >= 0
     assert rental.read(own.folder / "offer.json").price_per_hour == 2.0
 
 
@@ -118,7 +118,7 @@ def test_a_launch_that_fails_leaves_nothing(sky: Sky, word: str, reason: str) ->
     sky.ill(word)
     own, outcome, _ = run()
     assert outcome.gone and re.search(reason, str(outcome.reason))
-    assert not sky.machines and not own.open
+    assert not sky.machines and not own.may_be_alive
 
 
 @pytest.mark.parametrize("word", ["never-up", "never-ends"])
@@ -179,7 +179,7 @@ def test_a_machine_that_cannot_be_ended_is_left(sky: Sky, word: str) -> None:
     own.write(journal.LAUNCH)
     sky.ill("down-fails" if word == "down-fails" else "status-fails")
     assert not made.end(None, "test")
-    assert own.open and events(own)[-1] == "left"
+    assert own.may_be_alive and events(own)[-1] == "left"
 
 
 @pytest.mark.parametrize("word", ["status-fails", "status-empty", "status-html", "status-half"])
