@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from suite.errors import DlsuiteError
-from suite.importing import pytorch
+from suite.importing import reading
 from suite.worker.programs import ask
 
 # torchvision's wheel on PyPI is for CUDA: without its own library, two operators must be declared.
@@ -41,7 +41,7 @@ HEAD = ("model", "layers", "parameters", "reason")
 
 
 def main(interpreter: Path, names: list[str]) -> None:
-    pytorch.SAMPLES = 2
+    reading.SAMPLES = 2
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "models_of_torchvision.py"
         source.write_text(SOURCE)
@@ -55,7 +55,7 @@ def _row(interpreter: Path, source: Path, name: str) -> bool:
     size = SIZES.get(name, 224)
     with tempfile.TemporaryDirectory() as folder:
         try:
-            found = pytorch.read(
+            found = reading.from_pytorch(
                 str(source),
                 name,
                 (3, size, size),

@@ -14,8 +14,8 @@ from suite.cli.options import Busy, Engine, IfBusy, Pythons, engine_options
 from suite.cli.session import engine_on, progress
 from suite.datasets.formats import synthetic
 from suite.engines import sessions
-from suite.errors import EngineError, ManifestError, ResultsError, UsageError
-from suite.importing import fidelity, pytorch
+from suite.errors import ManifestError, ResultsError, UsageError
+from suite.importing import fidelity, reading
 from suite.manifests import catalog, model_files
 from suite.manifests.devices import Devices
 from suite.manifests.model_files import SUFFIX, Origin
@@ -43,13 +43,14 @@ def import_model(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="FILE.py:NAME",
-            help="A class, function or object; or a module: package.net:Net.",
+            metavar="FILE",
+            help="net.py:Net, a class, function or object; package.net:Net; net.onnx.",
         ),
     ],
     shape: Annotated[
-        str, typer.Option("--input", metavar="CxHxW", help="The shape of a sample: 3x224x224.")
-    ],
+        str | None,
+        typer.Option("--input", metavar="CxHxW", help="The shape of a sample: 3x224x224."),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help=f"The new file, NAME{SUFFIX}."),
@@ -57,30 +58,30 @@ def import_model(
     python: Pythons = None,
     if_busy: Busy = IfBusy.wait,
 ) -> None:
-    """Import a model of PyTorch as layers, and prove that they are equal to it.
+    """Import a model of PyTorch or ONNX as layers, and prove that they are equal to it.
 
-    The file's code runs in PyTorch's environment. Its logits for 32 random inputs, in float64, are
-    compared with those of the layers in the float64 reference, with the file's own weights. Exit
-    code 16: an operation is no layer; 8: the layers are not equal to the file.
+    The file's code runs in the environment of PyTorch or ONNX Runtime. Its logits for 32 random
+    inputs are compared with those of the layers in the float64 reference, with the file's own
+    weights. Exit code 16: an operation is no layer; 8: the layers are not equal to the file.
 
     Example: dlsuite model import net.py:Net --input 3x32x32
     """
-    found = SOURCE.fullmatch(source)
-    if not found:
-        raise UsageError(f"{source!r} names no class or function", hint="net.py:Net")
-    path, attribute = found[1], found[2]
-    if path.endswith(".py") and not Path(path).is_file():
-        raise UsageError(f"{path}: no such file", hint="ls *.py")
-    target = out or Path(f"{_name(attribute)}{SUFFIX}")
+    path, attribute = _source(source)
+    target = out or Path(f"{_name(attribute or path.stem)}{SUFFIX}")
     if not target.name.endswith(SUFFIX):
         raise UsageError(f"--out {target} does not end in {SUFFIX}", hint="-o net.model.json")
     name = _name(target.name.removesuffix(SUFFIX))
     if name in MODELS:
         raise UsageError(f"a model is named {name!r} already", hint=f"-o my_{name}{SUFFIX}")
+    size = reading.shape_of(shape) if shape else None
+    if attribute and size is None:
+        raise UsageError("--input is missing", hint="--input 3x224x224")
+    reader = "pytorch" if attribute else "onnxruntime"
+    frameworks = tuple(dict.fromkeys((*FRAMEWORKS, reader)))
     options = engine_options(Engine.venv, "0", python, None)
     with (
         progress() as live,
-        engine_on(options, FRAMEWORKS, live, session_id=sessions.new_id(), if_busy=if_busy) as (
+        engine_on(options, frameworks, live, session_id=sessions.new_id(), if_busy=if_busy) as (
             engine,
             work_dir,
         ),
@@ -88,27 +89,23 @@ def import_model(
     ):
         live.stage("environments")
         prepared = {
-            each: engine.prepare(catalog.framework(each), live.notify) for each in FRAMEWORKS
+            each: engine.prepare(catalog.framework(each), live.notify) for each in frameworks
         }
-        interpreter = prepared["pytorch"].python
-        if interpreter is None:
-            raise EngineError("PyTorch has no environment here", hint="--python pytorch=PATH")
-        full = str(Path(path).absolute()) if path.endswith(".py") else path
+        interpreter = prepared[reader].python
+        assert interpreter is not None  # of the venv engine
         live.notify(f"reading {source}")
-        imported = pytorch.read(
-            full,
-            attribute,
-            pytorch.shape_of(shape),
-            name=name,
-            python=interpreter,
-            folder=Path(folder),
-        )
+        common: dict[str, Any] = {"name": name, "python": interpreter, "folder": Path(folder)}
+        if attribute and size:
+            full = str(path.absolute()) if path.suffix == ".py" else str(path)
+            imported = reading.from_pytorch(full, attribute, size, **common)
+        else:
+            imported = reading.from_onnx(path, size, **common)
         MODELS[name] = lambda: imported.architecture
         live.stage("parity")
         error = fidelity.error_of(imported, engine, prepared, work_dir, live.notify)
     origin = Origin(
         source=source,
-        sha256=sha256(Path(path)) if path.endswith(".py") else None,
+        sha256=sha256(path) if path.is_file() else None,
         runtime=imported.runtime,
         samples=len(imported.inputs),
         error=error,
@@ -149,6 +146,17 @@ def show(
     )
     if model_files.is_file(file) and (origin := model_files.read(Path(file)).origin):
         _print_origin(origin)
+
+
+def _source(text: str) -> tuple[Path, str | None]:
+    """The file, and the attribute of a .py file or a module; UsageError where there is none."""
+    found = SOURCE.fullmatch(text)
+    path = Path(found[1] if found else text)
+    if not found and path.suffix.lower() != ".onnx":
+        raise UsageError(f"{text!r} names no class or function", hint="net.py:Net, or net.onnx")
+    if path.suffix.lower() in (".py", ".onnx") and not path.is_file():
+        raise UsageError(f"{path}: no such file", hint="ls *.py *.onnx")
+    return path, found[2] if found else None
 
 
 def _name(text: str) -> str:

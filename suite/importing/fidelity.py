@@ -10,7 +10,7 @@ from suite.datasets.formats import prepared, synthetic
 from suite.datasets.inputs import Inputs
 from suite.engines.base import Engine, Prepared
 from suite.errors import ParityFailed
-from suite.importing.pytorch import Imported
+from suite.importing.reading import Imported
 from suite.manifests import catalog
 from suite.manifests.datasets import DatasetManifest, Normalize
 from suite.manifests.tracks import EQUAL
@@ -18,7 +18,7 @@ from suite.manifests.workloads import Workload
 from suite.messages import Notify
 from suite.parity.errors import relative_error
 from suite.parity.prover import Prover
-from suite.parity.reference import TOLERANCE, Reference
+from suite.parity.reference import Reference
 from suite.parity.tensors import ProofFailed
 from suite.parity.workers import LOWERINGS
 from suite.paths import digest, sha256
@@ -35,7 +35,7 @@ def error_of(
     """The relative L2 error of the layers' logits, with the file's weights and its inputs.
 
     Both lowerings of the reference compute them. Raise ParityFailed where the lowerings disagree,
-    or the error is above their tolerance.
+    or the error is above the tolerance.
     """
     inputs = _inputs(imported, work_dir / "fidelity")
     framework, variant = LOWERINGS[0]
@@ -66,10 +66,10 @@ def error_of(
             f"{architecture.name}: {failed}", hint="dlsuite --debug model ..."
         ) from None
     error = relative_error(found, imported.logits)
-    if not error <= TOLERANCE:
+    if not error <= imported.tolerance:
         raise ParityFailed(
             f"the layers of {architecture.name} are not the model of the file: their logits differ"
-            f" by {error:.1e} of its own, the tolerance is {TOLERANCE:.0e}",
+            f" by {error:.1e} of its own, the tolerance is {imported.tolerance:.0e}",
             hint="report the model: an operation has another meaning than its layer",
         )
     return error

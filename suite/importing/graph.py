@@ -13,7 +13,7 @@ from typing import Any
 
 from suite.models import from_json
 from suite.models.branches import Add, Branches, Concat, Multiply
-from suite.models.layers import Layer
+from suite.models.layers import Layer, Sigmoid, Silu
 
 JOINS: dict[str, type[Branches]] = {"add": Add, "multiply": Multiply, "concat": Concat}
 
@@ -107,6 +107,10 @@ class Graph:
         branches = tuple(tuple(self._series(each, fork)) for each in node.inputs)
         if sum(not branch for branch in branches) > 1 and node.layer["kind"] == "add":
             raise NotSeriesParallel(f"{node.name}: adds a value to itself")
+        if node.layer["kind"] == "multiply" and sorted(map(len, branches)) == [0, 1]:
+            gate = next(branch[0] for branch in branches if branch)
+            if isinstance(gate, Sigmoid):
+                return Silu(name=node.name)  # as ONNX writes it
         return JOINS[node.layer["kind"]](name=node.name, branches=branches)
 
     @cached_property

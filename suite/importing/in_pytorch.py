@@ -51,7 +51,8 @@ def main(request: dict[str, Any]) -> None:
         "refusals": refusals,
         "notes": notes,
         "classes": int(logits.shape[-1]),
-        "torch": torch.__version__,
+        "shape": shape,
+        "runtime": f"PyTorch {torch.__version__}, float64",
     }
     (folder / "graph.json").write_text(json.dumps(values, indent=1))
 
@@ -85,7 +86,7 @@ def trace(
         output = next(node for node in traced.graph.nodes if node.op == "output").args[0]
         if isinstance(output, fx.Node) and output.name in shapes:
             return traced, shapes, notes
-        notes.append("several results in training: traced as in inference, without its dropout")
+        notes.append("several results in training: traced as in inference, without functional dropout")
     raise Refused(f"the module returns {output!r}, not one tensor")
 
 

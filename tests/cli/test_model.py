@@ -11,8 +11,8 @@ from typer.main import get_command
 
 from suite.cli import main
 from suite.errors import DlsuiteError, ManifestError, ParityFailed, UsageError
-from suite.importing import pytorch
-from suite.importing.pytorch import Imported, ImportRefused
+from suite.importing import reading
+from suite.importing.reading import Imported, ImportRefused
 from suite.manifests import model_files
 from suite.models import MODELS
 from suite.models.every_layer import every_mobile
@@ -70,7 +70,7 @@ def test_a_model_is_imported_proven_and_shown(capsys: pytest.CaptureFixture[str]
 
 def test_layers_that_are_not_the_file_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault of the import: padding on the wrong side would be such."""
-    read = pytorch.read
+    read = reading.from_pytorch
 
     def wrong(*arguments: object, **options: object) -> Imported:
         found = read(*arguments, **options)
@@ -78,7 +78,7 @@ def test_layers_that_are_not_the_file_are_refused(monkeypatch: pytest.MonkeyPatc
         found.weights["body_0.weight"] = kernel[..., ::-1].copy()
         return found
 
-    monkeypatch.setattr(pytorch, "read", wrong)
+    monkeypatch.setattr(reading, "from_pytorch", wrong)
     with pytest.raises(ParityFailed, match="are not the model of the file"):
         run("import", "net.py:TinyNet", "--input", "1x28x28")
     assert not list(Path().glob("*.json"))

@@ -53,7 +53,13 @@ def test_branches_nest() -> None:
 
 
 def test_a_gate_multiplies() -> None:
-    assert of("x -", "a relu x", "g sigmoid a", "m multiply g a") == "a multiply(g | )"
+    assert of("x -", "a relu x", "g tanh a", "m multiply g a") == "a multiply(g | )"
+
+
+@pytest.mark.parametrize("order", ["g a", "a g"])
+def test_a_value_times_its_own_sigmoid_is_silu(order: str) -> None:
+    layers = Graph(nodes("x -", "a relu x", "g sigmoid a", f"m multiply {order}")).layers()
+    assert [each.kind for each in layers] == ["relu", "silu"]
 
 
 def test_concatenations_of_all_former_results_are_nested() -> None:

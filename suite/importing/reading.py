@@ -1,4 +1,7 @@
-"""A module of PyTorch as an architecture; the module runs in PyTorch's environment, never here."""
+"""A model of the user as an architecture.
+
+The user's code and files are read in the environment of a framework, never in this process.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,9 @@ from suite.importing.graph import Graph, Node, NotSeriesParallel
 from suite.models.architecture import Architecture
 from suite.worker.programs import ask
 
-SCRIPT = Path(__file__).with_name("in_pytorch.py")
+SCRIPTS = {name: Path(__file__).with_name(f"in_{name}.py") for name in ("pytorch", "onnx")}
+# Of the layers' logits in float64 to those of the file, which are in float64, or in float32.
+TOLERANCES = {"pytorch": 1e-9, "onnx": 1e-5}
 TIMEOUT_S = 1800.0  # of the largest models
 SAMPLES, SEED = 32, 1  # of the comparison with the file
 
@@ -35,43 +40,56 @@ class Imported:
     inputs: NDArray[np.float32]  # (samples, *input_shape)
     logits: NDArray[np.float64]  # (samples, classes)
     notes: tuple[str, ...]
-    runtime: str
+    runtime: str  # what computed `logits`
+    tolerance: float  # of the layers' logits to them
 
 
-def read(
+def from_pytorch(
     source: str, attribute: str, shape: tuple[int, ...], *, name: str, python: Path, folder: Path
 ) -> Imported:
-    """Import `attribute` of `source`, a .py file or the name of a module, by the Python `python`.
+    """Import `attribute` of `source`, a .py file or the name of a module, by PyTorch's Python.
 
     `folder` is for temporary files. Raise ImportRefused where the model has no layers of ours,
     EngineError where the user's code fails.
     """
-    request = {
-        "source": source,
-        "name": attribute,
-        "input": shape,
-        "samples": SAMPLES,
-        "seed": SEED,
-        "folder": str(folder),
-    }
-    (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
-    answer = ask([python, SCRIPT, folder / "request.json"], timeout_s=TIMEOUT_S)
+    hint = "it must be a class or function without arguments; --input has one sample's shape"
+    request = {"source": source, "name": attribute, "input": shape}
+    return _read("pytorch", f"{source}:{attribute}", request, name, python, folder, hint)
+
+
+def from_onnx(
+    source: Path, shape: tuple[int, ...] | None, *, name: str, python: Path, folder: Path
+) -> Imported:
+    """Import an ONNX file by ONNX Runtime's Python; `shape` None: that of the file.
+
+    Raise as `from_pytorch`.
+    """
+    request = {"source": str(source.absolute()), "input": shape}
+    hint = "onnx.checker.check_model says more; --input 3x224x224 sets an open shape"
+    return _read("onnx", str(source), request, name, python, folder, hint)
+
+
+def _read(
+    kind: str, what: str, request: dict[str, Any], name: str, python: Path, folder: Path, hint: str
+) -> Imported:
+    """Run the script of a kind of file, and make layers of its answer."""
+    common = {"samples": SAMPLES, "seed": SEED, "folder": str(folder)}
+    (folder / "request.json").write_text(json.dumps({**request, **common}), encoding="utf-8")
+    answer = ask([python, SCRIPTS[kind], folder / "request.json"], timeout_s=TIMEOUT_S)
     if answer.problem:
-        raise EngineError(
-            f"{source}:{attribute} is not imported: {answer.problem}",
-            hint="it must be a class or function without arguments; --input has one sample's shape",
-        )
+        raise EngineError(f"{what} is not imported: {answer.problem}", hint=hint)
     values = json.loads((folder / "graph.json").read_text(encoding="utf-8"))
-    _must_be_whole(f"{source}:{attribute}", values["refusals"])
+    _must_be_whole(what, values["refusals"])
     with np.load(folder / "weights.npz") as file:
         weights = {key: file[key] for key in file.files}
     return Imported(
-        architecture=_architecture(name, shape, values),
+        architecture=_architecture(name, tuple(values["shape"]), values),
         weights=weights,
         inputs=np.load(folder / "inputs.npy"),
         logits=np.load(folder / "logits.npy"),
         notes=tuple(values["notes"]),
-        runtime=f"PyTorch {values['torch']}, float64",
+        runtime=values["runtime"],
+        tolerance=TOLERANCES[kind],
     )
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from suite.errors import EngineError, UsageError
-from suite.importing import pytorch
-from suite.importing.pytorch import Imported, ImportRefused
+from suite.importing import reading
+from suite.importing.reading import Imported, ImportRefused
 from suite.models.branches import Branches
 from tests.worker.conftest import python_of
 
@@ -24,7 +24,9 @@ def imported(tmp_path: Path) -> Import:
         source = tmp_path / "net.py"
         source.write_text(HEAD + textwrap.dedent(code))
         python = python_of("pytorch")
-        return pytorch.read(str(source), name, shape, name="net", python=python, folder=tmp_path)
+        return reading.from_pytorch(
+            str(source), name, shape, name="net", python=python, folder=tmp_path
+        )
 
     return run
 
@@ -179,5 +181,5 @@ def test_code_that_fails_is_one_line(imported: Import, code: str, reason: str) -
 @pytest.mark.parametrize("text", ["", "3x", "3x224", "3x0x2", "-1", "3,2,2", "1x2x3x4"])
 def test_a_shape_is_numbers(text: str) -> None:
     with pytest.raises(UsageError, match="is no shape"):
-        pytorch.shape_of(text)
-    assert pytorch.shape_of("3x224x224") == (3, 224, 224) and pytorch.shape_of("16") == (16,)
+        reading.shape_of(text)
+    assert reading.shape_of("3x224x224") == (3, 224, 224) and reading.shape_of("16") == (16,)

@@ -1,0 +1,139 @@
+"""ONNX files as layers, with ONNX Runtime's own environment."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from suite.errors import EngineError
+from suite.importing import reading
+from suite.importing.reading import Imported, ImportRefused
+from suite.models import MODELS
+from suite.models.architecture import Architecture
+from tests.worker.conftest import in_environment, python_of
+
+# The file of one of our models, by the module that ONNX Runtime and OpenVINO run.
+EXPORT = """
+import json, sys
+from pathlib import Path
+import numpy as np
+import onnx
+from suite.worker import onnx_layers
+folder = Path(sys.argv[1])
+model = json.loads((folder / "model.json").read_text())
+with np.load(folder / "given.npz") as file:
+    weights = {name: file[name] for name in file.files}
+graph = onnx_layers.Graph(2, weights)
+end = onnx_layers.series(graph, model["layers"], "x")
+helper, tensor = onnx.helper, onnx.TensorProto.FLOAT
+made = helper.make_graph(
+    graph.nodes, "net",
+    [helper.make_tensor_value_info("x", tensor, [2, *model["input_shape"]])],
+    [helper.make_tensor_value_info(end, tensor, [2, model["classes"]])],
+    [onnx.numpy_helper.from_array(np.array(v), n) for n, v in graph.constants.items()],
+)
+onnx.save(helper.make_model(made, opset_imports=[helper.make_opsetid("", 20)], ir_version=9),
+          folder / "net.onnx")
+"""
+ONE_NODE = """
+import sys
+from pathlib import Path
+import numpy as np
+import onnx
+from onnx import helper
+tensor = onnx.TensorProto.FLOAT
+given = eval(sys.argv[2])
+constants = {n: np.asarray(v) for n, v in given.pop("constants", {}).items()}
+names = ["x", *constants]
+node = helper.make_node(given.pop("op"), names, ["v"], name="the_node", **given)
+flat = helper.make_node("Flatten", ["v"], ["y"], name="flat")
+graph = helper.make_graph(
+    [node, flat], "g", [helper.make_tensor_value_info("x", tensor, ["batch", 4, 8, 8])],
+    [helper.make_tensor_value_info("y", tensor, ["batch", "n"])],
+    [onnx.numpy_helper.from_array(v, n) for n, v in constants.items()],
+)
+model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+onnx.save(model, Path(sys.argv[1]) / "net.onnx")
+"""
+Read = Callable[..., Imported]
+
+
+def read(folder: Path, shape: tuple[int, ...] | None = None) -> Imported:
+    python = python_of("onnxruntime")
+    return reading.from_onnx(folder / "net.onnx", shape, name="net", python=python, folder=folder)
+
+
+def exported(model: Architecture, folder: Path) -> dict[str, np.ndarray]:
+    """Write net.onnx with random weights, which are returned."""
+    random = np.random.default_rng(1)
+    named = (*model.parameters(), *model.statistics())
+    weights = {
+        each.name: (np.abs(random.normal(size=each.shape)) + 0.5).astype(np.float32) * 0.1
+        for each in named
+    }
+    np.savez(folder / "given.npz", **weights)
+    (folder / "model.json").write_text(json.dumps(model.to_json()))
+    in_environment("onnxruntime", EXPORT, str(folder), folder=folder)
+    return weights
+
+
+@pytest.mark.parametrize("name", ["lenet", "kent_medium", "every_mobile"])
+def test_our_own_files_give_the_layers_that_they_were_made_of(name: str, tmp_path: Path) -> None:
+    model = MODELS[name]()
+    weights = exported(model, tmp_path)
+    found = read(tmp_path)
+    kinds = [
+        (each.kind, each.parameters()[:1] and each.parameters()[0].shape)
+        for each in found.architecture.leaves()
+    ]
+    assert kinds == [
+        (each.kind, each.parameters()[:1] and each.parameters()[0].shape) for each in model.leaves()
+    ]
+    assert found.architecture.parameter_count == model.parameter_count
+    given = sorted(float(np.abs(each).sum()) for each in weights.values())
+    assert sorted(float(np.abs(each).sum()) for each in found.weights.values()) == pytest.approx(
+        given, rel=1e-6
+    )
+    plain = replace(model, name="net")
+    assert found.architecture.flops_per_sample("infer") == plain.flops_per_sample("infer")
+    assert found.tolerance == 1e-5 and found.runtime.startswith("ONNX Runtime ")
+
+
+@pytest.mark.parametrize(
+    ("node", "reason"),
+    [
+        ("{'op': 'Softplus'}", r"Softplus at the_node, input \[4, 8, 8\]: no layer"),
+        (
+            "{'op': 'Clip', 'constants': {'low': np.float32(0), 'high': np.float32(5)}}",
+            "between 0.0 and 5.0",
+        ),
+        ("{'op': 'HardSigmoid'}", "alpha 0.2"),
+        ("{'op': 'MaxPool', 'kernel_shape': [2, 2], 'pads': [0, 0, 1, 1]}", r"pads \[0, 0, 1, 1\]"),
+        ("{'op': 'MaxPool', 'kernel_shape': [2, 2], 'auto_pad': 'SAME_UPPER'}", "SAME_UPPER"),
+        ("{'op': 'AveragePool', 'kernel_shape': [3, 3], 'pads': [1, 1, 1, 1]}", "padding counts"),
+        ("{'op': 'Mul', 'constants': {'c': np.float32(2)}}", "a constant is multiplied"),
+        ("{'op': 'Add', 'constants': {'c': np.float32(2)}}", "a constant is added"),
+    ],
+)
+def test_an_operator_that_is_no_layer_is_named(node: str, reason: str, tmp_path: Path) -> None:
+    in_environment("onnxruntime", ONE_NODE, str(tmp_path), node, folder=tmp_path)
+    with pytest.raises(ImportRefused, match=reason):
+        read(tmp_path)
+
+
+def test_an_open_shape_is_set(tmp_path: Path) -> None:
+    in_environment("onnxruntime", ONE_NODE, str(tmp_path), "{'op': 'Relu'}", folder=tmp_path)
+    assert read(tmp_path).architecture.input_shape == (4, 8, 8)
+    assert read(tmp_path, (4, 6, 6)).architecture.input_shape == (4, 6, 6)
+    assert "no batch norm and no dropout" in read(tmp_path).notes[0]
+
+
+@pytest.mark.parametrize("content", [b"", b"no protobuf", b"\x08\x07"])
+def test_a_damaged_file_is_one_line(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "net.onnx").write_bytes(content)
+    with pytest.raises(EngineError, match=r"net\.onnx is not imported") as caught:
+        read(tmp_path)
+    assert "\n" not in str(caught.value)
