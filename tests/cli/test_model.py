@@ -16,6 +16,7 @@ from suite.importing.reading import Imported, ImportRefused
 from suite.manifests import model_files
 from suite.models import MODELS
 from suite.models.every_layer import every_mobile
+from tests.importing.test_reading_onnx import exported
 
 NET = """\
 import torch
@@ -66,6 +67,18 @@ def test_a_model_is_imported_proven_and_shown(capsys: pytest.CaptureFixture[str]
     assert "that of this worker has one group" in shown  # of PyTensor
     values = json.loads(file.read_text())
     assert list(values)[-1] == "layers"
+
+
+def test_an_onnx_file_is_imported_and_proven(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exported(every_mobile(), tmp_path)
+    run("import", "net.onnx")
+    shown = capsys.readouterr().out
+    assert "from file: equal (" in shown and "ONNX Runtime" in shown
+    found = model_files.read(Path("net.model.json"))
+    assert found.origin is not None and 0 < found.origin.error < 1e-5
+    assert found.architecture.parameter_count == every_mobile().parameter_count
 
 
 def test_layers_that_are_not_the_file_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
