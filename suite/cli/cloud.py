@@ -15,7 +15,7 @@ from suite.cli.options import Results
 from suite.cloud import adoption, journal, offers, skypilot
 from suite.cloud.check import check as check_machine
 from suite.cloud.journal import Journal
-from suite.cloud.machine import Machine, Outcome
+from suite.cloud.machine import Machine, Outcome, must_be_free
 from suite.cloud.offers import Limits, Offer, Wanted
 from suite.cloud.skypilot import Found
 from suite.cloud.task import OFFER_FILE, RESULTS, TASK, Task
@@ -237,7 +237,9 @@ def down(
     if (name is None) is not all:
         raise UsageError("one machine or --all", hint="dlsuite cloud status")
     left = []
-    for own in journal.open_journals() if all else [_last_journal(str(name))]:
+    known = journal.open_journals()
+    chosen = known if all else [each for each in known if each.name == name]
+    for own in chosen or [_last_journal(str(name))]:
         with own.held():
             if not _machine(own).end(None, "dlsuite cloud down"):
                 left.append(own)
@@ -400,6 +402,7 @@ def _run_all(tasks: Sequence[Task], results: Path, first: Journal | None = None)
     folders: list[Path] = []
     failed = []
     for task in tasks:
+        must_be_free(task.name)
         own = Journal.new(task)
         if first:
             own.take_results(first)

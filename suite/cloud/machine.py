@@ -56,10 +56,8 @@ class Machine:
     def run(self) -> Outcome:
         """Launch the machine, wait for its job, pull its results, and end it.
 
-        Raise OSError where the journal cannot be written before the launch, BusyError where a
-        machine of this name is alive.
+        Raise OSError where the journal cannot be written before the launch.
         """
-        _must_be_free(self._name, self._journal)
         write_atomically(self._folder / OFFER_FILE, self._task.rental.model_dump_json(indent=1))
         write_atomically(self._folder / TASK, self._task.text(self._folder))
         with self._journal.held(), _asked_to_stop(self._notify) as stop:
@@ -155,9 +153,9 @@ class Machine:
             self._notify(f"{self._folder}: {error.strerror}")
 
 
-def _must_be_free(name: str, own: Journal) -> None:
+def must_be_free(name: str) -> None:
     """Raise BusyError where a machine of this name is alive, or may be."""
-    known = [each for each in journal.open_journals() if each.name == name and each != own]
+    known = [each for each in journal.open_journals() if each.name == name]
     try:
         listed = any(each.name == name for each in commands.clusters())
     except Unknown as error:

@@ -11,7 +11,7 @@ from suite.cli.doctor import _rented
 from suite.cloud import journal, skypilot
 from suite.cloud.journal import Journal
 from suite.cloud.skypilot import Found
-from suite.errors import MachineLeft, ResultsError, RunsFailed, UsageError
+from suite.errors import BusyError, MachineLeft, ResultsError, RunsFailed, UsageError
 from tests.cloud.test_machine import RUN, Sky, sky, task
 from tests.cloud.test_offers import offer
 from tests.cloud.test_skypilot import Stub, printed, stub
@@ -88,12 +88,16 @@ def test_results_are_pulled_from_a_machine_whose_client_was_killed(
 ) -> None:
     (sky.folder / "machines" / NAME).write_text("UP")
     Journal.new(task()).write(journal.LAUNCH)
+    with pytest.raises(BusyError):
+        rent()
     cloud.pull(NAME)
     assert RUN in capsys.readouterr().out and (rented / "results" / RUN).is_dir()
     with pytest.raises(UsageError, match="no machine 'other' was rented; known: dlsuite"):
         cloud.pull("other")
     with pytest.raises(UsageError, match="one machine or --all"):
         cloud.down()
+    cloud.down(NAME)
+    assert not journal.open_journals() and not sky.machines
 
 
 def test_a_run_is_resumed_on_a_machine_of_the_same_type(

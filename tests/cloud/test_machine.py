@@ -15,7 +15,7 @@ import pytest
 
 from suite.cloud import adoption, commands, journal, machine
 from suite.cloud.journal import Journal
-from suite.cloud.machine import Machine, Outcome
+from suite.cloud.machine import Machine, Outcome, must_be_free
 from suite.cloud.task import Task
 from suite.errors import BusyError, ResultsError
 from suite.results import checksums, rental
@@ -84,7 +84,9 @@ def task(**changes: object) -> Task:
 
 def run(own: Journal | None = None) -> tuple[Journal, Outcome, list[str]]:
     said: list[str] = []
-    own = own or Journal.new(task())
+    if own is None:
+        must_be_free(task().name)
+        own = Journal.new(task())
     return own, Machine(own, task(), said.append).run(), said
 
 
@@ -195,10 +197,10 @@ def test_a_machine_of_the_same_name_is_refused(sky: Sky) -> None:
     with pytest.raises(BusyError, match="may be alive"):
         run()
     (sky.folder / "machines" / task().name).unlink()
-    own = Journal.new(task())
-    own.write(journal.LAUNCH)  # of a process that was killed
+    Journal.new(task()).write(journal.LAUNCH)  # of a process that was killed
     with pytest.raises(BusyError, match="may be alive"):
-        Machine(Journal(own.folder.with_name(f"2-1-{task().name}")), task(), print).run()
+        run()
+    assert len(journal.journals()) == 1  # what is refused leaves no folder
 
 
 def test_the_end_goes_on_where_the_journal_cannot_be_written(
