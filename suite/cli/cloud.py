@@ -239,7 +239,7 @@ def down(
     left = []
     known = journal.open_journals()
     chosen = known if all else [each for each in known if each.name == name]
-    for own in chosen or [_last_journal(str(name))]:
+    for own in chosen if chosen or all else [_last_journal(str(name))]:
         with own.held():
             if not _machine(own).end(None, "dlsuite cloud down"):
                 left.append(own)

@@ -87,7 +87,7 @@ def trace(
         if isinstance(output, fx.Node) and output.name in shapes:
             return traced, shapes, notes
         notes.append(
-            "several results in training: traced as in inference, without functional dropout"
+            "several results in training: traced in inference, without functional dropout"
         )
     raise Refused(f"the module returns {output!r}, not one tensor")
 

@@ -97,6 +97,7 @@ def test_results_are_pulled_from_a_machine_whose_client_was_killed(
     with pytest.raises(UsageError, match="one machine or --all"):
         cloud.down()
     cloud.down(NAME)
+    cloud.down(all=True)  # of none
     assert not journal.open_journals() and not sky.machines
 
 
