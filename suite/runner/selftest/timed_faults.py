@@ -90,8 +90,8 @@ DROPOUT_FAULTS = (
         name="dropout left out",
         framework="pytorch",
         file="frameworks/pytorch/layers.py",
-        right='return nn.Dropout(layer["rate"])',
-        wrong="return nn.Identity()",
+        right='else nn.Dropout(layer["rate"])',
+        wrong="else nn.Identity()",
     ),
 )
 # The line of `infer` before the timed queries.
