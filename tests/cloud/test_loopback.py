@@ -21,7 +21,7 @@ from tests.cloud.loopback import CLUSTER, Loopback
 pytestmark = [pytest.mark.slurm, pytest.mark.verify, pytest.mark.xdist_group("loopback")]
 DLSUITE = (sys.executable, "-c", "from suite.cli.main import main; main()")
 OPTIONS = ("--", "--framework", "pytorch", "--engine", "venv", "--repeats")
-WAIT_S = 400
+WAIT_S = 900
 LONG = pytest.mark.skipif(
     not os.environ.get("DLSUITE_LONG_CLOUD_TESTS"), reason="takes minutes: make verify-cloud"
 )
@@ -46,12 +46,15 @@ def loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loopback]:
 
 @pytest.fixture(autouse=True)
 def nothing_left(loop: Loopback) -> Iterator[None]:
-    """After each test no machine, no job and no open journal is left."""
+    """After each test no machine, no job and no open journal is left, for the next one either."""
     yield
-    assert loop.jobs() == []
-    listed = sky(loop, "status", "--refresh", "--output", "json")
-    assert json.loads(listed[listed.index("[") :]) == []
-    assert "no machine that dlsuite rented is alive" in cloud(loop, "status").stdout
+    try:
+        assert loop.jobs() == []
+        listed = sky(loop, "status", "--refresh", "--output", "json")
+        assert json.loads(listed[listed.index("[") :]) == []
+        assert "no machine that dlsuite rented is alive" in cloud(loop, "status").stdout
+    finally:
+        cloud(loop, "down", "--all")
 
 
 def name(partition: str) -> str:
