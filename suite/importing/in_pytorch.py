@@ -86,9 +86,7 @@ def trace(
         output = next(node for node in traced.graph.nodes if node.op == "output").args[0]
         if isinstance(output, fx.Node) and output.name in shapes:
             return traced, shapes, notes
-        notes.append(
-            "several results in training: traced in inference, without functional dropout"
-        )
+        notes.append("several results in training: traced in inference, without functional dropout")
     raise Refused(f"the module returns {output!r}, not one tensor")
 
 
