@@ -150,6 +150,7 @@ def test_a_signal_in_each_phase_ends_the_machine(loop: Loopback, phase: str) -> 
     assert journals(loop)[-1][-1] == "gone"
 
 
+@LONG
 def test_a_killed_client_leaves_a_machine_that_is_named_and_ended(loop: Loopback) -> None:
     client = begun(loop, "cheap", repeats=30)
     wait_for(lambda: "ok" in log(loop) and "run 1/30" in log(loop))
