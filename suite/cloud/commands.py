@@ -6,7 +6,6 @@ A command that fails gives its reason and raises nothing: whoever ends a machine
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,7 +19,7 @@ from suite.manifests.strict import first_problem
 from suite.worker.programs import Answer, ask
 
 STATUS_S, CANCEL_S, DOWN_S, PULL_S = 300, 120, 900, 180  # limits of time
-UP, INIT = "UP", "INIT"
+UP = "UP"
 M = TypeVar("M", bound=BaseModel)
 
 
@@ -29,8 +28,6 @@ class Cluster(BaseModel):
 
     name: str
     status: str
-    cloud: str | None = None
-    region: str | None = None
 
 
 class Request(BaseModel):
@@ -100,7 +97,7 @@ def pull(name: str, folder: Path) -> str | None:
     configuration = Path("~/.sky/generated/ssh").expanduser() / name
     shell = f"ssh -F {configuration}" if configuration.is_file() else "ssh"
     command = ["rsync", "-az", "--timeout=60", "-e", shell, f"{name}:{RESULTS}/", f"{folder}/"]
-    return ask(command, timeout_s=PULL_S, environment=dict(os.environ)).problem
+    return ask(command, timeout_s=PULL_S).problem
 
 
 def _sky(*arguments: str, timeout_s: float) -> Answer:

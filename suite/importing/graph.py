@@ -12,8 +12,16 @@ from functools import cached_property
 from typing import Any
 
 from suite.models import from_json
-from suite.models.branches import Add, Branches, Concat, Multiply
-from suite.models.layers import Layer, Sigmoid, Silu
+from suite.models.branches import Add, Branches, Concat, Multiply, series_shapes
+from suite.models.layers import (
+    AvgPool2d,
+    Flatten,
+    GlobalAvgPool2d,
+    Layer,
+    Shape,
+    Sigmoid,
+    Silu,
+)
 
 JOINS: dict[str, type[Branches]] = {"add": Add, "multiply": Multiply, "concat": Concat}
 
@@ -151,3 +159,17 @@ def _with_nested_concats(nodes: Sequence[Node]) -> list[Node]:
                 node = replace(node, layer=None)
         found.append(node)
     return found
+
+
+def with_global_pools(layers: Sequence[Layer], shape: Shape) -> tuple[Layer, ...]:
+    """The series with one layer for each mean over a whole image and the flatten after it."""
+    found: list[Layer] = []
+    for layer in layers:
+        before = found[-1] if found else None
+        if isinstance(layer, Flatten) and isinstance(before, AvgPool2d):
+            size = series_shapes(tuple(found[:-1]), shape)[-1][1:]
+            if (before.kernel, before.padding) == (size, (0, 0)):
+                found[-1] = GlobalAvgPool2d(name=before.name)
+                continue
+        found.append(layer)
+    return tuple(found)

@@ -139,7 +139,6 @@ class Converter:
                 reason = {"operator": node.op_type, "place": node.name, "input": before}
                 refusals.append({**reason, "reason": str(error)})
             self._add(node.output[0], name, [self._names[each] for each in tensors], layer)
-        self._with_global_pools()
         end = self._names[self._graph.output[0].name]
         if list(self._nodes)[-1] != end:
             self._add("", "end", [end], None)
@@ -190,19 +189,6 @@ class Converter:
 
     def layer_before(self, value: str) -> dict[str, Any]:
         return self._nodes[self._names[value]]
-
-    def _with_global_pools(self) -> None:
-        for node in self._nodes.values():
-            if node["layer"] != {"kind": "flatten"}:
-                continue
-            pool = self._nodes[node["inputs"][0]]
-            users = [each for each in self._nodes.values() if pool["name"] in each["inputs"]]
-            layer = pool["layer"] or {}
-            if layer.get("whole") and len(users) == 1:
-                pool["layer"], node["layer"] = {"kind": "global_avg_pool2d"}, None
-        for node in self._nodes.values():
-            if node["layer"]:
-                node["layer"].pop("whole", None)
 
 
 def window(options: dict[str, Any], kernel: Any) -> dict[str, Any]:
@@ -291,13 +277,12 @@ def avg_pool(graph: Converter, node: Any, name: str, options: dict[str, Any]) ->
     padded = any(sizes["padding"]) and not options.get("count_include_pad", 0)
     if options.get("ceil_mode", 0) or padded:
         raise Refused("an average pool has whole windows, and padding counts as zeros")
-    whole = tuple(sizes["kernel"]) == graph.shape_of(node.input[0])[1:]
-    return {"kind": "avg_pool2d", **sizes, "whole": whole}
+    return {"kind": "avg_pool2d", **sizes}
 
 
 def global_pool(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dict[str, Any]:
     size = list(graph.shape_of(node.input[0])[1:])
-    return {"kind": "avg_pool2d", "kernel": size, "stride": size, "padding": [0, 0], "whole": True}
+    return {"kind": "avg_pool2d", "kernel": size, "stride": size, "padding": [0, 0]}
 
 
 def reduce_mean(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dict[str, Any]:

@@ -138,17 +138,11 @@ class Converter:
                 layer = None
                 refusals.append(self._refusal(node, str(error)))
             nodes.append({"name": name, "inputs": inputs, "layer": layer})
-        with_global_pools(nodes, self._shapes_by_name())
         output = next(node for node in self._traced.graph.nodes if node.op == "output").args[0]
         end = self._names[output.name]
         if nodes[-1]["name"] != end:
             nodes.append({"name": "end", "inputs": [end], "layer": None})
         return nodes, refusals
-
-    def _shapes_by_name(self) -> dict[str, Any]:
-        return {
-            self._names[name]: shape for name, shape in self._shapes.items() if name in self._names
-        }
 
     def _named(self, node: fx.Node, name: str | None = None) -> str:
         """A unique name: the place of the module, or that of the operation."""
@@ -353,19 +347,6 @@ def flattened(before: Any, after: Any) -> dict[str, Any] | None:
     if len(before) == 3 and tuple(after) == (math.prod(before),):
         return {"kind": "flatten"}
     raise Refused(f"{before} to {after}: images become features only")
-
-
-def with_global_pools(nodes: list[dict[str, Any]], shapes: dict[str, Any]) -> None:
-    """Replace a pool over the whole image and the flatten after it by one layer."""
-    by_name = {each["name"]: each for each in nodes}
-    for node in nodes:
-        if node["layer"] != {"kind": "flatten"}:
-            continue
-        pool = by_name[node["inputs"][0]]
-        users = [each for each in nodes if pool["name"] in each["inputs"]]
-        whole = shapes[pool["name"]][1:] == (1, 1)
-        if whole and len(users) == 1 and (pool["layer"] or {}).get("kind") == "avg_pool2d":
-            pool["layer"], node["layer"] = {"kind": "global_avg_pool2d"}, None
 
 
 def reduced(node: fx.Node, before: Any, after: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from suite.errors import DlsuiteError, EngineError, UsageError
-from suite.importing.graph import Graph, Node, NotSeriesParallel
+from suite.importing.graph import Graph, Node, NotSeriesParallel, with_global_pools
 from suite.models.architecture import Architecture
 from suite.worker.programs import ask
 
@@ -120,9 +120,8 @@ def _architecture(name: str, shape: tuple[int, ...], values: dict[str, Any]) -> 
         for each in values["nodes"]
     ]
     try:
-        made = Architecture(
-            name=name, input_shape=shape, classes=values["classes"], layers=Graph(nodes).layers()
-        )
+        layers = with_global_pools(Graph(nodes).layers(), shape)
+        made = Architecture(name=name, input_shape=shape, classes=values["classes"], layers=layers)
         made.shapes()
     except (NotSeriesParallel, ValueError) as error:
         raise ImportRefused(f"{name}: {error}", hint="docs/models.md#graphs") from None

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from suite.importing.graph import Graph, Node, NotSeriesParallel
+from suite.importing.graph import Graph, Node, NotSeriesParallel, with_global_pools
 from suite.models.branches import Branches
-from suite.models.layers import Layer
+from suite.models.layers import AvgPool2d, Flatten, Layer, Relu
 
 
 def nodes(*lines: str) -> list[Node]:
@@ -74,6 +74,18 @@ def test_concatenations_of_all_former_results_are_nested() -> None:
         "d relu c2",
     )
     assert of(*lines) == "concat( | a) concat( | b) d"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "size", "kinds"),
+    [(7, 7, ["relu", "global_avg_pool2d"]), (2, 3, ["relu", "avg_pool2d", "flatten"])],
+)
+def test_only_a_mean_over_the_whole_image_is_a_global_pool(
+    kernel: int, size: int, kinds: list[str]
+) -> None:
+    pool = AvgPool2d(name="pool", kernel=(kernel, kernel), stride=(kernel, kernel))
+    layers = (Relu(name="relu"), pool, Flatten(name="flatten"))
+    assert [each.kind for each in with_global_pools(layers, (4, size, size))] == kinds
 
 
 @pytest.mark.parametrize(
