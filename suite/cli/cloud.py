@@ -20,7 +20,7 @@ from suite.cloud.offers import Limits, Offer, Wanted
 from suite.cloud.skypilot import Found
 from suite.cloud.task import OFFER_FILE, RESULTS, TASK, Task
 from suite.errors import Interrupted, MachineLeft, ResultsError, RunsFailed, UsageError
-from suite.manifests import catalog
+from suite.manifests import papers
 from suite.paths import REPOSITORY, write_atomically
 from suite.report import machines as by_machine
 from suite.report import run_data, table
@@ -292,7 +292,7 @@ def _request(
             "the machine gets a copy of the checkout, and this dlsuite is not in one",
             hint="run it in a clone: make .venv/.ready, .venv/bin/dlsuite cloud ...",
         )
-    catalog.suite(suite)
+    papers.suite(suite)
     return Request(
         suite=suite,
         options=tuple(options or ()),

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 
 from suite.cli.doctor import examine, verdicts
 from suite.errors import EngineError, ManifestError
-from suite.manifests import catalog
+from suite.manifests import catalog, papers
 from suite.manifests.datasets import DatasetManifest
 from suite.manifests.files import names
 from suite.manifests.models import problem
+from suite.manifests.papers import PaperManifest
 from suite.manifests.suites import SuiteManifest
 from suite.models import MODELS
 from suite.report import table
@@ -37,6 +38,11 @@ def list_all() -> None:
     _print("Models", ("name", "parameters", "input"), map(_model_row, MODELS))
     _print("Datasets", ("name", "description"), _titles(names("dataset"), catalog.dataset))
     _print("Suites", ("name", "description"), _titles(names("suite"), catalog.suite))
+    _print(
+        "Published comparisons",
+        ("name", "description"),
+        ((papers.PREFIX + name, title) for name, title in _titles(names("paper"), papers.paper)),
+    )
 
 
 def _model_row(name: str) -> Row:
@@ -48,7 +54,7 @@ def _model_row(name: str) -> Row:
 
 
 def _titles(
-    names: Iterable[str], read: Callable[[str], DatasetManifest | SuiteManifest]
+    names: Iterable[str], read: Callable[[str], DatasetManifest | SuiteManifest | PaperManifest]
 ) -> Iterator[Row]:
     """Manifests with their titles; one whose file is wrong, with the reason."""
     for name in names:

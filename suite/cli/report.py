@@ -21,6 +21,8 @@ from suite.report import (
     ladder,
     machines,
     markdown,
+    paper,
+    paper_table,
     rows,
     run_data,
     scaling,
@@ -78,6 +80,10 @@ def report(
     scaling_only: Annotated[
         bool, typer.Option("--scaling", help="Only the speed-up of several devices over one.")
     ] = False,
+    as_paper: Annotated[
+        bool,
+        typer.Option("--paper", help="Beside the published comparison that the run repeats."),
+    ] = False,
     by: Annotated[
         By | None, typer.Option(help="machine: the rows of several runs side by side.")
     ] = None,
@@ -97,7 +103,8 @@ def report(
     """Show the summary of a run: rates, or accuracies where it has several seeds.
 
     Examples: dlsuite report results/latest --format json ; dlsuite report --html report.html ;
-    dlsuite report --figure rates --out rates.svg ; dlsuite report here there --by machine
+    dlsuite report --figure rates --out rates.svg ; dlsuite report here there --by machine ;
+    dlsuite report --paper
     """
     folder = run_folder_of(run, results)
     if (against or interactive) and not html:
@@ -130,6 +137,8 @@ def report(
         _write(folder, html=html, draw=draw, against=other, interactive=interactive)
     elif out:
         return
+    elif as_paper:
+        _show_paper(run_data.read(folder), format)
     elif scaling_only:
         _show_scaling(store.read(folder), folder, format)
     elif others:
@@ -233,6 +242,18 @@ def _print_parquet(records: list[Record]) -> None:
         )
     sys.stdout.buffer.write(rows.as_parquet(records))
     sys.stdout.buffer.flush()
+
+
+def _show_paper(run: RunData, format: ReportFormat) -> None:
+    """Print a run beside its published comparison; UsageError where it repeats none."""
+    if format not in (ReportFormat.table, ReportFormat.markdown):
+        raise UsageError("--paper has the forms table and markdown", hint="--format markdown")
+    found = paper.Paper(run)
+    if format is ReportFormat.markdown:
+        print(paper_table.markdown(found))
+    else:
+        console = table.console()
+        console.print(paper_table.render(found, console.width))
 
 
 def _show_scaling(records: list[Record], folder: Path, format: ReportFormat) -> None:

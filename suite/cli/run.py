@@ -69,7 +69,9 @@ from suite.runner.timelimit import TimeLimit
 
 
 def run(
-    suite: Annotated[str, typer.Argument(help="A suite's name (dlsuite list) or a .yaml file.")],
+    suite: Annotated[
+        str, typer.Argument(help="A suite's name, papers/NAME (dlsuite list), or a .yaml file.")
+    ],
     framework: Frameworks = None,
     model: Models = None,
     data: Data = None,
@@ -83,6 +85,12 @@ def run(
     precision: PrecisionChoice = None,
     epochs: Annotated[
         int | None, typer.Option(help="Whole epochs of the first run of each trial; 0: none.")
+    ] = None,
+    scale: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of the suite's epochs; below one epoch, a part of the data: 0.01."
+        ),
     ] = None,
     repeats: Annotated[int | None, typer.Option(help="Runs of each trial.")] = None,
     interleave: Annotated[
@@ -143,6 +151,7 @@ def run(
         precision=precision,
         batch_size=batch_size,
         epochs=epochs,
+        scale=scale,
         repeats=repeats,
         proof_steps=proof_steps,
         interleave=interleave,

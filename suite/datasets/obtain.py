@@ -82,8 +82,9 @@ def make(
     np.save(weights, drawn(seed))
     np.save(statistics, architecture.inference_statistics(seed))
     generator = np.random.default_rng(seed)
-    samples = dataset.samples["train"]
-    permutations = [generator.permutation(samples) for _ in range(max(1, workload.epochs))]
+    samples, of_epoch = dataset.samples["train"], workload.epoch_samples
+    epochs = range(max(1, workload.epochs))
+    permutations = [generator.permutation(samples)[:of_epoch] for _ in epochs]
     np.save(order, np.stack(permutations).astype(np.int32))
     described = prepared.read(data)
     assert described is not None  # `data` is the folder of a prepared dataset

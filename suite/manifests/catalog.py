@@ -26,7 +26,7 @@ NAME = re.compile("[a-z0-9_]+")
 @cache
 def framework(name: str) -> FrameworkManifest:
     """Raise UsageError where there is no such framework, ManifestError where its file is wrong."""
-    return _named("framework", name, FrameworkManifest)
+    return named("framework", name, FrameworkManifest)
 
 
 def frameworks() -> dict[str, FrameworkManifest]:
@@ -36,7 +36,7 @@ def frameworks() -> dict[str, FrameworkManifest]:
 
 def dataset(name: str) -> DatasetManifest:
     """Raise UsageError where there is no such dataset, ManifestError where its file is wrong."""
-    return own_dataset(name) or _named("dataset", name, DatasetManifest)
+    return own_dataset(name) or named("dataset", name, DatasetManifest)
 
 
 def own_dataset(name: str) -> DatasetManifest | None:
@@ -52,13 +52,13 @@ def own_dataset(name: str) -> DatasetManifest | None:
 
 def tracks() -> dict[str, Track]:
     """All tracks, by name."""
-    return {name: _named("track", name, Track) for name in names("track")}
+    return {name: named("track", name, Track) for name in names("track")}
 
 
 def runtime_settings(framework_name: str, track: str, device: str) -> RuntimeSettings:
     """The settings of a framework in a track on a device."""
     own = framework(framework_name).in_track(track, device)
-    return _named("track", track, Track).runtime_settings(own)
+    return named("track", track, Track).runtime_settings(own)
 
 
 def suite(name: str, device: str = "cpu") -> SuiteManifest:
@@ -69,10 +69,11 @@ def suite(name: str, device: str = "cpu") -> SuiteManifest:
     if name.endswith((".yaml", ".yml")):
         return load(Path(name), SuiteManifest)
     of_device = f"{name}_{device.partition(':')[0]}"
-    return _named("suite", of_device if of_device in names("suite") else name, SuiteManifest)
+    return named("suite", of_device if of_device in names("suite") else name, SuiteManifest)
 
 
-def _named(kind: Kind, name: str, schema: type[S]) -> S:
+def named(kind: Kind, name: str, schema: type[S]) -> S:
+    """The manifest of this kind and name; UsageError where there is none."""
     if name not in names(kind):
         raise unknown(kind, name, names(kind))
     return load(MANIFESTS / f"{kind}s" / f"{name}.yaml", schema)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from suite.paths import MANIFESTS
 
-Kind = Literal["framework", "dataset", "suite", "track"]
+Kind = Literal["framework", "dataset", "suite", "track", "paper"]
 
 
 def names(kind: Kind) -> list[str]:

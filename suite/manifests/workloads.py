@@ -107,6 +107,8 @@ class WorkloadDefaults(Strict):
     latency_bound_s: PositiveFloat | None = None  # of 99 % of the queries of scenario server
     # For the certificate's steps, where rounding errors explode at the optimizer's own rate.
     proof_learning_rate: PositiveFloat | None = None
+    # The samples of an epoch, where it is a part of the training split.
+    epoch_samples: PositiveInt | None = None
     # Whole epochs of the first run of each trial. The other runs end when their rate is certain.
     epochs: NonNegativeInt = 1
 

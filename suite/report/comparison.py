@@ -16,7 +16,7 @@ WORK = ("workload", "device", "cpu_parts", "interleaved")
 # In a comparison of two whole runs these must be equal too.
 CONFIGURATION = ("framework", "variant", "track")
 # Fields of a workload that do not change the timed work.
-UNCOMPARED = {"epochs", "proof_learning_rate"}
+UNCOMPARED = {"epochs", "epoch_samples", "proof_learning_rate"}
 # These may differ, and are listed.
 HOST = ("cpu", "cpus", "cpu_quota", "memory_bytes", "kernel", "gpus")
 # A difference of these is one of the machine, not of the software.

@@ -131,6 +131,30 @@ def _of_products(
     return _interval(mean, half, math.sqrt(sum(variances)))
 
 
+def ratio_of_deviations(a: Sequence[float], b: Sequence[float]) -> RatioInterval | None:
+    """The ratio of b's relative standard deviation to a's, by the F distribution of variances.
+
+    The deviations are those of the logarithms. None with fewer than two values on a side, or where
+    the values of a side are equal.
+    """
+    if min(len(a), len(b)) < 2:
+        return None
+    from scipy.stats import f
+
+    deviations = [stdev(math.log(each) for each in side) for side in (a, b)]
+    if min(deviations) == 0:
+        return None
+    ratio, free_a, free_b = deviations[1] / deviations[0], len(a) - 1, len(b) - 1
+    # The ratio of the sample variances, over that of the variances, is distributed as F.
+    low, high = (float(f.ppf(share, free_b, free_a)) for share in (1 - ALPHA, ALPHA))
+    return RatioInterval(
+        ratio=ratio,
+        low=ratio / math.sqrt(low),
+        high=ratio / math.sqrt(high),
+        deviation=math.nan,  # of a run: there is one
+    )
+
+
 def ratio_of_rounds(ratios: Sequence[float]) -> RatioInterval | None:
     """The ratio of interleaved runs from that of each round; None with fewer than two rounds."""
     if len(ratios) < 2:

@@ -133,6 +133,7 @@ class Costs:
         if not workload.epochs:
             return 0.0
         samples = library.describe(library.of(workload)).samples["train"]
+        samples = min(samples, workload.epoch_samples or samples)
         return workload.epochs * samples * _flops(workload.model) / self._rate(trial)
 
     def _closing_s(self, trial: Trial) -> float:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from suite.datasets import library
 from suite.errors import ManifestError, UsageError, nearest, unknown
-from suite.manifests import catalog, model_files
+from suite.manifests import catalog, model_files, papers
 from suite.manifests.devices import Devices
 from suite.manifests.models import problem
 from suite.manifests.strict import first_problem
@@ -41,6 +41,7 @@ class RunOptions:
     precision: Precision | None = None
     batch_norm: BatchNorm | None = None
     epochs: int | None = None
+    scale: float | None = None  # of the samples that are trained on
     repeats: int | None = None
     seeds: int | None = None
     devices: tuple[str, ...] = ()
@@ -55,6 +56,12 @@ class RunOptions:
         for scenario in self.scenarios:
             if scenario not in get_args(Scenario):
                 raise unknown("scenario", scenario, get_args(Scenario))
+        if self.scale is not None and not 0 < self.scale <= 1:
+            raise UsageError(
+                f"--scale is {self.scale:g}; it is above 0 and at most 1", hint="--scale 0.01"
+            )
+        if self.scale is not None and self.epochs is not None:
+            raise UsageError("--scale and --epochs exclude each other", hint="omit one of them")
         minimums = {
             "--batch-size": (self.batch_size, 1),
             "--epochs": (self.epochs, 0),
@@ -76,7 +83,7 @@ def plan_of(suite: str, options: RunOptions, *, device: str, separate_nodes: boo
     `device` is the device set that the engine's options give; its `separate_nodes` are machines.
     """
     options.check()
-    chosen, notes = _changed(catalog.suite(suite, device), options), tuple[str, ...]()
+    chosen, notes = _changed(papers.suite(suite, device), options), tuple[str, ...]()
     if not separate_nodes:  # else this machine's CPU is not that of the workers
         chosen, notes = _without_slow(chosen, device)
     for _, workload in chosen.expanded():
@@ -224,6 +231,8 @@ def _workloads(suite: SuiteManifest, options: RunOptions) -> tuple[SuiteWorkload
     ]
     for model in own:
         changed += _of_own_model(suite, model, options, changes)
+    if options.scale:
+        changed = [_scaled(workload, options.scale) for workload in changed]
     if not changed:
         scenarios = ", ".join(options.scenarios)
         raise UsageError(
@@ -267,6 +276,18 @@ def _of_own_model(
             hint="--data synthetic, or a data set of this shape (dlsuite list)",
         )
     return list(found)
+
+
+def _scaled(workload: SuiteWorkload, scale: float) -> SuiteWorkload:
+    """The workload with this share of its training; less than an epoch is a part of the data."""
+    epochs = workload.epochs * scale
+    if not epochs:
+        return workload
+    if epochs >= 1:
+        return workload.model_copy(update={"epochs": round(epochs)})
+    samples = library.describe(library.of(workload)).samples["train"]
+    part = max(round(epochs * samples), workload.batch_size)
+    return workload.model_copy(update={"epochs": 1, "epoch_samples": part})
 
 
 def _by(shape: tuple[int, ...]) -> str:
@@ -313,9 +334,17 @@ def _check_data(workload: Workload, suite: str) -> None:
             f"{data.samples['test']} test samples of {workload.dataset}",
             hint="dlsuite list",
         )
-    if workload.optimizer and workload.batch_size > data.samples["train"]:
+    train = data.samples["train"]
+    if workload.optimizer and workload.batch_size > train:
         raise UsageError(
-            f"batch size {workload.batch_size} is more than the {data.samples['train']} "
+            f"batch size {workload.batch_size} is more than the {train} "
             f"training samples of {workload.dataset}",
-            hint=f"--batch-size {data.samples['train']} or less",
+            hint=f"--batch-size {train} or less",
+        )
+    part = workload.epoch_samples
+    if part is not None and not workload.batch_size <= part <= train:
+        raise ManifestError(
+            f"suite {suite!r}: epoch_samples {part} is less than a batch, or more"
+            f" than the {train} training samples of {workload.dataset}",
+            hint="dlsuite list",
         )

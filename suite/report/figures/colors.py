@@ -12,6 +12,7 @@ from typing import Any
 
 # Vega has no more shapes of its own.
 STAR = "M0,-1L.29,-.4L.95,-.31L.48,.15L.59,.81L0,.5L-.59,.81L-.48,.15L-.95,-.31L-.29,-.4Z"
+HEXAGON = "M0,-1L.87,-.5L.87,.5L0,1L-.87,.5L-.87,-.5Z"
 COLORS = {
     "cudnn": "#527A77",
     "jax": "#3B7DD8",
@@ -24,6 +25,7 @@ COLORS = {
     "pytensor": "#6E46DC",
     "pytorch": "#C0392B",
     "tensorflow": "#B08A00",
+    "theano": "#B97EC8",
 }
 SHAPES = {
     "cudnn": STAR,
@@ -37,6 +39,7 @@ SHAPES = {
     "pytensor": "wedge",
     "pytorch": "circle",
     "tensorflow": "cross",
+    "theano": HEXAGON,
 }
 COLUMNS = 4  # of a legend, so that it is not wider than its figure
 OTHER, OTHER_SHAPE = "#7A7A7A", "stroke"  # of a framework that is added later

@@ -93,7 +93,8 @@ def _epochs(
     where: str, record: Record, reported: list[Event], train_samples: int, *, exact: bool
 ) -> Iterator[Outcome]:
     """An epoch ends after the steps that its samples give, and lasts as long as its blocks."""
-    per_epoch = math.ceil(train_samples / record.workload.batch_size)
+    samples = min(train_samples, record.workload.epoch_samples or train_samples)
+    per_epoch = math.ceil(samples / record.workload.batch_size)
     step, spent_s = 1, events.one(reported, "compiled").get("first_step_s", 0.0)
     for event in reported:
         if event["event"] in ("warmup", "block"):

@@ -17,7 +17,6 @@ import pytensor.tensor as pt
 
 from ...protocol import Trial
 from . import sequences, windows
-from .variables import along
 
 
 class Graph:
@@ -71,11 +70,11 @@ class Graph:
             kept, new = 1 - layer["momentum"], layer["momentum"]
             running = mean, variance
             mean = images.mean(axis=(1, 2, 3))
-            variance = ((images - along(mean, images)) ** 2).mean(axis=(1, 2, 3))
+            variance = ((images - _along(mean, images)) ** 2).mean(axis=(1, 2, 3))
             for old, batch in zip(running, (mean, variance)):
                 self.updates[old] = kept * old + new * batch
         factor = weight / pt.sqrt(variance + layer["epsilon"])
-        return images * along(factor, images) + along(bias - mean * factor, images)
+        return images * _along(factor, images) + _along(bias - mean * factor, images)
 
     def _dropout(self, layer: dict[str, Any], values: Any) -> Any:
         # Each layer has a generator of its own.
@@ -88,6 +87,11 @@ class Graph:
         )
         self.updates[generator] = following
         return pt.switch(drawn >= layer["rate"], values / (1 - layer["rate"]), 0)
+
+
+def _along(vector: Any, values: Any) -> Any:
+    """The vector along the first axis of `values`, ready to be added or multiplied."""
+    return vector.dimshuffle(0, *["x"] * (values.ndim - 1))
 
 
 def _of_samples(values: Any) -> tuple[int, ...]:
@@ -108,7 +112,7 @@ def _dense(layer: dict[str, Any], values: Any, own: dict[str, Any]) -> Any:
 
 
 def _with_bias(values: Any, own: dict[str, Any]) -> Any:
-    return values + along(own["bias"], values) if "bias" in own else values
+    return values + _along(own["bias"], values) if "bias" in own else values
 
 
 def _layer_norm(layer: dict[str, Any], values: Any, own: dict[str, Any]) -> Any:
@@ -118,7 +122,7 @@ def _layer_norm(layer: dict[str, Any], values: Any, own: dict[str, Any]) -> Any:
     normal = centered / pt.sqrt(variance + layer["epsilon"])
     if values.ndim == 3:
         return normal * own["weight"] + own["bias"]
-    return normal * along(own["weight"], values) + along(own["bias"], values)
+    return normal * _along(own["weight"], values) + _along(own["bias"], values)
 
 
 def _tokens(images: Any) -> Any:

@@ -1,0 +1,63 @@
+"""Theano: graphs compiled to C++, with OpenBLAS from SciPy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import theano
+import theano.tensor as tt
+
+from ... import symbolic
+from ...protocol import Array, Trial, Weights
+from . import device as theano_device
+from .layers import Graph
+
+LAYOUT = "NCHW"
+
+
+def version() -> str:
+    return str(theano.__version__)
+
+
+device = theano_device.describe
+memory = theano_device.memory
+
+
+class Session(symbolic.Session):
+    name = "Theano"
+
+    def __init__(self, trial: Trial, weights: Weights) -> None:
+        theano_device.prepare(trial)
+        super().__init__(trial, weights)
+
+    def _shared(self, value: Array, name: str) -> Any:
+        return theano.shared(value, name)
+
+    def _graph(self, tensors: Mapping[str, Any], *, training: bool) -> Graph:
+        return Graph(self._trial, tensors, training=training)
+
+    def _labels_and_loss(self, graph: Graph) -> tuple[Any, Any]:
+        labels = tt.TensorType("int32", [False] * (graph.logits.ndim - 1))("labels")
+        classes = self._trial.architecture["classes"]
+        rows = graph.logits.reshape((-1, classes)) if graph.logits.ndim > 2 else graph.logits
+        # Theano computes the softmax and its logarithm together, and so without overflow.
+        losses = tt.nnet.categorical_crossentropy(tt.nnet.softmax(rows), labels.flatten())
+        return labels, losses.mean()
+
+    def _gradients(self, loss: Any, parameters: list[Any]) -> list[Any]:
+        return list(theano.grad(loss, parameters))
+
+    def _double(self, value: float) -> Any:
+        return tt.constant(np.float64(value))
+
+    def _function(self, inputs: list[Any], outputs: Any, updates: Mapping[Any, Any]) -> Any:
+        return compiled(inputs, outputs, updates)
+
+
+def compiled(inputs: list[Any], outputs: Any, updates: Mapping[Any, Any]) -> Any:
+    """A function whose inputs have the type of the graph, so that none is checked or converted."""
+    function = theano.function(inputs, outputs, updates=list(updates.items()))
+    function.trust_input = True
+    return function

@@ -1,0 +1,180 @@
+"""Training in libraries of symbolic graphs: PyTensor, and Theano, which it continues.
+
+Both compile expressions of shared variables. They have no optimizers and no steps: those are here,
+written with operators that both have.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .protocol import Array, State, Trial, Weights
+
+SLOTS = {
+    "sgd": (),
+    "momentum": ("velocity",),
+    "adam": ("first_moment", "second_moment"),
+    "adamw": ("first_moment", "second_moment"),
+    "rmsprop": ("second_moment",),
+}
+
+
+class Session(ABC):
+    """Every function is compiled in its first call, so that a run compiles only what it calls."""
+
+    name: str  # of the library, for messages
+
+    def __init__(self, trial: Trial, weights: Weights) -> None:
+        self._trial = trial
+        self._parameters = self._shared_all(weights)
+        self._statistics = self._shared_all(_initial(trial.statistics))
+        self._steps = self._shared(np.asarray(0, np.int64), "steps")
+        optimizer = trial.optimizer["name"]
+        if optimizer not in SLOTS:
+            raise NotImplementedError(f"{self.name} module has no optimizer {optimizer!r}")
+        zeros = {name: np.zeros(each.shape) for name, each in weights.items()}
+        self._slots = {slot: self._shared_all(zeros) for slot in SLOTS[optimizer]}
+
+    @abstractmethod
+    def _shared(self, value: Array, name: str) -> Any:
+        """A shared variable."""
+
+    @abstractmethod
+    def _graph(self, tensors: Mapping[str, Any], *, training: bool) -> Any:
+        """The library's `layers.Graph` of the trial."""
+
+    @abstractmethod
+    def _labels_and_loss(self, graph: Any) -> tuple[Any, Any]:
+        """The labels (N,) or (N, length) of the graph's logits, and the mean cross-entropy."""
+
+    @abstractmethod
+    def _gradients(self, loss: Any, parameters: list[Any]) -> list[Any]:
+        """The gradient of the loss for each parameter."""
+
+    @abstractmethod
+    def _double(self, value: float) -> Any:
+        """A constant in float64."""
+
+    @abstractmethod
+    def _function(self, inputs: list[Any], outputs: Any, updates: Mapping[Any, Any]) -> Any:
+        """A compiled function, which trusts the type of its inputs."""
+
+    def put(self, inputs: Any, labels: Any) -> tuple[Array, Array]:
+        return inputs, labels
+
+    def train_step(self, batch: tuple[Array, Array]) -> Array:
+        loss: Array = self._train(*batch)
+        return loss
+
+    def synchronize(self) -> None:  # noqa: B027  # for both libraries
+        """On the CPU every step is done when it returns."""
+
+    def read(self, loss: Array) -> float:
+        return float(loss)
+
+    def logits(self, inputs: Array) -> Array:
+        logits: Array = self._infer(inputs)
+        return logits
+
+    def gradients(self, inputs: Array, labels: Array) -> tuple[Array, Weights]:
+        logits, *gradients = self._differentiate(inputs, labels)
+        return logits, dict(zip(self._parameters, gradients))
+
+    def weights(self) -> Weights:
+        return _values(self._parameters)
+
+    def statistics(self) -> Weights:
+        return _values(self._statistics)
+
+    def optimizer_state(self) -> dict[str, Weights]:
+        return {slot: _values(named) for slot, named in self._slots.items()}
+
+    def step_count(self) -> int:
+        return int(self._steps.get_value())
+
+    def restore(self, state: State) -> None:
+        raise NotImplementedError(f"{self.name} is not a reference framework")
+
+    @cached_property
+    def _train(self) -> Any:
+        graph, labels, loss, gradients = self._training()
+        return self._function(
+            [graph.inputs, labels], loss, graph.updates | self._optimizer(gradients)
+        )
+
+    @cached_property
+    def _differentiate(self) -> Any:
+        graph, labels, _, gradients = self._training()
+        return self._function([graph.inputs, labels], [graph.logits, *gradients], {})
+
+    @cached_property
+    def _infer(self) -> Any:
+        graph = self._graph(self._parameters | self._statistics, training=False)
+        return self._function([graph.inputs], graph.logits, {})
+
+    def _training(self) -> tuple[Any, Any, Any, list[Any]]:
+        """The graph in training mode, its labels, its mean loss, and the loss's gradients."""
+        graph = self._graph(self._parameters | self._statistics, training=True)
+        labels, loss = self._labels_and_loss(graph)
+        return graph, labels, loss, self._gradients(loss, list(self._parameters.values()))
+
+    def _optimizer(self, gradients: list[Any]) -> dict[Any, Any]:
+        """The new values of the parameters, the slots and the number of steps."""
+        found = {self._steps: self._steps + 1}
+        for (name, parameter), gradient in zip(self._parameters.items(), gradients):
+            slots = {slot: values[name] for slot, values in self._slots.items()}
+            found.update(self._of_parameter(parameter, gradient, slots))
+        return found
+
+    def _of_parameter(self, weight: Any, gradient: Any, slots: dict[str, Any]) -> dict[Any, Any]:
+        """The formulas of docs/optimizers.md."""
+        options = self._trial.optimizer
+        name, rate = options["name"], options["learning_rate"]
+        if name == "sgd":
+            return {weight: weight - rate * gradient}
+        if name == "momentum":
+            velocity = options["momentum"] * slots["velocity"] + gradient
+            return {slots["velocity"]: velocity, weight: weight - rate * velocity}
+        if name == "rmsprop":
+            second = _mean(options["decay"], slots["second_moment"], gradient**2)
+            scaled = gradient / (second + options["epsilon"]) ** 0.5
+            return {slots["second_moment"]: second, weight: weight - rate * scaled}
+        first = _mean(options["beta1"], slots["first_moment"], gradient)
+        second = _mean(options["beta2"], slots["second_moment"], gradient**2)
+        largest = (second / self._correction("beta2")) ** 0.5 + options["epsilon"]
+        kept = weight * (1 - rate * options["weight_decay"]) if name == "adamw" else weight
+        step = rate * (first / self._correction("beta1")) / largest
+        return {slots["first_moment"]: first, slots["second_moment"]: second, weight: kept - step}
+
+    def _correction(self, beta: str) -> Any:
+        """1 - beta^t for the present step t, computed in float64."""
+        power = self._double(self._trial.optimizer[beta]) ** (self._steps + 1)
+        return (1 - power).astype(self._trial.dtype)
+
+    def _shared_all(self, values: Weights) -> dict[str, Any]:
+        return {
+            name: self._shared(each.astype(self._trial.dtype), name)
+            for name, each in values.items()
+        }
+
+
+def _mean(decay: float, old: Any, new: Any) -> Any:
+    """The moving mean of which `decay` is the share of the old value."""
+    return decay * old + (1 - decay) * new
+
+
+def _values(named: dict[str, Any]) -> Weights:
+    return {name: each.get_value() for name, each in named.items()}
+
+
+def _initial(statistics: list[dict[str, Any]]) -> Weights:
+    """Means of 0 and variances of 1."""
+    return {
+        each["name"]: np.full(each["shape"], each["name"].endswith(".variance"))
+        for each in statistics
+    }
