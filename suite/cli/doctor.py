@@ -147,7 +147,7 @@ def _docker() -> Iterator[Finding]:
 
 def _image(images: Images, framework: FrameworkManifest, kind: Kind) -> Iterator[Finding]:
     """The state of a framework's image; nothing where it has no lock for this kind of device."""
-    from suite.engines.recipe import BASE, BASE_VARIABLE
+    from suite.engines.recipe import BASE, base_variable
 
     try:
         recipe = images.recipe(framework, kind)
@@ -158,8 +158,9 @@ def _image(images: Images, framework: FrameworkManifest, kind: Kind) -> Iterator
     device = "" if kind == "cpu" else " --device cuda"
     step = f"dlsuite images build --framework {framework.name}{device}"
     base = stale.labels.get(BASE, recipe.base) if (stale := images.stale(recipe)) else recipe.base
-    if base != recipe.base and BASE_VARIABLE not in os.environ:
-        step = f"export {BASE_VARIABLE}={base}, as when it was built; or: {step}"
+    variable = base_variable(framework.base)
+    if base != recipe.base and variable not in os.environ:
+        step = f"export {variable}={base}, as when it was built; or: {step}"
     note = f"; {framework.cuda_note}" if kind == "cuda" and framework.cuda_note else ""
     yield Finding(
         image=True,

@@ -38,10 +38,14 @@ def build(
 ) -> None:
     """Build the images that are missing or stale.
 
+    Those of frameworks that are packages of an older Debian only where they are named.
+
     Example: dlsuite images build --framework pytorch --device cuda
     """
     with _images() as known, progress() as live:
         for recipe in _recipes(known, framework or [], device):
+            if recipe.manifest.is_debians and not framework:
+                continue
             if fresh:
                 built = known.build(recipe, live.notify, fresh=True)
             else:

@@ -15,7 +15,7 @@ from typing import IO, Literal, Self
 
 from suite.engines.errors import FrameworkUnavailable
 from suite.errors import unknown
-from suite.manifests.frameworks import FrameworkManifest
+from suite.manifests.frameworks import USUAL_BASE, FrameworkManifest
 from suite.paths import LOCKS, WORKER, digest, sha256, tree_files
 
 Kind = Literal["cpu", "cuda"]
@@ -32,10 +32,15 @@ CONTEXT_TIME_S = 315532800  # of all files in a build context: 1980, the first y
 IMAGE_WORKER = "/opt/dlsuite/suite/worker"
 
 
-def base_image() -> str:
-    """The base image: $DLSUITE_BASE_IMAGE, or the one in docker/pins.toml."""
+def base_variable(base: str = USUAL_BASE) -> str:
+    """The environment variable that names another base image."""
+    return BASE_VARIABLE if base == USUAL_BASE else f"{BASE_VARIABLE}_{base.upper()}"
+
+
+def base_image(base: str = USUAL_BASE) -> str:
+    """The base image of this name in docker/pins.toml, or that in its environment variable."""
     pins = tomllib.loads((LOCKS / "pins.toml").read_text(encoding="utf-8"))
-    return os.environ.get(BASE_VARIABLE) or str(pins["base"]["image"])
+    return os.environ.get(base_variable(base)) or str(pins[base]["image"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +73,7 @@ class Recipe:
                 f"{manifest.title} has no lock for {kind} (docker/{manifest.name}/{kind}.txt)",
                 hint="exclude it with --framework, or use another kind of device",
             )
-        base = base_image()
+        base = base_image(manifest.base)
         return cls(
             manifest=manifest,
             kind=kind,

@@ -14,6 +14,8 @@ from suite.manifests.strict import Name, Strict
 from suite.manifests.tracks import FrameworkTrack, TrackName
 from suite.manifests.workloads import BatchNorm, Input, Precision, Scenario, Workload
 
+USUAL_BASE = "base"
+
 
 def _python_range(text: str) -> str:
     try:
@@ -56,6 +58,9 @@ class FrameworkManifest(Strict):
     title: str
     packages: tuple[str, ...]  # top-level modules that its code in the worker may import
     python: Annotated[str, After(_python_range)]
+    # The base image in docker/pins.toml. With another than the usual one, the framework is a
+    # package of that Debian release, and runs only in containers.
+    base: Name = USUAL_BASE
     locks: tuple[str, ...]  # in docker/<name>/; the first that can be installed is used
     cpu_index: str | None = None  # an extra package index for the CPU, used where it answers
     cuda_note: str | None = None  # a remark for GPU users, shown by `dlsuite doctor`
@@ -78,6 +83,11 @@ class FrameworkManifest(Strict):
                         near = nearest(str(name), variants)
                         raise ValueError(f"{track}: unknown variant {name!r}; {near}")
         return value
+
+    @property
+    def is_debians(self) -> bool:
+        """Whether it is a package of a Debian release."""
+        return self.base != USUAL_BASE
 
     def does(self, mode: str, variant: str) -> bool:
         """Whether a variant can do this mode of work at all."""

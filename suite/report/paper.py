@@ -68,7 +68,7 @@ class Ratio:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judged:
+class JudgedClaim:
     """A claim with its ratios."""
 
     claim: Claim
@@ -100,11 +100,11 @@ def _side(holds: bool, fails: bool) -> Verdict:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tested:
+class JudgedFinding:
     """A finding with its claims."""
 
     finding: Finding
-    claims: tuple[Judged, ...]
+    claims: tuple[JudgedClaim, ...]
 
     @property
     def verdict(self) -> Verdict:
@@ -154,10 +154,10 @@ class Paper:
         return [self._row(cell) for cell in self.cells]
 
     @cached_property
-    def findings(self) -> list[Tested]:
+    def findings(self) -> list[JudgedFinding]:
         """The findings, tested on the run."""
         return [
-            Tested(
+            JudgedFinding(
                 finding=finding,
                 claims=tuple(map(self._judged, finding.single_claims())),
             )
@@ -185,8 +185,8 @@ class Paper:
         fitting = [each for each in self.run.trials if each.values and _fits(each, side)]
         return max(fitting, key=lambda each: (each.parity.proven, each.speed), default=None)
 
-    def _judged(self, claim: Claim) -> Judged:
-        return Judged(claim=claim, ratios=tuple(self._ratio(claim, side) for side in claim.to))
+    def _judged(self, claim: Claim) -> JudgedClaim:
+        return JudgedClaim(claim=claim, ratios=tuple(self._ratio(claim, side) for side in claim.to))
 
     def _ratio(self, claim: Claim, to: Side) -> Ratio:
         sides = [claim.of, to]

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from suite.manifests.papers import Claim
 from suite.report.numbers import UNKNOWN, number, yes_no
-from suite.report.paper import Judged, Paper, Ratio, Row, Tested, Value
+from suite.report.paper import JudgedClaim, JudgedFinding, Paper, Ratio, Row, Value
 from suite.report.table import SAME_WORK, Fitted, markdown_of, of_rows
 
 LEFT = (
@@ -109,7 +109,7 @@ def _ends(measured: Value | None) -> str:
     return f"{_number(measured.low)} to {_number(measured.high)}"
 
 
-def _finding(tested: Tested) -> Iterator[dict[str, str]]:
+def _finding(tested: JudgedFinding) -> Iterator[dict[str, str]]:
     """A row for the finding, and one for each claim where there are several."""
     claims = tested.claims
     single = len(claims) == 1 and len(claims[0].ratios) == 1
@@ -128,9 +128,9 @@ def _finding(tested: Tested) -> Iterator[dict[str, str]]:
             yield from _claims(judged)
 
 
-def _claims(judged: Judged) -> Iterator[dict[str, str]]:
+def _claims(judged: JudgedClaim) -> Iterator[dict[str, str]]:
     for ratio in judged.ratios:
-        alone = Judged(claim=judged.claim, ratios=(ratio,))
+        alone = JudgedClaim(claim=judged.claim, ratios=(ratio,))
         yield {
             "finding": "",
             "claim": _claim(judged.claim, ratio),

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_1samp, ttest_ind
 
-from suite.results.equivalence import ALPHA, paired, ratio_of_ratios, ratio_of_rounds, ratio_of_runs
+from suite.results.equivalence import (
+    ALPHA,
+    paired,
+    ratio_of_deviations,
+    ratio_of_ratios,
+    ratio_of_rounds,
+    ratio_of_runs,
+)
 
 # Additional hours of sleep by two drugs in ten patients: the differences in Student (1908).
 STUDENT = [1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6, 1.4]
@@ -100,3 +107,20 @@ def test_a_ratio_of_ratios_does_not_depend_on_the_machine() -> None:
     other = ratio_of_ratios((slow, fast), (slow, [1.5 * each for each in fast]))
     assert other is not None and other.ratio == pytest.approx(1.5)
     assert ratio_of_ratios(([1.0], [1.0]), ([1.0], [1.0])) is None
+
+
+def test_the_interval_of_a_ratio_of_deviations_covers_the_true_one_in_nine_of_ten_samples() -> None:
+    generator = np.random.default_rng(5)
+    covered = 0
+    for _ in range(1000):
+        a = np.exp(generator.normal(0, 0.02, 9)).tolist()
+        b = np.exp(generator.normal(1, 0.06, 12)).tolist()
+        found = ratio_of_deviations(a, b)
+        assert found is not None
+        covered += found.low <= 3 <= found.high
+    assert covered / 1000 == pytest.approx(0.9, abs=0.03)
+
+
+def test_equal_or_single_values_have_no_ratio_of_deviations() -> None:
+    assert ratio_of_deviations([1.0], [1.0, 2.0]) is None
+    assert ratio_of_deviations([2.0, 2.0], [1.0, 2.0]) is None

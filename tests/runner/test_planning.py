@@ -249,3 +249,36 @@ def test_other_devices_than_the_engines_are_refused(named: str, message: str, hi
     with pytest.raises(UsageError, match=message) as refused:
         devices("quick", "cpu", devices=(named,))
     assert refused.value.hint == hint
+
+
+def test_a_scale_is_a_share_of_the_epochs_or_of_the_samples() -> None:
+    """kent-2023 has ten epochs of the 60,000 images of MNIST."""
+    whole = plan_of("papers/kent-2023", RunOptions(models=("kent_small",)), device="cpu")
+    assert {run.trial.workload.epochs for run in whole.runs} == {10}
+    for scale, epochs, samples in ((0.3, 3, None), (0.1, 1, None), (0.01, 1, 6000)):
+        options = RunOptions(models=("kent_small",), scale=scale)
+        plan = plan_of("papers/kent-2023", options, device="cpu")
+        workload = plan.runs[0].trial.workload
+        assert (workload.epochs, workload.epoch_samples) == (epochs, samples)
+
+
+def test_a_scale_has_at_least_one_batch() -> None:
+    options = RunOptions(models=("kent_small",), scale=1e-9)
+    plan = plan_of("papers/kent-2023", options, device="cpu")
+    assert plan.runs[0].trial.workload.epoch_samples == 32
+
+
+def test_a_scale_changes_no_inference() -> None:
+    plan = plan_of("papers/ee147-2018", RunOptions(scale=0.01), device="cpu")
+    assert {run.trial.workload.epochs for run in plan.runs} == {0}
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, 1.5])
+def test_a_scale_is_a_share(scale: float) -> None:
+    with pytest.raises(UsageError, match="above 0 and at most 1"):
+        plan_of("papers/kent-2023", RunOptions(scale=scale), device="cpu")
+
+
+def test_a_scale_and_a_number_of_epochs_exclude_each_other() -> None:
+    with pytest.raises(UsageError, match="exclude each other"):
+        plan_of("quick", RunOptions(scale=0.5, epochs=1), device="cpu")

@@ -10,9 +10,18 @@ from pathlib import Path
 from suite.engines import pip_settings
 from suite.engines.docker.client import Daemon, Image
 from suite.engines.pip import PipOutput, answers
-from suite.engines.recipe import CONTENT, DEVICE, FRAMEWORK, OURS, Kind, Recipe, base_image
+from suite.engines.recipe import (
+    CONTENT,
+    DEVICE,
+    FRAMEWORK,
+    OURS,
+    Kind,
+    Recipe,
+    base_image,
+    base_variable,
+)
 from suite.errors import EngineError
-from suite.manifests.frameworks import FrameworkManifest
+from suite.manifests.frameworks import USUAL_BASE, FrameworkManifest
 from suite.messages import Notify
 from suite.paths import LOCKS, WORKER, home
 
@@ -48,7 +57,8 @@ class Images:
 
     def recipe(self, manifest: FrameworkManifest, kind: Kind) -> Recipe:
         """The recipe; FrameworkUnavailable if the framework has no lock for this kind of device."""
-        base = self.daemon.image(base_image()) if "@sha256:" not in base_image() else None
+        name = base_image(manifest.base)
+        base = self.daemon.image(name) if "@sha256:" not in name else None
         return Recipe.of(
             manifest,
             kind,
@@ -145,9 +155,17 @@ class Images:
             except EngineError as error:
                 raise EngineError(
                     f"the base image {recipe.base} cannot be pulled: {error}",
-                    hint="without a registry: scripts/base-image, then"
-                    " export DLSUITE_BASE_IMAGE=dlsuite-base:bookworm",
+                    hint=_own_base(recipe.manifest.base),
                 ) from None
+
+
+def _own_base(base: str) -> str:
+    """How to make a base image without a registry."""
+    release = "bookworm" if base == USUAL_BASE else base
+    return (
+        f"without a registry: scripts/base-image {release}, then"
+        f" export {base_variable(base)}=dlsuite-base:{release}"
+    )
 
 
 def log_path(recipe: Recipe) -> Path:
@@ -157,6 +175,8 @@ def log_path(recipe: Recipe) -> Path:
 
 def _arguments(recipe: Recipe) -> dict[str, str]:
     arguments = {"BASE_IMAGE": recipe.base, "FRAMEWORK": recipe.framework, "DEVICE": recipe.kind}
+    if recipe.manifest.is_debians:
+        arguments["VENV_OPTIONS"] = "--system-site-packages"
     settings = pip_settings.settings()
     for setting, argument in BUILD_ARGUMENTS.items():
         # A build does not see the folders of this machine.

@@ -133,6 +133,11 @@ def log_path(manifest: FrameworkManifest) -> Path:
 
 def _interpreter(manifest: FrameworkManifest) -> tuple[Path, Version]:
     """The interpreter for a new environment; FrameworkUnavailable if there is none."""
+    if manifest.is_debians:
+        raise FrameworkUnavailable(
+            f"{manifest.title} is a package of Debian {manifest.base}: it runs only in containers",
+            hint=f"dlsuite images build --framework {manifest.name}, then: --engine docker",
+        )
     found = interpreters.find(manifest.python)
     if found is None:
         raise FrameworkUnavailable(
