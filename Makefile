@@ -36,8 +36,12 @@ SMALL := lenet kent_small kent_medium kent_big adnn_cnn db_mlp lstm gpt_tiny eve
   every_sequence every_mobile
 LARGE := alexnet_cifar10 googlenet_cifar10 resnet50_cifar10 vgg16_cifar10 vit_tiny_cifar10 \
   vit_tiny alexnet googlenet resnet50 vgg16 gpt_mini
+# Each kind of layer, without further networks of the same kinds.
+KINDS := lenet lstm gpt_tiny every_layer every_sequence every_mobile
+# Frameworks of the published comparisons' time, with those of their models that are small.
+OLD := theano caffe
 # PyTensor compiles large models for minutes; the others of these are for inference or small networks.
-FRAMEWORKS := $(filter-out pytensor onednn cudnn onnxruntime openvino,\
+FRAMEWORKS := $(filter-out $(OLD) pytensor onednn cudnn onnxruntime openvino,\
   $(notdir $(basename $(wildcard manifests/frameworks/*.yaml))))
 
 parity-small: $(READY) ## prove every small model in every variant: twenty minutes on two cores
@@ -46,11 +50,17 @@ parity-small: $(READY) ## prove every small model in every variant: twenty minut
 parity-small-%: $(READY) ## prove every small model in the usual variant of one framework
 	$(BIN)/dlsuite parity --suite zoo $(SMALL:%=--model %) --framework $* --gpus $(GPUS)
 
+$(OLD:%=parity-small-%): parity-small-%: $(READY)
+	$(BIN)/dlsuite parity --suite zoo --model lenet --model db_mlp --model every_layer --framework $*
+
+parity-small-pytensor: $(READY)
+	$(BIN)/dlsuite parity --suite zoo $(KINDS:%=--model %) --model db_mlp --framework pytensor
+
 parity-inference: $(READY) ## prove the answers of LeNet and ViT-Tiny in inference
 	$(BIN)/dlsuite parity --suite inference --model lenet --model vit_tiny_cifar10 --gpus $(GPUS)
 
-parity-bfloat16: $(READY) ## prove every small model in bf16_mixed: a quarter of an hour on two cores
-	$(BIN)/dlsuite parity --suite zoo $(SMALL:%=--model %) --precision bf16_mixed --gpus $(GPUS) \
+parity-bfloat16: $(READY) ## prove every kind of layer in bf16_mixed: ten minutes on two cores
+	$(BIN)/dlsuite parity --suite zoo $(KINDS:%=--model %) --precision bf16_mixed --gpus $(GPUS) \
 	  --framework pytorch --framework tensorflow --framework jax --framework keras:pytorch
 
 parity-ranks: $(READY) ## prove two models on two ranks, as processes of this machine

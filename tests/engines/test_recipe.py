@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from suite.engines.recipe import Recipe, base_image
+from suite.manifests import catalog
 from suite.paths import LOCKS
 from tests.conftest import TINY, Tiny
 
@@ -94,3 +95,15 @@ def test_neither_context_nor_digest_depends_on_the_umask_of_the_checkout(recipe:
     assert {(entry.uid, entry.gid, entry.mtime) for entry in entries} == {(0, 0, 315532800)}
     (recipe.worker / "__init__.py").chmod(0o700)
     assert replace(recipe).content_sha256 != before
+
+
+def test_a_framework_of_an_older_debian_has_a_base_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    caffe = catalog.framework("caffe")
+    monkeypatch.delenv("DLSUITE_BASE_IMAGE_BULLSEYE", raising=False)
+    monkeypatch.setenv("DLSUITE_BASE_IMAGE", "mine:1")
+    assert "debian:bullseye-slim@sha256:" in Recipe.of(caffe, "cpu").base
+    monkeypatch.setenv("DLSUITE_BASE_IMAGE_BULLSEYE", "mine:2")
+    assert Recipe.of(caffe, "cpu").base == "mine:2"
+    assert Recipe.of(catalog.framework("jax"), "cpu").base == "mine:1"

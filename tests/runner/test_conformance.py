@@ -18,7 +18,11 @@ from suite.worker import nvidia
 from tests.conftest import each_framework
 
 # Those that have an environment on a machine without a GPU.
-FRAMEWORKS = [name for name in names("framework") if catalog.framework(name).locks]
+FRAMEWORKS = [
+    name
+    for name in names("framework")
+    if catalog.framework(name).locks and not catalog.framework(name).is_debians
+]
 
 
 @pytest.mark.parametrize("framework", each_framework(FRAMEWORKS))

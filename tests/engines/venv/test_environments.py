@@ -237,3 +237,9 @@ def test_an_index_that_does_not_answer_is_omitted(tiny: FrameworkManifest, index
     closed = tiny.model_copy(update={"cpu_index": "http://127.0.0.1:9"})
     assert "1.0" in installed(environments.ready(closed, lambda text: None).python)
     assert "127.0.0.1" not in environments.log_path(tiny).read_text()
+
+
+def test_a_framework_of_an_older_debian_runs_only_in_containers() -> None:
+    with pytest.raises(FrameworkUnavailable, match="a package of Debian bullseye") as refused:
+        environments.ready(catalog.framework("caffe"), print)
+    assert "--engine docker" in refused.value.hint
