@@ -39,7 +39,7 @@ LARGE := alexnet_cifar10 googlenet_cifar10 resnet50_cifar10 vgg16_cifar10 vit_ti
 # Each kind of layer, without further networks of the same kinds.
 KINDS := lenet lstm gpt_tiny every_layer every_sequence every_mobile
 # Frameworks of the published comparisons' time, with those of their models that are small.
-OLD := theano caffe
+OLD := theano caffe flux
 # PyTensor compiles large models for minutes; the others of these are for inference or small networks.
 FRAMEWORKS := $(filter-out $(OLD) pytensor onednn cudnn onnxruntime openvino,\
   $(notdir $(basename $(wildcard manifests/frameworks/*.yaml))))

@@ -61,6 +61,9 @@ class FrameworkManifest(Strict):
     # The base image in docker/pins.toml. With another than the usual one, the framework is a
     # package of that Debian release, and runs only in containers.
     base: Name = USUAL_BASE
+    # A command that succeeds where the framework is: it is no package of Python, but the user's. It
+    # then has no image.
+    check: tuple[str, ...] = ()
     locks: tuple[str, ...]  # in docker/<name>/; the first that can be installed is used
     cpu_index: str | None = None  # an extra package index for the CPU, used where it answers
     cuda_note: str | None = None  # a remark for GPU users, shown by `dlsuite doctor`
@@ -88,6 +91,11 @@ class FrameworkManifest(Strict):
     def is_debians(self) -> bool:
         """Whether it is a package of a Debian release."""
         return self.base != USUAL_BASE
+
+    @property
+    def has_environment(self) -> bool:
+        """Whether its lock alone makes an environment that has it."""
+        return not self.is_debians and not self.check
 
     def does(self, mode: str, variant: str) -> bool:
         """Whether a variant can do this mode of work at all."""

@@ -21,7 +21,7 @@ from tests.conftest import each_framework
 FRAMEWORKS = [
     name
     for name in names("framework")
-    if catalog.framework(name).locks and not catalog.framework(name).is_debians
+    if catalog.framework(name).locks and catalog.framework(name).has_environment
 ]
 
 

@@ -6,6 +6,7 @@ An environment contains exactly its lock. It has no pip: the host's pip installs
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -28,7 +29,9 @@ from suite.errors import EngineError
 from suite.manifests.frameworks import FrameworkManifest
 from suite.messages import Notify
 from suite.paths import LOCKS, digest, home, sha256
+from suite.worker.programs import ask
 
+CHECK_S = 600.0  # Julia compiles a package when it is used for the first time
 CUDA_LOCK = "cuda.txt"
 
 
@@ -64,6 +67,7 @@ def ready(
     lock or no interpreter fits, EngineError if no lock can be installed.
     """
     interpreter, version = _interpreter(manifest)
+    _check(manifest)
     folders = _folders(manifest, version, gpus=gpus)
     if not folders:
         used, other = ("GPU", "CPU") if gpus else ("CPU", "GPU")
@@ -147,6 +151,17 @@ def _interpreter(manifest: FrameworkManifest) -> tuple[Path, Version]:
             f" --framework {manifest.name}",
         )
     return found
+
+
+def _check(manifest: FrameworkManifest) -> None:
+    """Raise FrameworkUnavailable where the framework is the user's, and is not here."""
+    answer = ask(manifest.check, timeout_s=CHECK_S) if manifest.check else None
+    if answer and answer.problem:
+        first = next(iter(answer.errors.splitlines()), answer.problem)  # then comes a stack
+        raise FrameworkUnavailable(
+            f"{manifest.title} is not on this machine: {first}",
+            hint=f"see docs/papers.md; then: {shlex.join(manifest.check)}",
+        )
 
 
 def _folders(manifest: FrameworkManifest, version: Version, *, gpus: bool) -> dict[Path, Path]:

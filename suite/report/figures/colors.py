@@ -13,10 +13,12 @@ from typing import Any
 # Vega has no more shapes of its own.
 STAR = "M0,-1L.29,-.4L.95,-.31L.48,.15L.59,.81L0,.5L-.59,.81L-.48,.15L-.95,-.31L-.29,-.4Z"
 HEXAGON = "M0,-1L.87,-.5L.87,.5L0,1L-.87,.5L-.87,-.5Z"
+PENTAGON = "M0,-1L.95,-.31L.59,.81L-.59,.81L-.95,-.31Z"
 PLUS = "M-.3,-1H.3V-.3H1V.3H.3V1H-.3V.3H-1V-.3H-.3Z"
 COLORS = {
     "caffe": "#F343F0",
     "cudnn": "#527A77",
+    "flux": "#F6594A",
     "jax": "#3B7DD8",
     "keras": "#CC79A7",
     "mxnet": "#009E73",
@@ -32,6 +34,7 @@ COLORS = {
 SHAPES = {
     "caffe": PLUS,
     "cudnn": STAR,
+    "flux": PENTAGON,
     "jax": "square",
     "keras": "triangle-up",
     "mxnet": "diamond",
