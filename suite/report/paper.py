@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import stdev
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Literal
 
 from suite.datasets import library
@@ -62,7 +62,7 @@ class Ratio:
 
     of: Side
     to: Side
-    published: float | None
+    published: tuple[float, ...]  # one for each hardware
     measured: RatioInterval | None
     missing: str | None  # the side that was not measured
 
@@ -167,8 +167,25 @@ class Paper:
     def _row(self, cell: Cell) -> Row:
         side = self._ours(cell)
         trial = self._trial(side) if side else None
-        measured = _measured(cell.measure, trial) if trial else None
+        measured = self._measured(cell.measure, trial) if trial else None
         return Row(cell=cell, trial=trial, measured=measured)
+
+    @cached_property
+    def _epochs(self) -> Mapping[str, int]:
+        """The published number of epochs by model."""
+        return {each.model: each.epochs for each in self.manifest.suite.workloads}
+
+    def _measured(self, measure: Measure, trial: TrialSummary) -> Value | None:
+        """The figure of a trial; a duration is that of as many samples as were published."""
+        rate, workload = trial.samples_per_s, trial.record.workload
+        if measure == "samples_per_s":
+            return _value(rate, 1.0)
+        if measure not in SPEEDS:
+            found = _figure(measure, trial)
+            return None if found is None else Value(value=found)
+        samples = library.describe(library.of(workload)).samples["train"]
+        epochs = self._epochs.get(workload.model, 1) if measure == "train_s" else 1
+        return _value(rate, float(samples * epochs), inverse=True)
 
     def _ours(self, cell: Cell) -> Side | None:
         """Which of our trials a published figure is of; None where the suite has no such device."""
@@ -204,29 +221,38 @@ class Paper:
             missing=missing,
         )
 
-    def _published(self, claim: Claim, sides: Sequence[Side]) -> float | None:
-        """The claim's ratio in the published figures; None where one of them is missing."""
-        values = [self._published_value(claim, side) for side in sides]
-        known = [value for value in values if value]
-        if len(known) < len(sides):
-            return None
-        ratio = known[0] / known[1]
-        return ratio if len(known) == 2 else ratio / (known[2] / known[3])
+    def _published(self, claim: Claim, sides: Sequence[Side]) -> tuple[float, ...]:
+        """The claim's ratio in the published figures, on each hardware that has all of its sides.
 
-    def _published_value(self, claim: Claim, side: Side) -> float | None:
-        fitting = [cell for cell in self.cells if cell.value and self._is(cell, side)]
+        Where the sides are on different hardware, by the first figure of each.
+        """
+        values = [self._published_values(claim, side) for side in sides]
+        common = [each for each in values[0] if all(each in found for found in values)]
+        rows = [[found[each] for found in values] for each in common]
+        if not rows and all(values):
+            rows = [[next(iter(found.values())) for found in values]]
+        return tuple(_ratio_of(row) for row in rows)
+
+    def _published_values(self, claim: Claim, side: Side) -> dict[str, float]:
+        """The compared figure of a side by hardware."""
+        found: dict[str, float] = {}
+        for cell in self.cells:
+            if cell.value and self._is(cell, side):
+                value = self._compared(claim, cell)
+                if value:
+                    found.setdefault(cell.hardware, value)
+        return found
+
+    def _compared(self, claim: Claim, cell: Cell) -> float | None:
+        """What a claim compares, from a published figure; None where the figure is another one."""
+        assert cell.value
         if claim.compared == "accuracy":
-            return next((each.value for each in fitting if each.measure == "accuracy"), None)
+            return cell.value if cell.measure == "accuracy" else None
         if claim.compared == "epoch_variation":
-            keys = ((each.framework, each.model, each.hardware) for each in fitting)
-            durations = next((self._epochs_s[key] for key in keys if key in self._epochs_s), ())
-            return stdev(durations) / (sum(durations) / len(durations)) if durations else None
-        speeds = (
-            each.value ** SPEEDS[each.measure]
-            for each in fitting
-            if each.measure in SPEEDS and each.value
-        )
-        return next(speeds, None)
+            durations = self._epochs_s.get((cell.framework, cell.model, cell.hardware))
+            return stdev(durations) / fmean(durations) if durations else None
+        power = SPEEDS.get(cell.measure)
+        return cell.value**power if power else None
 
     def _is(self, cell: Cell, side: Side) -> bool:
         """Whether a published figure is of a side."""
@@ -254,15 +280,20 @@ class Paper:
         }
         for name, published in self.manifest.setting.items():
             yield name, published, here.get(name, "as published")
-        planned = {each.model: each for each in self.manifest.suite.workloads}
         for model, workload in {
             each.workload.model: each.workload for each in self.run.records
         }.items():
-            published_epochs = planned[model].epochs if model in planned else None
+            published_epochs = self._epochs.get(model)
             part = workload.epoch_samples
             if part or workload.epochs != published_epochs:
                 of_part = f", each of {part:,} samples" if part else ""
                 yield f"epochs of {model}", str(published_epochs), f"{workload.epochs}{of_part}"
+
+
+def _ratio_of(values: Sequence[float]) -> float:
+    """The ratio of two values, or of two such ratios."""
+    ratio = values[0] / values[1]
+    return ratio if len(values) == 2 else ratio / (values[2] / values[3])
 
 
 def _machine(environment: Mapping[str, object]) -> str:
@@ -282,40 +313,22 @@ def _fits(trial: TrialSummary, side: Side) -> bool:
     )
 
 
-def _measured(measure: Measure, trial: TrialSummary) -> Value | None:
-    """The figure of a trial that a publication calls `measure`."""
-    record, workload = trial.record, trial.record.workload
+def _figure(measure: Measure, trial: TrialSummary) -> float | None:
+    """The figure of a trial that a publication calls `measure`; not a rate or a duration."""
+    record = trial.record
     last = record.epochs[-1] if record.epochs else None
-    telemetry = record.telemetry.gpu if record.telemetry else None
-    if measure in SPEEDS:
-        return _of_rate(measure, trial)
-    memory = telemetry.used_mean_bytes if telemetry else None
+    gpu = record.telemetry.gpu if record.telemetry else None
+    memory_bytes = gpu.used_mean_bytes if gpu else None
     energy, duration_s = record.energy, sum(each.duration_s for each in record.timed_blocks)
-    values = {
+    powered = energy and duration_s and record.devices.kind == "cuda"
+    return {
         "accuracy": trial.accuracy,
         "train_accuracy": last.train_accuracy if last else None,
         "train_loss": last.train_loss if last else None,
-        "gpu_memory_mib": memory / MIB if memory else None,
-        "gpu_memory_bytes": memory,
-        "gpu_power_w": energy.gross_j / duration_s
-        if energy and duration_s and workload and record.devices.kind == "cuda"
-        else None,
-    }
-    found = values[measure]
-    return None if found is None else Value(value=found)
-
-
-def _of_rate(measure: Measure, trial: TrialSummary) -> Value | None:
-    """The rate, or the duration of as many samples as were published at this rate."""
-    rate = trial.samples_per_s
-    if measure == "samples_per_s":
-        return _value(rate, 1.0)
-    workload = trial.record.workload
-    found = papers.paper_of(trial.record.suite)
-    planned = {each.model: each for each in found.suite.workloads} if found else {}
-    samples = library.describe(library.of(workload)).samples["train"]
-    epochs = planned[workload.model].epochs if workload.model in planned else workload.epochs
-    return _value(rate, float(samples if measure == "epoch_s" else samples * epochs), inverse=True)
+        "gpu_memory_mib": memory_bytes / MIB if memory_bytes else None,
+        "gpu_memory_bytes": memory_bytes,
+        "gpu_power_w": energy.gross_j / duration_s if energy and powered else None,
+    }[measure]
 
 
 def _value(rate: Summary, factor: float, *, inverse: bool = False) -> Value | None:

@@ -23,7 +23,7 @@ LEFT = (
     "subject",
     "here",
 )
-FOLDED = ("finding", "published setting", "here", "hardware")
+FOLDED = ("finding", "claim", "published setting", "here", "hardware")
 NOTES = (
     "measured: by this run; epoch_s and train_s are the published number of samples over the"
     " measured rate. interval: of the measured figure.",
@@ -157,10 +157,16 @@ def _claim(claim: Claim, ratio: Ratio) -> str:
 def _ratio(ratio: Ratio | None) -> dict[str, str]:
     found = ratio.measured if ratio else None
     return {
-        "published": number(ratio.published if ratio else None, "{:.3g}"),
+        "published": _range(ratio.published if ratio else ()),
         "measured": number(found.ratio if found else None, "{:.3g}"),
         "interval": f"{found.low:.3g} to {found.high:.3g}" if found else UNKNOWN,
     }
+
+
+def _range(values: Sequence[float]) -> str:
+    """One value, or the lowest and the highest."""
+    ends = dict.fromkeys(f"{each:.3g}" for each in (min(values), max(values))) if values else ()
+    return " to ".join(ends) or UNKNOWN
 
 
 def _differences(paper: Paper) -> Sequence[dict[str, str]]:

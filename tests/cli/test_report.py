@@ -14,6 +14,7 @@ from suite.cli.options import By, ReportFormat
 from suite.errors import ResultsError, RunsFailed, UsageError
 from suite.results import store
 from tests.report.made_run import made_run
+from tests.report.test_paper import paper_run
 
 DLSUITE = Path(sys.executable).with_name("dlsuite")
 
@@ -160,3 +161,21 @@ def test_a_figure_that_cannot_be_drawn_does_not_hide_the_outcome_of_a_run(
         run_command.conclude(store.read(folder.path), folder)
     assert "report.html is not written, a figure cannot be drawn: " in capsys.readouterr().err
     assert not (folder.path / "report.html").exists()
+
+
+def test_a_run_beside_its_publication_has_two_forms(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = paper_run(tmp_path)
+    command.report(folder, as_paper=True)
+    assert "Findings" in capsys.readouterr().out
+    command.report(folder, as_paper=True, format=ReportFormat.markdown)
+    assert "### Findings" in capsys.readouterr().out
+    with pytest.raises(UsageError, match="--paper has the forms table and markdown"):
+        command.report(folder, as_paper=True, format=ReportFormat.json)
+
+
+def test_a_run_of_another_suite_has_no_publication(run: Path) -> None:
+    with pytest.raises(UsageError, match="repeats no published comparison") as refused:
+        command.report(run, as_paper=True)
+    assert refused.value.hint == "dlsuite run papers/kent-2023 --scale 0.01"

@@ -78,4 +78,4 @@ def test_the_script_prints_minutes_and_commands() -> None:
     command = [sys.executable, "scripts/ci_order.py", "60"]
     text = subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True, text=True)
     lines = [line.split("\t") for line in text.stdout.splitlines()]
-    assert ["15", "make parity-bfloat16"] in lines and all(len(line) == 2 for line in lines)
+    assert ["10", "make parity-bfloat16"] in lines and all(len(line) == 2 for line in lines)
