@@ -60,7 +60,7 @@ def lstm(layer: dict[str, Any], sequence: Any, own: dict[str, Any]) -> Any:
         step,
         sequences=inputs,
         outputs_info=[start, start],
-        non_sequences=own["hidden_weight"],
+        non_sequences=[own["hidden_weight"]],
         strict=True,
     )
     return hidden[-1]
