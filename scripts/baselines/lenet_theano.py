@@ -18,9 +18,9 @@ blas = next((Path(scipy.__file__).parent.parent / "scipy.libs").glob("libopenbla
 flags = f"floatX=float32,base_compiledir={folder},blas.ldflags=-L{folder} -lopenblas"
 os.environ["THEANO_FLAGS"] = flags
 
-import theano
-import theano.tensor as tt
-from threadpoolctl import threadpool_limits
+import theano  # noqa: E402
+import theano.tensor as tt  # noqa: E402
+from threadpoolctl import threadpool_limits  # noqa: E402
 
 threadpool_limits(int(os.environ["OMP_NUM_THREADS"]))
 rng = np.random.default_rng(0)
