@@ -132,5 +132,4 @@ LAYERS = {
     "class_token": sequences.class_token,
     "position_embedding": lambda layer, sequence, own: sequence + own["weight"],
     "self_attention": sequences.self_attention,
-    "lstm": sequences.lstm,
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import theano
 import theano.tensor as tt
 
 
@@ -42,25 +41,3 @@ def self_attention(layer: dict[str, Any], sequence: Any, own: dict[str, Any]) ->
     mixed = tt.batched_dot(shares, values).reshape((-1, heads, length, size))
     mixed = mixed.dimshuffle(0, 2, 1, 3).reshape((-1, length, features))
     return dense(mixed, own["out_weight"], own["out_bias"])
-
-
-def lstm(layer: dict[str, Any], sequence: Any, own: dict[str, Any]) -> Any:
-    """The last hidden state (N, hidden); the products with the inputs are one before the loop."""
-    size = layer["hidden"]
-    inputs = dense(sequence, own["input_weight"], own["bias"]).dimshuffle(1, 0, 2)
-    start = tt.zeros((sequence.shape[0], size), sequence.dtype)
-
-    def step(entered: Any, hidden: Any, cell: Any, weight: Any) -> tuple[Any, Any]:
-        gates = entered + tt.dot(hidden, weight.T)
-        i, f, g, o = (gates[:, n * size : (n + 1) * size] for n in range(4))
-        cell = tt.nnet.sigmoid(f) * cell + tt.nnet.sigmoid(i) * tt.tanh(g)
-        return tt.nnet.sigmoid(o) * tt.tanh(cell), cell
-
-    (hidden, _), _ = theano.scan(
-        step,
-        sequences=inputs,
-        outputs_info=[start, start],
-        non_sequences=[own["hidden_weight"]],
-        strict=True,
-    )
-    return hidden[-1]
