@@ -13,6 +13,7 @@ from suite.paths import LOCKS, WORKER
 
 # Packages beside numpy, of the files that are only imported where they are.
 OWN = {
+    "blas.py": {"threadpoolctl"},
     "photograph.py": {"PIL"},
     "telemetry.py": {"psutil", "pynvml"},
     "loadgen.py": {"mlperf_loadgen"},

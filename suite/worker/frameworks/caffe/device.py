@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import caffe
-from threadpoolctl import threadpool_info, threadpool_limits
 
+from ... import blas
 from ...protocol import Trial
 
 
@@ -16,28 +16,12 @@ def prepare(trial: Trial) -> None:
         raise RuntimeError("Debian's Caffe is built without CUDA")
     caffe.set_mode_cpu()
     caffe.set_random_seed(trial.seed)
-    if trial.threads is not None:
-        threadpool_limits(trial.threads)  # of matrix products; other loops have one thread
+    blas.limit_threads(trial)  # other loops have one thread
 
 
 def describe(trial: Trial) -> dict[str, Any]:
     """The settings in force, read back from the BLAS."""
-    libraries = [each for each in threadpool_info() if each["user_api"] == "blas"]
-    return {
-        "name": trial.device,
-        "threads": max(each["num_threads"] for each in libraries),
-        "kind": None,
-        "tf32": False,
-        "preallocates": False,
-        "policy": {
-            "blas": sorted(
-                {
-                    f"{each['internal_api']} {each['version']} {each.get('architecture', '')}"
-                    for each in libraries
-                }
-            ),
-        },
-    }
+    return blas.describe(trial, {}, "architecture")
 
 
 def memory(trial: Trial) -> dict[str, Any]:

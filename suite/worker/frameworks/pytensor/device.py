@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytensor
-from threadpoolctl import threadpool_info, threadpool_limits
 
+from ... import blas
 from ...protocol import Trial
 
 # The settings that influence numbers or speed.
@@ -18,25 +18,12 @@ def prepare(trial: Trial) -> None:
     if trial.device != "cpu":
         raise RuntimeError("PyTensor has no CUDA")
     pytensor.config.floatX = trial.dtype
-    if trial.threads is not None:
-        # Of matrix products, in SciPy's OpenBLAS. Numba's loops have one thread.
-        threadpool_limits(trial.threads)
+    blas.limit_threads(trial)  # Numba's loops have one thread
 
 
 def describe(trial: Trial) -> dict[str, Any]:
     """The settings in force, read back from PyTensor and from the BLAS."""
-    libraries = [each for each in threadpool_info() if each["user_api"] == "blas"]
-    return {
-        "name": trial.device,
-        "threads": max(each["num_threads"] for each in libraries),
-        "kind": None,
-        "tf32": False,
-        "preallocates": False,
-        "policy": {
-            **{name: getattr(pytensor.config, name) for name in POLICY},
-            "blas": sorted({f"{each['internal_api']} {each['version']}" for each in libraries}),
-        },
-    }
+    return blas.describe(trial, {name: getattr(pytensor.config, name) for name in POLICY})
 
 
 def memory(trial: Trial) -> dict[str, Any]:
