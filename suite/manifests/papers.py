@@ -190,8 +190,8 @@ def epochs_s(figures: Figures, folder: Path) -> dict[tuple[str, str, str], list[
     found: dict[tuple[str, str, str], list[float]] = {}
     for row in _rows(figures, folder):
         if column and row[column] and _epoch(figures, row) not in (None, MEAN, "1"):
-            names = _names(figures, row)
-            key = names["framework"], names["model"], names["hardware"]
+            named = _names(figures, row)
+            key = named["framework"], named["model"], named["hardware"]
             found.setdefault(key, []).append(float(row[column]))
     return found
 

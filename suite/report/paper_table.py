@@ -50,8 +50,7 @@ def render(paper: Paper, width: int) -> Group:
             )
         )
     if paper.findings:
-        cells = [cell for tested in paper.findings for cell in _finding(tested)]
-        parts.append(of_rows("Findings", cells, left=LEFT, folded=FOLDED, width=width))
+        parts.append(of_rows("Findings", _findings(paper), left=LEFT, folded=FOLDED, width=width))
     parts.append(
         of_rows(
             "What differs",
@@ -69,8 +68,7 @@ def markdown(paper: Paper) -> str:
     """All tables as Markdown, with the published figures that were not measured."""
     parts = [f"**{paper.manifest.title}**: {paper.manifest.source}"]
     if paper.findings:
-        cells = [cell for tested in paper.findings for cell in _finding(tested)]
-        parts += ["### Findings", markdown_of(cells)]
+        parts += ["### Findings", markdown_of(_findings(paper))]
     if paper.rows:
         parts += ["### Figures", markdown_of([_figure(row) for row in paper.rows])]
     parts += ["### What differs", markdown_of(_differences(paper))]
@@ -107,6 +105,10 @@ def _ends(measured: Value | None) -> str:
     if measured is None or measured.low is None or measured.high is None:
         return UNKNOWN
     return f"{_number(measured.low)} to {_number(measured.high)}"
+
+
+def _findings(paper: Paper) -> list[dict[str, str]]:
+    return [cell for tested in paper.findings for cell in _finding(tested)]
 
 
 def _finding(tested: JudgedFinding) -> Iterator[dict[str, str]]:
