@@ -38,14 +38,13 @@ def build(
 ) -> None:
     """Build the images that are missing or stale.
 
-    Those of frameworks that are packages of an older Debian only where they are named.
+    Those of frameworks that are packages of an older Debian only where they are named, or were
+    built before.
 
     Example: dlsuite images build --framework pytorch --device cuda
     """
     with _images() as known, progress() as live:
-        for recipe in _recipes(known, framework or [], device):
-            if recipe.manifest.is_debians and not framework:
-                continue
+        for recipe in _usual(known, framework or [], device):
             if fresh:
                 built = known.build(recipe, live.notify, fresh=True)
             else:
@@ -81,7 +80,8 @@ def list_images(framework: Frameworks = None) -> None:
 def verify(framework: Frameworks = None, device: Device = "cpu") -> None:
     """Check each image: it is current, contains this worker, and imports its framework.
 
-    A broken image is no longer current: `images build` builds it again, without the engine's cache.
+    Without names: the images that `images build` builds without names. A broken image is no
+    longer current: `images build` builds it again, without the engine's cache.
     """
     from suite.engines.docker.engine import DockerEngine
 
@@ -89,7 +89,7 @@ def verify(framework: Frameworks = None, device: Device = "cpu") -> None:
     shown = table.console()
     session_id = sessions.new_id()
     with sessions.session(session_id), DockerEngine(session_id) as engine:
-        for recipe in _recipes(engine.images, framework or [], device):
+        for recipe in _usual(engine.images, framework or [], device):
             image = engine.images.current(recipe)
             if image is None:
                 problem = engine.images.absence(recipe)
@@ -100,7 +100,8 @@ def verify(framework: Frameworks = None, device: Device = "cpu") -> None:
             failed += bool(problem)
             shown.print(f"{recipe.tag}: {problem or 'ok'}", soft_wrap=True)
     if failed:
-        raise RunsFailed(f"{failed} images are stale or broken", hint="dlsuite images build")
+        command = f"dlsuite images build --device {device}"
+        raise RunsFailed(f"{failed} images are stale or broken", hint=command)
 
 
 @images.command()
@@ -115,7 +116,7 @@ def export(
     """
     folder.mkdir(parents=True, exist_ok=True)
     with _images() as known, progress() as live:
-        for recipe in _recipes(known, framework or [], device):
+        for recipe in _usual(known, framework or [], device):
             file = folder / f"{recipe.file_name}.tar"
             if not file.exists():
                 known.ready(recipe, live.notify)
@@ -141,7 +142,7 @@ def push(
 
     pushed = {}
     with _images() as known, progress() as live:
-        for recipe in _recipes(known, framework or [], device):
+        for recipe in _usual(known, framework or [], device):
             found = registries.push(known, recipe, registry, live.notify)
             pushed[f"{recipe.framework}-{recipe.kind}"] = found
             live.notify(f"{recipe.manifest.title}: {found.reference}")
@@ -167,7 +168,7 @@ def pull(
 
     known_pins = registries.read(pins).images if pins else {}
     with _images() as known, progress() as live:
-        for recipe in _recipes(known, framework or [], device):
+        for recipe in (_recipes if pins else _usual)(known, framework or [], device):
             pushed = known_pins.get(f"{recipe.framework}-{recipe.kind}")
             if pins and pushed is None:
                 if framework:
@@ -208,6 +209,13 @@ def _images() -> Iterator[Images]:
         yield Images(daemon)
     finally:
         daemon.close()
+
+
+def _usual(known: Images, frameworks: list[str], device: str) -> Iterator[Recipe]:
+    """Those of `_recipes`, but those of an older Debian only if they are named or were built."""
+    for recipe in _recipes(known, frameworks, device):
+        if frameworks or not recipe.manifest.is_debians or known.was_built(recipe):
+            yield recipe
 
 
 def _recipes(known: Images, frameworks: list[str], device: str) -> Iterator[Recipe]:

@@ -83,6 +83,10 @@ class Images:
         content = recipe.content_sha256
         return next((image for image in images if image.labels.get(CONTENT) != content), None)
 
+    def was_built(self, recipe: Recipe) -> bool:
+        """Whether there is an image of this framework and kind: current, stale or broken."""
+        return bool(self.daemon.images({**OURS, FRAMEWORK: recipe.framework, DEVICE: recipe.kind}))
+
     def absence(self, recipe: Recipe) -> str:
         """Why there is no current image: it is stale, with the parts that differ, or not built."""
         if self.daemon.image(recipe.broken_tag):

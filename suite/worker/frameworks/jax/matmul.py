@@ -63,8 +63,9 @@ def convolve_by_rows(images: Any, kernel: Any, strides: Any, padding: Pairs, **r
 
 
 def _is_plain(options: dict[str, Any]) -> bool:
-    """Whether a convolution has one group and no dilation."""
-    return options["feature_group_count"] == 1 and set(options["rhs_dilation"] or [1]) == {1}
+    """Whether a convolution has one group and no dilation, as it has without these options."""
+    groups, dilation = options.get("feature_group_count", 1), options.get("rhs_dilation")
+    return groups == 1 and set(dilation or [1]) == {1}
 
 
 def max_pool(images: Any, window_shape: Any, strides: Any, padding: Pairs) -> Any:
