@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from suite.datasets.own_images import ColorMode
 from suite.datasets.tables import Missing
 from suite.engines.options import EngineOptions
 from suite.errors import UsageError
@@ -88,7 +89,8 @@ Models = Annotated[
 Data = Annotated[
     str | None,
     typer.Option(
-        "--data", help="Instead of the suite's: a data set (dlsuite list), or table.csv, data.npz."
+        "--data",
+        help="Instead of the suite's: a data set (dlsuite list), table.csv, data.npz, or a folder.",
     ),
 ]
 Target = Annotated[
@@ -99,11 +101,25 @@ Labels = Annotated[
 ]
 Split = Annotated[
     float,
-    typer.Option("--split", min=0.01, max=0.9, help="Of a file: the share held out for the test."),
+    typer.Option(
+        "--split", min=0.01, max=0.9, help="Of your data: the share held out for the test."
+    ),
 ]
 MissingValues = Annotated[
     Missing,
     typer.Option("--missing", help="Of a table: refuse, mean, or drop the rows."),
+]
+Resize = Annotated[
+    int | None,
+    typer.Option("--resize", min=1, help="Of images: the shorter side is scaled to it."),
+]
+Crop = Annotated[
+    int | None,
+    typer.Option("--crop", min=1, help="Of images: the central square that is taken."),
+]
+ColorModeChoice = Annotated[
+    ColorMode | None,
+    typer.Option("--color-mode", help="Of images; default: grayscale where all of them are."),
 ]
 Scenarios = Annotated[
     list[str] | None,

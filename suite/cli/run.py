@@ -13,6 +13,8 @@ import typer
 
 from suite.cli.options import (
     Busy,
+    ColorModeChoice,
+    Crop,
     Data,
     DeviceSets,
     Engine,
@@ -31,6 +33,7 @@ from suite.cli.options import (
     Nodes,
     PrecisionChoice,
     Pythons,
+    Resize,
     Results,
     RunName,
     Sbatch,
@@ -46,6 +49,7 @@ from suite.cli.options import (
 from suite.cli.session import engine_on, progress, resumable, run_folder_of, show
 from suite.datasets import own
 from suite.datasets.inputs import Inputs
+from suite.datasets.own_images import Sizes
 from suite.engines import sessions
 from suite.engines.options import EngineOptions
 from suite.errors import ParityFailed, RunsFailed, UsageError
@@ -79,6 +83,9 @@ def run(
     labels: Labels = None,
     split: Split = own.Options.split,
     missing: MissingValues = "refuse",
+    resize: Resize = None,
+    crop: Crop = None,
+    color_mode: ColorModeChoice = None,
     scenario: Scenarios = None,
     batch_size: Annotated[int | None, typer.Option(help="Default: the suite's.")] = None,
     track: Tracks = None,
@@ -139,8 +146,11 @@ def run(
 
     Example: dlsuite run quick --framework pytorch --framework pytorch:compiled
     """
-    if data and own.is_file(data):
-        reading = own.Options(target=target, labels=labels, split=split, missing=missing)
+    if data and own.is_path(data):
+        sizes = Sizes(resize=resize, crop=crop, color_mode=color_mode)
+        reading = own.Options(
+            target=target, labels=labels, split=split, missing=missing, sizes=sizes
+        )
         data = own.register(Path(data), reading, partial(print, file=sys.stderr))
     options = RunOptions(
         frameworks=tuple(framework or ()),

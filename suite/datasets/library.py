@@ -48,7 +48,7 @@ def folder(manifest: DatasetManifest) -> Path:
 def command(manifest: DatasetManifest) -> str:
     """The command that prepares the dataset."""
     if manifest.format == "own":
-        return "dlsuite run SUITE --data FILE"
+        return "dlsuite run SUITE --data PATH"
     source = " --from FOLDER" if manifest.format == "image_folder" else ""
     return f"dlsuite data prepare {manifest.name}{source}"
 
@@ -107,7 +107,7 @@ def verify(manifest: DatasetManifest, *, full: bool = False) -> str | None:
     for name, expected in manifest.prepared.items():
         if description.files.get(name) != expected:  # the manifest has changed since
             return name
-    large = manifest.format == "image_folder"
+    large = description.images is not None
     damaged = prepared.damaged(target, description, full=full or not large)
     if large and full and damaged is None:
         prepared.stamp(target, description)

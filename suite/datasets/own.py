@@ -1,25 +1,27 @@
-"""Data of the user: a file is prepared once, like a built-in data set, and known by a name.
+"""Data of the user: a file or a folder is prepared once, like a built-in data set.
 
-The name has a digest of the file and of the options, so that another file is another data set.
+Its name has a digest of the content and of the options, so that other content is another data set.
 """
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.datasets import tables
+from suite.datasets import own_images, tables
 from suite.datasets.formats import prepared
+from suite.datasets.own_images import ImageSet, Sizes
 from suite.datasets.tables import READERS, Missing
 from suite.errors import DataError
 from suite.manifests import catalog
 from suite.manifests.datasets import DatasetManifest, Normalize
+from suite.manifests.files import names as known_names
 from suite.messages import Notify
 from suite.paths import digest, home, part_of, sha256, write_atomically
 
@@ -30,26 +32,39 @@ INPUT_KEYS, LABEL_KEYS = ("X", "x", "inputs", "images", "data"), ("y", "Y", "lab
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How a file is read."""
+    """How a file or a folder is read."""
 
     target: str | None = None  # of a table: the column of the class
     labels: Path | None = None  # of an .npy file: the file of the labels
     split: float = 0.15  # the share that is held out for the test
     missing: Missing = "refuse"
+    sizes: Sizes = field(default_factory=Sizes)  # of a folder of images
 
 
-def is_file(text: str) -> bool:
-    """Whether data is named by its file."""
-    return Path(text).suffix.lower() in (*READERS, *ARRAYS)
+def is_path(text: str) -> bool:
+    """Whether data is named by its file or folder, and not by the name of a data set."""
+    if Path(text).suffix.lower() in (*READERS, *ARRAYS) or "/" in text:
+        return True
+    return (
+        Path(text).is_dir()
+        and text not in known_names("dataset")
+        and not (catalog.own_dataset(text))
+    )
 
 
 def register(path: Path, options: Options, notify: Notify) -> str:
-    """Prepare the data in a file, unless that is done; return the name of the data set.
+    """Prepare the data in a file or folder, unless that is done; return the data set's name.
 
-    Raise DataError where the file is missing, or its values cannot be used; nothing is left then.
+    Raise DataError where it is missing, or its values cannot be used; nothing is left then, but for
+    images that are decoded already: the next call continues with the others.
     """
+    if path.is_dir():
+        return _of_images(own_images.read(path, options.sizes, options.split, notify), notify)
     if not path.is_file():
-        raise DataError(f"{path}: no such file", hint="ls *.csv *.npz")
+        raise DataError(f"{path}: no such file or folder", hint="ls -d *.csv *.npz */")
+    if path.suffix.lower() not in (*READERS, *ARRAYS):
+        known = ", ".join((*READERS, *ARRAYS))
+        raise DataError(f"{path}: not one of {known}", hint="docs/models.md#data")
     name = _name(path, options)
     target = home() / "datasets" / name
     if catalog.own_dataset(name) is not None and prepared.read(target) is not None:
@@ -69,12 +84,24 @@ def register(path: Path, options: Options, notify: Notify) -> str:
     return name
 
 
+def _of_images(images: ImageSet, notify: Notify) -> str:
+    name = f"{_slug(images.found.root.name)}_{images.sha256[:8]}"
+    target = home() / "datasets" / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    manifest = images.write(name, target, notify)
+    write_atomically(target / catalog.OWN, manifest.model_dump_json(indent=1) + "\n")
+    return name
+
+
 def _name(path: Path, options: Options) -> str:
     labels = sha256(options.labels) if options.labels and options.labels.is_file() else ""
     parts = [sha256(path), labels, str(options.target), f"{options.split:g}", options.missing]
-    slug = "".join(each if each.isalnum() else "_" for each in path.stem.lower())
-    ascii_slug = slug.encode("ascii", "replace").decode().replace("?", "_")
-    return f"{ascii_slug}_{digest(parts)[:8]}"
+    return f"{_slug(path.stem)}_{digest(parts)[:8]}"
+
+
+def _slug(text: str) -> str:
+    """The text as the beginning of a name."""
+    return "".join(each if each.isascii() and each.isalnum() else "_" for each in text.lower())
 
 
 def _of_table(

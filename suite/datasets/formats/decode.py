@@ -23,6 +23,20 @@ STRIP = 16  # an image with a longer side than this many shorter ones is first c
 
 
 @dataclass(frozen=True, kw_only=True)
+class Form:
+    """What an image becomes: uint8 (channels, height, width)."""
+
+    channels: int  # 3: RGB; 1: grey
+    height: int
+    width: int
+    resize: int | None  # the shorter side is scaled to it before the crop; None: not scaled
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self.channels, self.height, self.width
+
+
+@dataclass(frozen=True, kw_only=True)
 class Chunk:
     """Images in consecutive rows of the prepared file."""
 
@@ -37,17 +51,17 @@ def begin() -> None:
     threading.Thread(target=_follow_parent, daemon=True).start()
 
 
-def decode(chunk: Chunk, root: Path, target: Path, offset: int, size: int) -> dict[str, str]:
-    """Write the chunk's images as uint8 (3, size, size) into `target`, row by row from `offset`.
+def decode(chunk: Chunk, root: Path, target: Path, offset: int, form: Form) -> dict[str, str]:
+    """Write the chunk's images in their form into `target`, row by row from `offset`.
 
     Return the unreadable files, each with the reason; their rows are black. Raise OSError where
     `root` no longer exists or `target` cannot be written.
     """
-    rows = np.zeros((len(chunk.names), 3, size, size), np.uint8)
+    rows = np.zeros((len(chunk.names), *form.shape), np.uint8)
     unreadable = {}
     for row, name in zip(rows, chunk.names, strict=True):
         try:
-            row[:] = pixels(root / name, size)
+            row[:] = pixels(root / name, form)
         except MemoryError:
             raise
         except Exception as error:  # decoders raise many kinds for a broken file
@@ -62,20 +76,37 @@ def decode(chunk: Chunk, root: Path, target: Path, offset: int, size: int) -> di
     return unreadable
 
 
-def pixels(path: Path, size: int) -> NDArray[np.uint8]:
-    """The central square of an image, uint8 (3, size, size) in RGB.
+def photograph(size: int) -> Form:
+    """The form of ImageNet: the shorter side is scaled to 8/7 of `size`, 256 for 224."""
+    return Form(channels=3, height=size, width=size, resize=size * 8 // 7)
 
-    The shorter side is scaled to 8/7 of `size` (256 for 224), bilinear with antialiasing. The
-    central square of `size` is cropped from the result. EXIF orientation is ignored, as is usual
-    for ImageNet. Of a strip, only the middle is scaled: all of it may take gigabytes.
+
+def pixels(path: Path, form: Form) -> NDArray[np.uint8]:
+    """The central part of an image, uint8 (channels, height, width).
+
+    It is scaled bilinearly with antialiasing. EXIF orientation is ignored, as is usual for
+    ImageNet. Of a strip, only the middle is scaled: all of it may take gigabytes. Raise ValueError
+    where the image is not scaled and smaller than the form.
     """
-    colours = _middle(rgb(path))
-    width, height = colours.size
-    scale = size * 8 // 7 / min(width, height)
-    width, height = max(size, round(width * scale)), max(size, round(height * scale))
-    left, top = (width - size) // 2, (height - size) // 2
-    scaled = colours.resize((width, height), Image.Resampling.BILINEAR)
-    return np.asarray(scaled.crop((left, top, left + size, top + size))).transpose(2, 0, 1)
+    image = rgb(path)
+    if form.resize:
+        image = _scaled(_middle(image), form, form.resize)
+    width, height = image.size
+    left, top = (width - form.width) // 2, (height - form.height) // 2
+    if left < 0 or top < 0:
+        raise ValueError(f"{width} x {height} pixels, smaller than {form.width} x {form.height}")
+    image = image.crop((left, top, left + form.width, top + form.height))
+    if form.channels == 1:
+        return np.asarray(image.convert("L"))[None]
+    return np.asarray(image).transpose(2, 0, 1)
+
+
+def _scaled(image: Image.Image, form: Form, shorter: int) -> Image.Image:
+    """The image with a shorter side of `shorter`, and at least as large as the form."""
+    scale = shorter / min(image.size)
+    width = max(form.width, round(image.size[0] * scale))
+    height = max(form.height, round(image.size[1] * scale))
+    return image.resize((width, height), Image.Resampling.BILINEAR)
 
 
 def _middle(image: Image.Image) -> Image.Image:

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from suite.datasets.formats import listing, prepared
-from suite.datasets.formats.decode import Chunk, begin, decode
+from suite.datasets.formats.decode import Chunk, Form, begin, decode, photograph
 from suite.datasets.formats.journal import Journal
 from suite.datasets.formats.listing import Listing
 from suite.errors import DataError
@@ -41,21 +41,29 @@ JOURNAL = "journal.jsonl"
 
 
 def prepare(manifest: DatasetManifest, target: Path, source: Path, notify: Notify) -> Path:
-    """Decode the images of `source` into `target`; return it.
+    """Decode the photographs of `source` into `target`, in the manifest's shape; return it.
 
-    Nothing is done where `target` was prepared from `source` and `source` has not changed. Raise
-    DataError where `source` has another layout or does not exist, or the disk is too small.
+    Raise DataError where `source` has another layout or does not exist, or the disk is too small.
     """
     notify(f"{manifest.name}: listing {source}")
     found = listing.read(source.resolve())
+    return write(manifest.name, photograph(manifest.shape[-1]), target, found, notify)
+
+
+def write(name: str, form: Form, target: Path, found: Listing, notify: Notify) -> Path:
+    """Decode the listed images into `target`, the dataset `name`; return it.
+
+    Nothing is done where `target` was prepared from the same unchanged folder. Raise DataError
+    where the disk is too small, or no image of a split can be read.
+    """
     if _is_current(target, found):
-        notify(f"{manifest.name}: prepared from {source}, which has not changed since")
+        notify(f"{name}: prepared from {found.root}, which has not changed since")
         return target
     part = target.with_name(f".{target.name}-part")
     part.mkdir(parents=True, exist_ok=True)
-    identity = digest([found.sha256, f"{manifest.shape} {CHUNK} {prepared.FORMAT_VERSION}"])
+    identity = digest([found.sha256, f"{form} {CHUNK} {prepared.FORMAT_VERSION}"])
     with Journal(part / JOURNAL, identity) as journal:
-        preparation = _Preparation(manifest, part, found, journal, notify)
+        preparation = _Preparation(name, form, part, found, journal, notify)
         preparation.allocate()
         preparation.decode()
         samples = {split: preparation.complete(split) for split in SPLITS}
@@ -67,8 +75,8 @@ def prepare(manifest: DatasetManifest, target: Path, source: Path, notify: Notif
             unreadable=preparation.unreadable(),
             notes=(*found.notes, *listing.without(found.classes, preparation.labels())),
         )
-        notify(f"{manifest.name}: computing checksums")
-        prepared.write(part, manifest.name, str(found.root), images)
+        notify(f"{name}: computing checksums")
+        prepared.write(part, name, str(found.root), images)
         shutil.rmtree(target, ignore_errors=True)
         part.rename(target)
         (target / JOURNAL).unlink()
@@ -93,14 +101,15 @@ class _Preparation:
 
     def __init__(
         self,
-        manifest: DatasetManifest,
+        name: str,
+        form: Form,
         part: Path,
         found: Listing,
         journal: Journal,
         notify: Notify,
     ) -> None:
-        self._name = manifest.name
-        self._shape = manifest.shape
+        self._name = name
+        self._form = form
         self._part = part
         self._found = found
         self._journal = journal
@@ -123,7 +132,7 @@ class _Preparation:
             if split not in started:
                 samples = len(self._found.names[split])
                 with self._rows(split).open("wb") as file:
-                    file.write(_header((samples, *self._shape)))
+                    file.write(_header((samples, *self._form.shape)))
                     file.truncate(HEADER + samples * self._row_bytes)
 
     def decode(self) -> None:
@@ -163,12 +172,12 @@ class _Preparation:
         order[~good[:samples]] = samples + np.flatnonzero(good[samples:])
         size = HEADER + samples * self._row_bytes
         if rows.stat().st_size != size:
-            values = np.memmap(rows, np.uint8, "r+", HEADER, (len(names), *self._shape))
+            values = np.memmap(rows, np.uint8, "r+", HEADER, (len(names), *self._form.shape))
             for row in np.flatnonzero(~good[:samples]):
                 values[row] = values[order[row]]
             values.flush()
             with rows.open("r+b") as file:
-                file.write(_header((samples, *self._shape)))
+                file.write(_header((samples, *self._form.shape)))
                 file.truncate(size)
         np.save(self._part / f"{split}_labels.npy", self._found.labels[split][order])
         text = json.dumps([names[row] for row in order], indent=0)
@@ -202,10 +211,10 @@ class _Preparation:
     def _submit(
         self, pool: ProcessPoolExecutor, chunks: list[Chunk]
     ) -> dict[Future[dict[str, str]], Chunk]:
-        root, size = self._found.root, self._shape[-1]
+        root = self._found.root
         with _interrupts_blocked():  # the first submissions start the processes
             return {
-                pool.submit(decode, chunk, root, self._rows(chunk.split), HEADER, size): chunk
+                pool.submit(decode, chunk, root, self._rows(chunk.split), HEADER, self._form): chunk
                 for chunk in chunks
             }
 
@@ -222,7 +231,7 @@ class _Preparation:
 
     @property
     def _row_bytes(self) -> int:
-        return math.prod(self._shape)
+        return math.prod(self._form.shape)
 
 
 @contextmanager

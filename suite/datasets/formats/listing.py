@@ -1,4 +1,8 @@
-"""The images in a user's folder: train/CLASS/* and val/CLASS/*, as ImageNet is distributed."""
+"""The images in a user's folder, in one folder for each class.
+
+The layout is train/CLASS/* and val/CLASS/*, as ImageNet is distributed. Where a share is given,
+train/CLASS/* alone and CLASS/* are layouts too: the share of each class is held out for the test.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,8 @@ from suite.datasets.names import content, is_helper, is_utf8, listed, shown
 from suite.errors import DataError
 from suite.manifests.datasets import SPLITS, Split
 
-FOLDERS: dict[Split, str] = {"train": "train", "test": "val"}
+TRAIN = "train"
+HELD_OUT = ("val", "valid", "validation", "test")  # the first one that exists is the test split
 SUFFIXES = (".jpeg", ".jpg", ".png")
 HINT = "FOLDER must hold train/CLASS/* and val/CLASS/*, images in one folder for each class"
 RENAME = "rename it, for example with convmv"
@@ -40,6 +45,7 @@ class _Found:
     hashed: hashlib._Hash = field(default_factory=hashlib.sha256)
     helpers: list[str] = field(default_factory=list)
     others: list[str] = field(default_factory=list)  # in class folders, but not images
+    unused: list[str] = field(default_factory=list)  # further folders beside train
 
     def notes(self) -> Iterator[str]:
         for names, what in (
@@ -48,40 +54,70 @@ class _Found:
         ):
             if names:
                 yield f"ignored {len(names):,} {what}: {listed(names)}"
+        if self.unused:
+            yield f"not used: {listed(self.unused)}"
 
 
-def read(root: Path) -> Listing:
+def read(root: Path, share: float | None = None) -> Listing:
     """The images in `root`; DataError where it does not have this layout.
 
-    The order is a fixed shuffle of the sorted names, so the first samples of a split come from all
-    classes.
+    `share` is held out of each class where the folder has no images for the test; without it, such
+    a folder is refused. The order is a fixed shuffle of the sorted names, so the first samples of a
+    split come from all classes.
     """
     for folder in (root, *root.parents):
         _must_be_utf8(folder)
     found = _Found()
-    classes = tuple(_folders(root, "train", found))
+    base = TRAIN if share is None or (root / TRAIN).is_dir() else ""
+    classes = tuple(_folders(root, base, found))
     found.hashed.update("\0".join(classes).encode())
-    numbers = {name: number for number, name in enumerate(classes)}
-    names: dict[Split, list[str]] = {}
-    labels: dict[Split, NDArray[np.int32]] = {}
-    for split in SPLITS:
-        of_class = _images_by_class(root, FOLDERS[split], found, known=numbers)
-        counts = [len(images) for images in of_class.values()]
-        images = [name for each in of_class.values() for name in each]
-        if not images:
-            raise DataError(f"{root / FOLDERS[split]} has no images in class folders", hint=HINT)
-        order = np.random.RandomState(0).permutation(len(images))
-        names[split] = [images[index] for index in order]
-        labels[split] = np.repeat([numbers[name] for name in of_class], counts)[order].astype("i4")
-    _must_have_images(root, classes, labels["train"])
+    training = {name: _images(root, _in(base, name), found) for name in classes}
+    held_out = [each for each in HELD_OUT if (root / each).is_dir()] if base else []
+    testing = {}
+    if held_out or share is None:
+        testing = _held_out(root, held_out[0] if held_out else HELD_OUT[0], found, classes)
+    found.unused += held_out[1:]
+    _must_have_images(root, base, training)
+    if share and not testing:
+        training, testing = _divided(training, share)
+    of_split: dict[Split, dict[str, list[str]]] = {"train": training, "test": testing}
+    listed_ = {split: _shuffled(of_class, classes) for split, of_class in of_split.items()}
     return Listing(
         root=root,
         classes=classes,
-        names=names,
-        labels=labels,
+        names={split: names for split, (names, _) in listed_.items()},
+        labels={split: labels for split, (_, labels) in listed_.items()},
         notes=(*found.notes(), *_order_note(classes)),
         sha256=found.hashed.hexdigest(),
     )
+
+
+def _shuffled(
+    of_class: dict[str, list[str]], classes: tuple[str, ...]
+) -> tuple[list[str], NDArray[np.int32]]:
+    """The images of all classes in their fixed order, and their labels."""
+    images = [name for each in of_class.values() for name in each]
+    counts = [len(each) for each in of_class.values()]
+    order = np.random.RandomState(0).permutation(len(images))
+    numbers = [classes.index(name) for name in of_class]
+    return [images[index] for index in order], np.repeat(numbers, counts)[order].astype("i4")
+
+
+def _divided(
+    of_class: dict[str, list[str]], share: float
+) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """The images for training and those held out: a share of each class, but never all of it."""
+    random = np.random.RandomState(0)
+    parts: tuple[dict[str, list[str]], dict[str, list[str]]] = {}, {}
+    for name, images in of_class.items():
+        held_out = set(
+            random.permutation(len(images))[: min(round(share * len(images)), len(images) - 1)]
+        )
+        for part, chosen in zip(parts, (False, True), strict=True):
+            part[name] = [
+                each for index, each in enumerate(images) if (index in held_out) == chosen
+            ]
+    return parts
 
 
 def without(classes: Iterable[str], labels: dict[Split, NDArray[np.int32]]) -> Iterator[str]:
@@ -90,7 +126,7 @@ def without(classes: Iterable[str], labels: dict[Split, NDArray[np.int32]]) -> I
         there = set(np.unique(labels[split]).tolist())
         lacking = [name for number, name in enumerate(classes) if number not in there]
         if lacking:
-            yield f"{len(lacking):,} classes have no image in {FOLDERS[split]}: {listed(lacking)}"
+            yield f"{len(lacking):,} classes have no image for {split}: {listed(lacking)}"
 
 
 def _order_note(classes: tuple[str, ...]) -> Iterator[str]:
@@ -101,10 +137,11 @@ def _order_note(classes: tuple[str, ...]) -> Iterator[str]:
         )
 
 
-def _must_have_images(root: Path, classes: tuple[str, ...], labels: NDArray[np.int32]) -> None:
+def _must_have_images(root: Path, base: str, of_class: dict[str, list[str]]) -> None:
     """Raise DataError where a class has no training image: all later labels would be in doubt."""
-    counts = np.bincount(labels, minlength=len(classes))
-    empty = [f"train/{name}" for name, count in zip(classes, counts, strict=True) if not count]
+    empty = [_in(base, name) for name, images in of_class.items() if not images]
+    if not of_class or len(empty) == len(of_class):
+        raise DataError(f"{root / base} has no images in class folders", hint=HINT)
     if empty:
         there = content(root / empty[0])
         raise DataError(
@@ -112,6 +149,10 @@ def _must_have_images(root: Path, classes: tuple[str, ...], labels: NDArray[np.i
             f" (in the first one: {there.removeprefix('it has ').removeprefix('it is ')})",
             hint="remove these folders, or put the images directly into them",
         )
+
+
+def _in(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder else name
 
 
 def _folders(root: Path, folder: str, found: _Found) -> list[str]:
@@ -123,22 +164,28 @@ def _folders(root: Path, folder: str, found: _Found) -> list[str]:
     return names
 
 
-def _images_by_class(
-    root: Path, folder: str, found: _Found, *, known: dict[str, int]
+def _held_out(
+    root: Path, folder: str, found: _Found, known: tuple[str, ...]
 ) -> dict[str, list[str]]:
-    """The images of each class, sorted. Raise DataError where a class is not in `known`."""
-    classes = _folders(root, folder, found) if folder != "train" else list(known)
+    """The images of each class in `folder`, sorted.
+
+    Raise DataError where a class is not in `known`, or there is no image.
+    """
+    classes = _folders(root, folder, found)
     unknown = [f"{folder}/{name}" for name in classes if name not in known]
     if unknown:
-        raise DataError(f"{root}: {listed(unknown)} is not in train", hint=HINT)
-    return {name: _images(root, f"{folder}/{name}", found) for name in classes}
+        raise DataError(f"{root}: {listed(unknown)} is not in {TRAIN}", hint=HINT)
+    of_class = {name: _images(root, f"{folder}/{name}", found) for name in classes}
+    if not any(of_class.values()):
+        raise DataError(f"{root / folder} has no images in class folders", hint=HINT)
+    return of_class
 
 
 def _images(root: Path, folder: str, found: _Found) -> list[str]:
     """The images of one class, sorted; `found.hashed` gets their names, sizes and times."""
     images = []
     for entry in _entries(root, folder, found):
-        name = f"{folder}/{entry.name}"
+        name = _in(folder, entry.name)
         if entry.name.lower().endswith(SUFFIXES) and _is(entry, os.DirEntry.is_file):
             _must_be_utf8(root / name)
             images.append(name)
@@ -175,5 +222,5 @@ def _entries(root: Path, folder: str, found: _Found) -> list[os.DirEntry[str]]:
         also = f"; {shown(root)}: {content(root)}" if root.is_dir() else ""
         reason = f"{shown(root / folder)}: {error.strerror}{also}"
         raise DataError(reason, hint=HINT) from None
-    found.helpers += [f"{folder}/{each.name}" for each in there if is_helper(each.name)]
+    found.helpers += [_in(folder, each.name) for each in there if is_helper(each.name)]
     return [each for each in there if not is_helper(each.name)]

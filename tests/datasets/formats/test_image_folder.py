@@ -13,7 +13,7 @@ from PIL import Image
 
 from suite.datasets import library
 from suite.datasets.formats import image_folder
-from suite.datasets.formats.decode import pixels
+from suite.datasets.formats.decode import photograph, pixels
 from suite.datasets.formats.journal import Journal
 from suite.errors import BusyError, DataError
 from suite.manifests import catalog
@@ -131,7 +131,7 @@ def assert_prepared(root: Path) -> None:
         found = {path.relative_to(root).as_posix() for path in root.glob(f"{folder}/*/*.*")}
         assert set(names) == {name for name in found if "notes" not in name} - set(BROKEN)
         for name, row, label in zip(names, inputs, labels, strict=True):
-            assert np.array_equal(row, pixels(root / name, SIZE))
+            assert np.array_equal(row, pixels(root / name, photograph(SIZE)))
             assert source.classes[label] == name.split("/")[1]
     assert [path.name for path in target.parent.iterdir()] == ["imagenet"]
     assert not (target / "journal.jsonl").exists()

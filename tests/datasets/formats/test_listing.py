@@ -81,7 +81,7 @@ def test_a_class_that_only_one_split_has_is_refused_or_noted(root: Path) -> None
     put(root / "train" / "a" / "1.jpg")
     found = listing.read(root)
     assert list(listing.without(found.classes, found.labels)) == [
-        "1 classes have no image in val: a"
+        "1 classes have no image for test: a"
     ]
     put(root / "val" / "c" / "1.jpg")
     with pytest.raises(DataError, match="val/c is not in train"):
