@@ -155,7 +155,7 @@ def _unsupported() -> Iterator[tuple[str, ...]]:
             others = {key: value for key, value in _combination(entry).items() if key != "layer"}
             text = ", ".join(f"{key} {value}" for key, value in others.items())
             found = layers.setdefault((text, " ".join(entry.reason.split())), [])
-            found += [entry.layer] if entry.layer else []
+            found += entry.layer
         for (text, reason), names in layers.items():
             layer = f"layer{'s' if len(names) > 1 else ''} {', '.join(names)}" if names else ""
             yield each.title, ", ".join(part for part in (text, layer) if part), reason

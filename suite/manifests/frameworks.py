@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from pydantic import AfterValidator as After
+from pydantic import BeforeValidator as Before
 from pydantic import Field, PositiveInt, ValidationInfo, field_validator
 
 from suite.errors import nearest
@@ -25,6 +26,15 @@ def _python_range(text: str) -> str:
     return text
 
 
+def _several(value: object) -> object:
+    """One value as several."""
+    return (value,) if isinstance(value, str) else value
+
+
+# A kind of layer (docs/protocol.md), or a field of it: conv2d.groups
+LayerName = Annotated[str, Field(pattern=r"^[a-z0-9_]+(\.[a-z_]+)?$")]
+
+
 class Unsupported(Strict):
     """A combination that a framework cannot run: its runs are skipped, with this reason.
 
@@ -33,8 +43,7 @@ class Unsupported(Strict):
 
     variant: Name | None = None
     device: DeviceKind | None = None
-    # A kind of layer (docs/protocol.md), or a field of it: conv2d.groups
-    layer: Annotated[str, Field(pattern=r"^[a-z0-9_]+(\.[a-z_]+)?$")] | None = None
+    layer: Annotated[tuple[LayerName, ...], Before(_several)] = ()  # any of these
     input: Input | None = None
     precision: Precision | None = None
     mode: Literal["train", "infer"] | None = None
@@ -130,7 +139,7 @@ class FrameworkManifest(Strict):
             matches = (
                 entry.variant in (None, variant),
                 entry.device in (None, devices.kind),
-                entry.layer in {None, *layers},
+                not entry.layer or not layers.isdisjoint(entry.layer),
                 entry.input in (None, workload.input),
                 entry.precision in (None, workload.precision),
                 entry.mode in (None, workload.mode),

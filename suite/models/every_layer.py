@@ -1,4 +1,4 @@
-"""Three small models that hold every kind of layer, for the self-test and for tests.
+"""Five small models that hold every kind of layer, for the self-test and for tests.
 
 They follow no published network.
 """
@@ -24,6 +24,7 @@ from suite.models.layers import (
     MaxPool2d,
     Relu,
     Relu6,
+    Scale,
     Sigmoid,
     Silu,
     Tanh,
@@ -101,6 +102,38 @@ def every_mobile() -> Architecture:
         Dense(name="classes", in_features=16, out_features=10),
     )
     return Architecture(name="every_mobile", input_shape=(1, 28, 28), classes=10, layers=layers)
+
+
+def every_window() -> Architecture:
+    """Windows with uneven padding, and averages in which padding does not count."""
+    uneven: dict[str, Any] = {"kernel": (3, 3), "stride": (2, 2), "extra_padding": (1, 1)}
+    average: dict[str, Any] = {"kernel": (3, 3), "stride": (2, 2), "count_padding": False}
+    layers: tuple[Layer, ...] = (
+        Conv2d(name="conv", in_channels=1, out_channels=8, **uneven),  # 8 x 14 x 14
+        MaxPool2d(name="max_pool", **uneven),  # 8 x 7 x 7
+        AvgPool2d(name="avg_pool", **average, padding=(1, 1)),  # 8 x 4 x 4
+        AvgPool2d(name="uneven_avg_pool", **average, extra_padding=(1, 1)),  # 8 x 2 x 2
+        Flatten(name="flatten"),
+        Dense(name="classes", in_features=32, out_features=10),
+    )
+    return Architecture(name="every_window", input_shape=(1, 28, 28), classes=10, layers=layers)
+
+
+def every_channel() -> Architecture:
+    """The layers of ConvNeXt: norms over the channels, scales, GELU by tanh."""
+    block = (
+        LayerNorm(name="norm", features=8, images=True),
+        Conv2d(name="mixed", in_channels=8, out_channels=8, kernel=(1, 1)),
+        Gelu(name="gelu", approximate=True),
+        Scale(name="scale", channels=8, initial_scale=0.1),
+    )
+    layers: tuple[Layer, ...] = (
+        Conv2d(name="conv", in_channels=1, out_channels=8, kernel=(4, 4), stride=(4, 4)),
+        Add(name="add", branches=((), block)),  # 8 x 7 x 7
+        GlobalAvgPool2d(name="pool"),
+        Dense(name="classes", in_features=8, out_features=10),
+    )
+    return Architecture(name="every_channel", input_shape=(1, 28, 28), classes=10, layers=layers)
 
 
 def every_sequence() -> Architecture:

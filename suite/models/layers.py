@@ -86,8 +86,9 @@ class Layer:
 class Conv2d(Layer):
     """Cross-correlation; weight (out, in / groups, height, width), padding on both sides.
 
-    Group g of the outputs is computed from group g of the inputs. With a dilation d, the values of
-    a window are d positions apart.
+    `extra_padding` is more of it below and to the right, for a padding that is uneven. Group g of
+    the outputs is computed from group g of the inputs. With a dilation d, the values of a window
+    are d positions apart.
     """
 
     kind = "conv2d"
@@ -99,6 +100,7 @@ class Conv2d(Layer):
     bias: bool = True
     groups: int = 1
     dilation: Pair = (1, 1)
+    extra_padding: Pair = (0, 0)
 
     def __post_init__(self) -> None:
         if self.in_channels % self.groups or self.out_channels % self.groups:
@@ -108,11 +110,7 @@ class Conv2d(Layer):
 
     def output_shape(self, shape: Shape) -> Shape:
         expect(self, shape, len(shape) == 3 and shape[0] == self.in_channels)
-        extent = tuple(
-            step * (size - 1) + 1 for size, step in zip(self.kernel, self.dilation, strict=True)
-        )
-        height, width = extent
-        return (self.out_channels, *_window(shape, (height, width), self.stride, self.padding))
+        return (self.out_channels, *_window(self, shape, self.dilation))
 
     def parameters(self) -> tuple[Parameter, ...]:
         weight_shape = (self.out_channels, self.in_channels // self.groups, *self.kernel)
@@ -128,7 +126,7 @@ class Conv2d(Layer):
             *(["conv2d.groups"] if self.groups > 1 else []),
             *(["conv2d.dilation"] if self.dilation != (1, 1) else []),
         )
-        return super().needs | set(fields_used)
+        return super().needs | set(fields_used) | _uneven(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,24 +138,39 @@ class MaxPool2d(Layer):
     stride: Pair
     padding: Pair = (0, 0)
     ceil: bool = False
+    extra_padding: Pair = (0, 0)  # as of a convolution
 
     def output_shape(self, shape: Shape) -> Shape:
         expect(self, shape, len(shape) == 3)
-        return (shape[0], *_window(shape, self.kernel, self.stride, self.padding, self.ceil))
+        return (shape[0], *_window(self, shape))
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return super().needs | _uneven(self)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AvgPool2d(Layer):
-    """Mean of each window. Padding counts as zeros: the divisor is always the whole window."""
+    """Mean of each window. Padding counts as zeros: the divisor is always the whole window.
+
+    Without `count_padding`, the divisor is the number of values in the window that are no padding.
+    """
 
     kind = "avg_pool2d"
     kernel: Pair
     stride: Pair
     padding: Pair = (0, 0)
+    count_padding: bool = True
+    extra_padding: Pair = (0, 0)  # as of a convolution
 
     def output_shape(self, shape: Shape) -> Shape:
         expect(self, shape, len(shape) == 3)
-        return (shape[0], *_window(shape, self.kernel, self.stride, self.padding))
+        return (shape[0], *_window(self, shape))
+
+    @property
+    def needs(self) -> frozenset[str]:
+        uncounted = set() if self.count_padding else {"avg_pool2d.count_padding"}
+        return super().needs | uncounted | _uneven(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,18 +213,43 @@ class BatchNorm(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class LayerNorm(Layer):
-    """Normalization over the last axis, with the biased variance (Ba et al. 2016)."""
+    """Normalization over the last axis, with the biased variance (Ba et al. 2016).
+
+    Of images, it is over the channels at each position.
+    """
 
     kind = "layer_norm"
     features: int
     epsilon: float = 1e-6
+    images: bool = False
 
     def output_shape(self, shape: Shape) -> Shape:
-        expect(self, shape, shape[-1] == self.features)
+        fits = (len(shape) == 3) == self.images
+        expect(self, shape, fits and shape[0 if self.images else -1] == self.features)
         return shape
 
     def parameters(self) -> tuple[Parameter, ...]:
         return scale(self.name, self.features)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return super().needs | ({"layer_norm.images"} if self.images else set())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale(Layer):
+    """A learned factor for each channel of an image (Touvron et al. 2021, layer scale)."""
+
+    kind = "scale"
+    channels: int
+    initial_scale: float = 1.0
+
+    def output_shape(self, shape: Shape) -> Shape:
+        expect(self, shape, len(shape) == 3 and shape[0] == self.channels)
+        return shape
+
+    def parameters(self) -> tuple[Parameter, ...]:
+        return scale(self.name, self.channels, self.initial_scale)[:1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,10 +330,15 @@ class HardSwish(Layer):
 class Gelu(Layer):
     """x times the standard normal distribution function at x (Hendrycks and Gimpel 2016).
 
-    It is exact, not the approximation by tanh.
+    With `approximate`: x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2.
     """
 
     kind = "gelu"
+    approximate: bool = False
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return super().needs | ({"gelu.approximate"} if self.approximate else set())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -370,11 +413,20 @@ def scale(name: str, size: int, initial: float = 1.0) -> tuple[Parameter, ...]:
     return (weight, Parameter(name=f"{name}.bias", shape=(size,)))
 
 
-def _window(shape: Shape, kernel: Pair, stride: Pair, padding: Pair, ceil: bool = False) -> Shape:
-    """Height and width after sliding a window; `ceil` keeps an incomplete last window."""
-    sizes = zip(shape[1:], kernel, stride, padding, strict=True)
-    rounded = math.ceil if ceil else math.floor
-    return tuple(rounded((size + 2 * pad - k) / step) + 1 for size, k, step, pad in sizes)
+def _window(layer: Conv2d | MaxPool2d | AvgPool2d, shape: Shape, dilation: Pair = (1, 1)) -> Shape:
+    """Height and width after sliding a window; a pool with `ceil` keeps an incomplete last one."""
+    rounded = math.ceil if isinstance(layer, MaxPool2d) and layer.ceil else math.floor
+    found = []
+    for axis, size in enumerate(shape[1:]):
+        extent = dilation[axis] * (layer.kernel[axis] - 1) + 1
+        padded = size + 2 * layer.padding[axis] + layer.extra_padding[axis]
+        found.append(rounded((padded - extent) / layer.stride[axis]) + 1)
+    return tuple(found)
+
+
+def _uneven(layer: Conv2d | MaxPool2d | AvgPool2d) -> set[str]:
+    """What a framework must have for the layer's padding."""
+    return {f"{layer.kind}.extra_padding"} if any(layer.extra_padding) else set()
 
 
 def expect(layer: Layer, shape: Shape, fits: bool) -> None:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from .protocol import Array, Trial, Weights
 
 # The roles of the parameters that are matrices of a product, by the kind of their layer.
@@ -81,16 +83,31 @@ def _kernels(trial: Trial) -> list[tuple[str, tuple[int, int, int] | None]]:
 def paddings(layer: dict[str, Any]) -> list[tuple[int, int]]:
     """The padding (top, bottom) and (left, right) of a window, in numbers.
 
-    It is never SAME, which pads unevenly with stride 2. Where a pool keeps an incomplete last
-    window, the end is padded until that window is complete.
+    Where a pool keeps an incomplete last window, the end is padded until that window is complete.
     """
     pairs = []
-    sizes = zip(layer["input_shape"][1:], _extent(layer), layer["stride"], layer["padding"])
-    for size, kernel, stride, pad in sizes:
-        remainder = (size + 2 * pad - kernel) % stride
-        extra = stride - remainder if layer.get("ceil") and remainder else 0
-        pairs.append((pad, pad + extra))
+    parts = (_extent(layer), layer["stride"], layer["padding"], layer["extra_padding"])
+    for size, kernel, stride, pad, extra in zip(layer["input_shape"][1:], *parts):
+        remainder = (size + 2 * pad + extra - kernel) % stride
+        missing = stride - remainder if layer.get("ceil") and remainder else 0
+        pairs.append((pad, pad + extra + missing))
     return pairs
+
+
+def shares(layer: dict[str, Any]) -> Array | None:
+    """The share of each window that is no padding, (height, width); None where all of it counts.
+
+    The mean over a padded window is divided by it where padding does not count.
+    """
+    pairs = paddings(layer)
+    if layer["count_padding"] or not any(map(any, pairs)):
+        return None
+    inside = []
+    for axis, (before, after) in enumerate(pairs):
+        size, kernel = layer["input_shape"][1 + axis], layer["kernel"][axis]
+        starts = np.arange(0, size + before + after - kernel + 1, layer["stride"][axis]) - before
+        inside.append(np.minimum(starts + kernel, size) - np.maximum(starts, 0))
+    return np.asarray(np.outer(*inside) / math.prod(layer["kernel"]))
 
 
 def _extent(layer: dict[str, Any]) -> list[int]:

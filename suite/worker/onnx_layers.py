@@ -104,7 +104,8 @@ def _max_pool2d(graph: Graph, layer: Layer, value: str) -> str:
 
 def _avg_pool2d(graph: Graph, layer: Layer, value: str) -> str:
     window = _window(layer)
-    return graph.node("AveragePool", [value], layer["name"], count_include_pad=1, **window)
+    counts = int(layer["count_padding"])
+    return graph.node("AveragePool", [value], layer["name"], count_include_pad=counts, **window)
 
 
 def _window(layer: Layer) -> dict[str, list[int]]:
@@ -129,9 +130,25 @@ def _batch_norm(graph: Graph, layer: Layer, value: str) -> str:
 
 
 def _layer_norm(graph: Graph, layer: Layer, value: str) -> str:
-    inputs = [value, graph.weight(layer, "weight"), graph.weight(layer, "bias")]
-    options = {"axis": -1, "epsilon": layer["epsilon"]}
-    return graph.node("LayerNormalization", inputs, layer["name"], **options)
+    name, options = layer["name"], {"axis": -1, "epsilon": layer["epsilon"]}
+    parameters = [graph.weight(layer, "weight"), graph.weight(layer, "bias")]
+    if not layer["images"]:
+        return graph.node("LayerNormalization", [value, *parameters], name, **options)
+    last = graph.node("Transpose", [value], f"{name}.last", perm=[0, 2, 3, 1])
+    normed = graph.node("LayerNormalization", [last, *parameters], f"{name}.normed", **options)
+    return graph.node("Transpose", [normed], name, perm=[0, 3, 1, 2])
+
+
+def _scale(graph: Graph, layer: Layer, value: str) -> str:
+    factors = graph.values(layer, "weight")[:, None, None]
+    return graph.node(
+        "Mul", [value, graph.constant(f"{layer['name']}.weight", factors)], layer["name"]
+    )
+
+
+def _gelu(graph: Graph, layer: Layer, value: str) -> str:
+    form = "tanh" if layer["approximate"] else "none"
+    return graph.node("Gelu", [value], layer["name"], approximate=form)
 
 
 def _dropout(graph: Graph, layer: Layer, value: str) -> str:
@@ -260,7 +277,8 @@ LAYERS: dict[str, Callable[[Graph, Layer, str], str]] = {
     "layer_norm": _layer_norm,
     "relu": _simple("Relu"),
     "tanh": _simple("Tanh"),
-    "gelu": _simple("Gelu"),
+    "scale": _scale,
+    "gelu": _gelu,
     "relu6": _relu6,
     "leaky_relu": _leaky_relu,
     "sigmoid": _simple("Sigmoid"),

@@ -7,8 +7,10 @@ from suite.manifests import models
 from suite.models import MODELS
 from suite.models.architecture import Architecture
 from suite.models.branches import Add, Concat, Multiply
-from suite.models.layers import AvgPool2d, Conv2d, Dense, Flatten, MaxPool2d, Shape
+from suite.models.layers import AvgPool2d, Conv2d, Dense, Flatten, Layer, MaxPool2d, Shape
 from suite.models.sequences import Lstm
+
+UNEVEN: dict[str, Any] = {"kernel": (3, 3), "stride": (2, 2), "extra_padding": (1, 1)}
 
 
 def test_lenet_has_the_published_parameters_and_shapes() -> None:
@@ -60,9 +62,16 @@ def test_each_model_is_valid(name: str) -> None:
     assert models.problem(name) is None
 
 
-def test_four_small_models_hold_every_kind_of_layer() -> None:
+def test_six_small_models_hold_every_kind_of_layer() -> None:
     used = {each for name in MODELS for layer in MODELS[name]().leaves() for each in layer.needs}
-    names = ("every_layer", "every_sequence", "every_mobile", "gpt_tiny")
+    names = (
+        "every_layer",
+        "every_sequence",
+        "every_mobile",
+        "every_window",
+        "every_channel",
+        "gpt_tiny",
+    )
     small = [MODELS[name]() for name in names]
     assert used == {each for model in small for layer in model.leaves() for each in layer.needs}
 
@@ -225,3 +234,18 @@ def test_batch_norms_have_positions_and_no_other_model_has(name: str) -> None:
     model = MODELS[name]()
     has_batch_norm = any(layer.kind == "batch_norm" for layer in model.leaves())
     assert (model.batch_norm_positions > 0) == has_batch_norm
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (Conv2d(name="c", in_channels=8, out_channels=8, **UNEVEN), (8, 7, 7)),
+        (MaxPool2d(name="p", **UNEVEN), (8, 7, 7)),
+        (AvgPool2d(name="p", **UNEVEN), (8, 7, 7)),
+        (MaxPool2d(name="p", kernel=(3, 3), stride=(2, 2)), (8, 6, 7)),
+        (MaxPool2d(name="p", kernel=(3, 3), stride=(2, 2), ceil=True), (8, 7, 7)),
+    ],
+)
+def test_extra_padding_is_below_and_to_the_right(layer: Layer, shape: tuple[int, ...]) -> None:
+    """With 14 rows it is TensorFlow's SAME for stride 2."""
+    assert layer.output_shape((8, 14, 15)) == shape

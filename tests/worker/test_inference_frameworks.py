@@ -23,7 +23,15 @@ from suite.worker import host
 from tests.conftest import made_up
 from tests.worker.conftest import in_environment
 
-NAMES = ("lenet", "every_layer", "every_sequence", "every_mobile", "vit_tiny_cifar10")
+NAMES = (
+    "lenet",
+    "every_layer",
+    "every_sequence",
+    "every_mobile",
+    "every_window",
+    "every_channel",
+    "vit_tiny_cifar10",
+)
 DATASETS = {"vit_tiny_cifar10": "cifar10"}  # mnist for the others
 BATCH_SIZE = 4
 TIMEOUT_S = 600  # PyTensor and torch.compile take minutes to compile all models

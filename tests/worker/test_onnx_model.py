@@ -17,7 +17,7 @@ BATCH_SIZE = 3
 # All kinds of layers are in the first ones and gpt_tiny; the others are real models.
 # ResNet-50 takes smaller images than its own, to save time.
 NAMES = (
-    *("lenet", "every_layer", "every_sequence", "every_mobile"),
+    *("lenet", "every_layer", "every_sequence", "every_mobile", "every_window", "every_channel"),
     *("gpt_tiny", "vit_tiny_cifar10", "resnet50"),
 )
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from suite.datasets.formats.decode import Chunk, Form, decode, photograph, pixels
+from suite.datasets.formats.decode import Chunk, decode, photograph, pixels
 
 
 def test_the_central_square_is_cropped(tmp_path: Path) -> None:

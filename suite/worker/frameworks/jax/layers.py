@@ -173,6 +173,17 @@ class SelfAttention(nnx.Module):
         return self.output(mixed.reshape(batch, length, features))
 
 
+class Scale(nnx.Module):
+    """A factor for each channel, in float32."""
+
+    def __init__(self, channels: int, dtype: str) -> None:
+        self.weight = nnx.Param(jnp.ones(channels, dtype))
+
+    def __call__(self, images: Any) -> Any:
+        weight = self.weight[...]
+        return (images.astype(weight.dtype) * weight).astype(images.dtype)
+
+
 class ClassToken(nnx.Module):
     def __init__(self, layer: dict[str, Any], dtype: str) -> None:
         self.weight = nnx.Param(jnp.zeros(layer["features"], dtype))
@@ -229,13 +240,11 @@ def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any
             **common,
         )
     if kind in ("max_pool2d", "avg_pool2d"):
-        max_pool = matmul.max_pool if trial.variant == "matmul" else nnx.max_pool
-        return partial(
-            max_pool if kind == "max_pool2d" else average_pool,
-            window_shape=tuple(layer["kernel"]),
-            strides=tuple(layer["stride"]),
-            padding=paddings(layer),
-        )
+        sizes: dict[str, Any] = {"padding": paddings(layer), "strides": tuple(layer["stride"])}
+        sizes["window_shape"] = tuple(layer["kernel"])
+        if kind == "avg_pool2d":
+            return partial(average_pool, **sizes, count_include_pad=layer["count_padding"])
+        return partial(matmul.max_pool if trial.variant == "matmul" else nnx.max_pool, **sizes)
     if kind == "dense":
         features = layer["in_features"], layer["out_features"]
         return nnx.Linear(*features, use_bias=layer["bias"], **common)
@@ -247,6 +256,10 @@ def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any
     if kind == "layer_norm":
         in_full = {**dtypes, "dtype": trial.dtype}
         return LayerNorm(layer["features"], epsilon=layer["epsilon"], **in_full)
+    if kind == "scale":
+        return Scale(layer["channels"], trial.dtype)
+    if kind == "gelu":
+        return partial(nnx.gelu, approximate=layer["approximate"])
     if kind == "dropout":
         axes = range(1, len(layer["input_shape"]) + 1) if layer["whole"] else ()
         return nnx.Dropout(layer["rate"], broadcast_dims=tuple(axes), rngs=rngs)
@@ -283,7 +296,6 @@ JOINS: dict[str, Callable[[list[Any]], Any]] = {
 SIMPLE: dict[str, Callable[[Any], Any]] = {
     "relu": nnx.relu,
     "tanh": nnx.tanh,
-    "gelu": partial(nnx.gelu, approximate=False),
     "relu6": jax.nn.relu6,
     "sigmoid": nnx.sigmoid,
     "silu": nnx.silu,

@@ -18,7 +18,7 @@ from jax import numpy as jnp
 from ...protocol import Trial
 
 EXPONENT_BITS = 8  # of float32, bfloat16 and TF32
-UNROUNDED = ("batch_norm", "layer_norm", "class_token", "position_embedding")
+UNROUNDED = ("batch_norm", "layer_norm", "scale", "class_token", "position_embedding")
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))

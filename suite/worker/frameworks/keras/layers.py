@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -10,7 +11,7 @@ import keras
 import numpy as np
 from keras import layers, ops
 
-from ...layouts import paddings, same_paddings
+from ...layouts import paddings, same_paddings, shares
 from ...protocol import Trial
 
 
@@ -36,6 +37,17 @@ class PositionEmbedding(layers.Layer):
     def call(self, sequence: Any) -> Any:
         wide = ops.cast(sequence, self.variable_dtype)
         return ops.cast(wide + self.table, sequence.dtype)
+
+
+class Scale(layers.Layer):
+    """A factor for each channel, in float32."""
+
+    def build(self, shape: Any) -> None:
+        options = {"initializer": "ones", "name": "factors", "autocast": False}
+        self.factors = self.add_weight(shape=shape[-1:], **options)
+
+    def call(self, images: Any) -> Any:
+        return ops.cast(ops.cast(images, self.variable_dtype) * self.factors, images.dtype)
 
 
 class TiedHead(layers.Layer):
@@ -75,7 +87,9 @@ def _series(series: list[dict[str, Any]], values: Any, by_name: dict[str, Any], 
         else:
             lowered = _lower(layer, seed + len(by_name))
         by_name[layer["name"]] = lowered
-        if kind == "self_attention":
+        if kind == "avg_pool2d" and padding == "valid" and (share := shares(layer)) is not None:
+            values = lowered(values) * (1 / share)[..., None].astype("float32")
+        elif kind == "self_attention":
             values = lowered(values, values, use_causal_mask=layer["causal"])
         else:
             values = lowered(values)
@@ -100,9 +114,12 @@ def _padded(layer: dict[str, Any], images: Any) -> tuple[Any, str]:
             return images, "same"
         lowest = float(np.finfo(np.float32).min)
         return ops.pad(images, [(0, 0), *pairs, (0, 0)], constant_values=lowest), "valid"
-    if kind == "conv2d" and pairs == same_paddings(layer):
+    counts = layer.get("count_padding", False)
+    # On PyTorch, "same" repeats the border where the padding is uneven, and the mean contains it.
+    repeats = keras.backend.backend() == "torch" and any(one != other for one, other in pairs)
+    if pairs == same_paddings(layer) and (kind == "conv2d" or not (counts or repeats)):
         return images, "same"
-    # With "same", the divisor of an average would not count the padding.
+    # With "same", the divisor of an average does not count the padding.
     return layers.ZeroPadding2D(pairs)(images), "valid"
 
 
@@ -131,6 +148,10 @@ def _lower(layer: dict[str, Any], seed: int) -> Any:
     if kind == "embedding":
         sizes = layer["vocabulary"], layer["features"]
         return layers.Embedding(*sizes, embeddings_initializer="zeros", **named)
+    if kind == "gelu":
+        function = keras.activations.gelu
+        approximate = layer["approximate"]
+        return layers.Activation(partial(function, approximate=approximate), **named)
     if kind == "dropout":
         shape = (None, *[1] * len(layer["input_shape"])) if layer["whole"] else None
         return layers.Dropout(layer["rate"], noise_shape=shape, seed=seed, **named)
@@ -152,10 +173,11 @@ def _lower(layer: dict[str, Any], seed: int) -> Any:
     raise NotImplementedError(f"Keras module has no layer {kind!r}")
 
 
-ACTIVATIONS = (*("relu", "tanh", "gelu", "relu6", "sigmoid", "silu", "hard_sigmoid", "hard_swish"),)
+ACTIVATIONS = ("relu", "tanh", "relu6", "sigmoid", "silu", "hard_sigmoid", "hard_swish")
 SIMPLE: dict[str, Any] = {
     "flatten": layers.Flatten,
     "global_avg_pool2d": layers.GlobalAveragePooling2D,
+    "scale": Scale,
     "class_token": ClassToken,
     "position_embedding": PositionEmbedding,
     "first_token": lambda name: layers.Lambda(lambda sequence: sequence[:, 0], name=name),
@@ -171,6 +193,7 @@ VARIABLES: dict[str, dict[str, tuple[str, ...]]] = {
         "variance": ("moving_variance",),
     },
     "layer_norm": {"weight": ("gamma",), "bias": ("beta",)},
+    "scale": {"weight": ("factors",)},
     "class_token": {"weight": ("token",)},
     "embedding": {"weight": ("embeddings",)},
     "position_embedding": {"weight": ("table",)},

@@ -10,6 +10,8 @@ import numpy as np
 from mxnet import gluon
 from mxnet.gluon import nn
 
+from ...layouts import shares
+
 
 class Branches(gluon.HybridBlock):
     """Several series on one input; their results are added, multiplied or concatenated."""
@@ -55,6 +57,34 @@ class SelfAttention(gluon.HybridBlock):
         mixed = F.batch_dot(F.softmax(scores), values)
         mixed = mixed.reshape((-4, -1, self._heads, 0, 0)).transpose((0, 2, 1, 3))
         return self.output(mixed.reshape((0, 0, -3)))
+
+
+class ChannelNorm(nn.LayerNorm):
+    """Layer norm over the channels of images."""
+
+    def __init__(self, layer: dict[str, Any], prefix: str) -> None:
+        numbers = {"epsilon": layer["epsilon"], "in_channels": layer["features"]}
+        super().__init__(axis=1, **numbers, prefix=prefix)
+
+
+class Scale(gluon.HybridBlock):
+    def __init__(self, layer: dict[str, Any], prefix: str) -> None:
+        super().__init__(prefix=prefix)
+        self.weight = self.params.get("weight", shape=(layer["channels"],))
+
+    def hybrid_forward(self, F: Any, images: Any, weight: Any) -> Any:  # noqa: N803
+        return F.broadcast_mul(images, weight.reshape((1, -1, 1, 1)))
+
+
+class Factors(gluon.HybridBlock):
+    """Constant factors (height, width) of an image."""
+
+    def __init__(self, factors: np.ndarray, prefix: str) -> None:
+        super().__init__(prefix=prefix)
+        self.factors = self.params.get_constant("factors", factors[None, None])
+
+    def hybrid_forward(self, F: Any, images: Any, factors: Any) -> Any:  # noqa: N803
+        return F.broadcast_mul(images, factors)
 
 
 class ClassToken(gluon.HybridBlock):
@@ -110,8 +140,33 @@ def series(
         block = _lower(layer, embeddings)
         if layer["kind"] == "embedding":
             embeddings[layer["name"]] = block
+        if any(layer.get("extra_padding", ())):
+            series.add(_extra_padding(layer))
         series.add(block)
     return series
+
+
+def _extra_padding(layer: dict[str, Any]) -> gluon.HybridBlock:
+    """What pads the images below and to the right, before a layer that pads all sides evenly."""
+    below, right = layer["extra_padding"]
+    value = float(np.finfo(np.float32).min) if layer["kind"] == "max_pool2d" else 0.0
+    widths = (0, 0, 0, 0, 0, below, 0, right)
+    return nn.HybridLambda(
+        lambda ops, x: ops.pad(x, mode="constant", pad_width=widths, constant_value=value)
+    )
+
+
+def _average_pool(layer: dict[str, Any], prefix: str) -> gluon.HybridBlock:
+    """MXNet's own, or where its padding has a layer before, with the divisors made right."""
+    share = shares(layer) if any(layer["extra_padding"]) else None
+    counts = layer["count_padding"] or share is not None
+    sizes = {"strides": tuple(layer["stride"]), "padding": tuple(layer["padding"])}
+    pool = nn.AvgPool2D(tuple(layer["kernel"]), **sizes, count_include_pad=counts, prefix=prefix)
+    if share is None:
+        return pool
+    both = nn.HybridSequential(prefix="")
+    both.add(pool, Factors(1 / share, prefix))
+    return both
 
 
 def _lower(layer: dict[str, Any], embeddings: dict[str, nn.Embedding]) -> gluon.HybridBlock:
@@ -132,17 +187,23 @@ def _lower(layer: dict[str, Any], embeddings: dict[str, nn.Embedding]) -> gluon.
             in_channels=layer["in_channels"],
             prefix=prefix,
         )
-    if kind in ("max_pool2d", "avg_pool2d"):
-        make = nn.MaxPool2D if kind == "max_pool2d" else nn.AvgPool2D
+    if kind == "max_pool2d":
         sizes = {"strides": tuple(layer["stride"]), "padding": tuple(layer["padding"])}
-        ceil = layer.get("ceil", False)
-        return make(tuple(layer["kernel"]), **sizes, ceil_mode=ceil, prefix=prefix)
+        return nn.MaxPool2D(tuple(layer["kernel"]), **sizes, ceil_mode=layer["ceil"], prefix=prefix)
+    if kind == "avg_pool2d":
+        return _average_pool(layer, prefix)
     if kind == "dense":
         sizes = {"in_units": layer["in_features"], "use_bias": layer["bias"]}
         return nn.Dense(layer["out_features"], **sizes, flatten=False, prefix=prefix)
     if kind == "batch_norm":
         numbers = {"momentum": 1 - layer["momentum"], "epsilon": layer["epsilon"]}
         return nn.BatchNorm(**numbers, in_channels=layer["channels"], prefix=prefix)
+    if kind == "gelu":
+        return nn.HybridLambda(_gelu_by_tanh) if layer["approximate"] else nn.GELU()
+    if kind == "scale":
+        return Scale(layer, prefix)
+    if kind == "layer_norm" and layer["images"]:
+        return ChannelNorm(layer, prefix)
     if kind == "layer_norm":
         numbers = {"epsilon": layer["epsilon"], "in_channels": layer["features"]}
         return nn.LayerNorm(**numbers, prefix=prefix)
@@ -162,6 +223,11 @@ def _lower(layer: dict[str, Any], embeddings: dict[str, nn.Embedding]) -> gluon.
     raise NotImplementedError(f"MXNet module has no layer {kind!r}")
 
 
+def _gelu_by_tanh(ops: Any, values: Any) -> Any:
+    inner = math.sqrt(2 / math.pi) * (values + 0.044715 * values * values * values)
+    return 0.5 * values * (1 + ops.tanh(inner))
+
+
 def _global_pool() -> gluon.HybridBlock:
     pool = nn.HybridSequential(prefix="")
     pool.add(nn.GlobalAvgPool2D(), nn.Flatten())
@@ -169,7 +235,6 @@ def _global_pool() -> gluon.HybridBlock:
 
 
 SIMPLE = {
-    "gelu": nn.GELU,
     "relu6": lambda: nn.HybridLambda(lambda ops, x: ops.clip(x, 0, 6)),
     "silu": nn.Swish,
     "hard_sigmoid": lambda: nn.HybridLambda(lambda ops, x: ops.clip(x + 3, 0, 6) / 6),

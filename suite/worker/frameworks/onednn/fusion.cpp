@@ -11,6 +11,12 @@ dnnl::algorithm algorithm_of(const std::string& activation) {
     throw NotImplementedError("oneDNN has no activation " + activation);
 }
 
+dnnl::algorithm pooling_of(const Json& layer) {
+    if (layer.at("kind") == "max_pool2d") return dnnl::algorithm::pooling_max;
+    return layer.at("count_padding") ? dnnl::algorithm::pooling_avg_include_padding
+                                     : dnnl::algorithm::pooling_avg_exclude_padding;
+}
+
 dnnl::primitive_attr fused(const Tail& tail) {
     dnnl::post_ops operations;
     if (tail.residual) operations.append_sum(1.0f);

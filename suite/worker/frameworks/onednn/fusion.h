@@ -1,4 +1,4 @@
-// What oneDNN computes together with a product.
+// The algorithms of layers, and what oneDNN computes together with a product.
 #pragma once
 
 #include "lowering.h"
@@ -7,6 +7,9 @@ namespace dlsuite {
 
 // The algorithm of an activation, by its kind of layer.
 dnnl::algorithm algorithm_of(const std::string& activation);
+
+// The algorithm of a pool.
+dnnl::algorithm pooling_of(const Json& layer);
 
 // The attributes of a product that also computes `tail`.
 dnnl::primitive_attr fused(const Tail& tail);

@@ -25,9 +25,7 @@ bool ends_with_product(const Json& layers) {
 Value Lowering::pool(const Json& layer, const Value& value) {
     const Shape image = value.dims();
     const auto window = window_of(layer, image);
-    const auto algorithm = layer.at("kind") == "max_pool2d"
-                               ? dnnl::algorithm::pooling_max
-                               : dnnl::algorithm::pooling_avg_include_padding;
+    const auto algorithm = pooling_of(layer);
     const dnnl::pooling_forward::primitive_desc desc(
         graph_.engine(), INFERENCE, algorithm, value.memory.get_desc(),
         any({image[0], image[1], window.output[0], window.output[1]}), window.stride, window.kernel,

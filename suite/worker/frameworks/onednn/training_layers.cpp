@@ -106,8 +106,7 @@ dnnl::memory OneDnnTrainer::pool(const Json& layer, const dnnl::memory& source) 
     const Shape image = source_desc.get_dims();
     const auto window = window_of(layer, image);
     const bool is_max = layer.at("kind") == "max_pool2d";
-    const auto algorithm = is_max ? dnnl::algorithm::pooling_max
-                                  : dnnl::algorithm::pooling_avg_include_padding;
+    const auto algorithm = pooling_of(layer);
     const auto& engine = forward_.engine();
     const dnnl::pooling_forward::primitive_desc forward(
         engine, TRAINING, algorithm, source_desc,

@@ -57,6 +57,22 @@ class SelfAttention(nn.Layer):
         return self.output(mixed.flatten(2))
 
 
+class ChannelNorm(nn.LayerNorm):
+    """Layer norm over the channels of images."""
+
+    def forward(self, images: paddle.Tensor) -> paddle.Tensor:
+        return super().forward(images.transpose([0, 2, 3, 1])).transpose([0, 3, 1, 2])
+
+
+class Scale(nn.Layer):
+    def __init__(self, layer: dict[str, Any]) -> None:
+        super().__init__()
+        self.weight = self.create_parameter([layer["channels"]])
+
+    def forward(self, images: paddle.Tensor) -> paddle.Tensor:
+        return images * self.weight.reshape([-1, 1, 1])
+
+
 class ClassToken(nn.Layer):
     def __init__(self, layer: dict[str, Any]) -> None:
         super().__init__()
@@ -128,6 +144,12 @@ def series(layers: list[Any], made: dict[str, nn.Layer]) -> nn.Sequential:
     return nn.Sequential(*lowered)
 
 
+def _padding(layer: dict[str, Any]) -> list[int]:
+    """The padding of height and width, or where it is uneven of all four sides."""
+    (top, left), (below, right) = layer["padding"], layer["extra_padding"]
+    return [top, top + below, left, left + right] if below or right else [top, left]
+
+
 def _lower(layer: dict[str, Any]) -> nn.Layer:
     kind = layer["kind"]
     if kind == "conv2d":
@@ -136,24 +158,29 @@ def _lower(layer: dict[str, Any]) -> nn.Layer:
             layer["out_channels"],
             layer["kernel"],
             stride=layer["stride"],
-            padding=layer["padding"],
+            padding=_padding(layer),
             groups=layer["groups"],
             dilation=layer["dilation"],
             bias_attr=None if layer["bias"] else False,
         )
     if kind == "max_pool2d":
-        sizes = {"stride": layer["stride"], "padding": layer["padding"]}
+        sizes = {"stride": layer["stride"], "padding": _padding(layer)}
         return nn.MaxPool2D(layer["kernel"], **sizes, ceil_mode=layer["ceil"])
     if kind == "avg_pool2d":
-        sizes = {"stride": layer["stride"], "padding": layer["padding"]}
-        return nn.AvgPool2D(layer["kernel"], **sizes, exclusive=False)  # padding counts
+        sizes = {"stride": layer["stride"], "padding": _padding(layer)}
+        return nn.AvgPool2D(layer["kernel"], **sizes, exclusive=not layer["count_padding"])
     if kind == "dense":
         bias = None if layer["bias"] else False
         return nn.Linear(layer["in_features"], layer["out_features"], bias_attr=bias)
     if kind == "batch_norm":
         return BatchNorm(layer)
     if kind == "layer_norm":
-        return nn.LayerNorm(layer["features"], epsilon=layer["epsilon"])
+        norm = ChannelNorm if layer["images"] else nn.LayerNorm
+        return norm(layer["features"], epsilon=layer["epsilon"])
+    if kind == "scale":
+        return Scale(layer)
+    if kind == "gelu":
+        return nn.GELU(layer["approximate"])
     if kind == "embedding":
         return nn.Embedding(layer["vocabulary"], layer["features"])
     if kind == "dropout":
@@ -171,7 +198,6 @@ def _lower(layer: dict[str, Any]) -> nn.Layer:
 SIMPLE = {
     "relu": nn.ReLU,
     "tanh": nn.Tanh,
-    "gelu": nn.GELU,
     "relu6": nn.ReLU6,
     "sigmoid": nn.Sigmoid,
     "silu": nn.Silu,

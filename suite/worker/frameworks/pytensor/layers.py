@@ -125,6 +125,13 @@ def _layer_norm(layer: dict[str, Any], values: Any, own: dict[str, Any]) -> Any:
     return normal * _along(own["weight"], values) + _along(own["bias"], values)
 
 
+def _gelu(layer: dict[str, Any], values: Any, own: dict[str, Any]) -> Any:
+    if layer["approximate"]:
+        inner = math.sqrt(2 / math.pi) * (values + 0.044715 * values**3)
+        return values * (0.5 + 0.5 * pt.tanh(inner))
+    return values * (0.5 + 0.5 * pt.erf(values * 0.5**0.5))
+
+
 def _tokens(images: Any) -> Any:
     channels, height, width, batch = images.type.shape
     return images.reshape((channels, height * width, batch)).transpose(2, 1, 0)
@@ -143,7 +150,6 @@ SIMPLE = {
     "hard_swish": lambda values: values * pt.clip(values + 3, 0, 6) / 6,
     "relu": lambda values: pt.switch(values > 0, values, 0),
     "tanh": pt.tanh,
-    "gelu": lambda values: values * (0.5 + 0.5 * pt.erf(values * 0.5**0.5)),
     "flatten": lambda images: images.reshape(
         (math.prod(images.type.shape[:3]), images.type.shape[3])
     ),
@@ -157,6 +163,8 @@ LAYERS = {
     "conv2d": _convolution,
     "max_pool2d": lambda layer, images, own: windows.max_pool(images, layer),
     "avg_pool2d": lambda layer, images, own: windows.avg_pool(images, layer),
+    "gelu": _gelu,
+    "scale": lambda layer, images, own: images * _along(own["weight"], images),
     "dense": _dense,
     "layer_norm": _layer_norm,
     "embedding": lambda layer, tokens, own: own["weight"][tokens],

@@ -5,11 +5,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
 
+from ...layouts import shares
 from .distributed import mean_over_ranks
+
+# Of padding before a max pool. It is lower than any value of a model, and finite, because the
+# simulated rounding of an infinity is no number.
+LOWEST = -1e30
 
 
 class BatchNorm(nn.BatchNorm2d):
@@ -145,6 +151,35 @@ def hard_swish(values: torch.Tensor) -> torch.Tensor:
     return functional.hardswish(values)
 
 
+class ChannelNorm(nn.LayerNorm):
+    """Layer norm over the channels of images."""
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return super().forward(images.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+class Scale(nn.Module):
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(channels))
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return images * self.weight[:, None, None]
+
+
+class AveragePool(nn.Module):
+    """The mean over the values of a window that are no padding, which has its own layer before."""
+
+    def __init__(self, layer: dict[str, Any], shares: np.ndarray) -> None:
+        super().__init__()
+        self._pool = nn.AvgPool2d(layer["kernel"], layer["stride"], layer["padding"])
+        factors = torch.from_numpy(1 / shares).to(torch.get_default_dtype())
+        self.register_buffer("factors", factors, persistent=False)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self._pool(images) * self.factors.to(images.dtype)
+
+
 class WholeDropout(nn.Module):
     """Dropout of whole samples."""
 
@@ -223,9 +258,18 @@ def series(layers: list[Any], slice_size: int, modules: dict[str, nn.Module]) ->
             module = modules[layer["name"]] = nn.ReLU(inplace=before in OWN_RESULT)
         else:
             module = modules[layer["name"]] = _lower(layer, slice_size)
+        if any(layer.get("extra_padding", ())):
+            made.add_module(f"{layer['name']}_padding", _extra_padding(layer))
         made.add_module(layer["name"], module)
         before = layer["kind"]
     return made
+
+
+def _extra_padding(layer: dict[str, Any]) -> nn.Module:
+    """What pads the images below and to the right, before a layer that pads all sides evenly."""
+    below, right = layer["extra_padding"]
+    value = LOWEST if layer["kind"] == "max_pool2d" else 0.0
+    return nn.ConstantPad2d((0, right, 0, below), value)
 
 
 def _lower(layer: dict[str, Any], slice_size: int) -> nn.Module:
@@ -245,13 +289,22 @@ def _lower(layer: dict[str, Any], slice_size: int) -> nn.Module:
         sizes = {"stride": layer["stride"], "padding": layer["padding"]}
         return nn.MaxPool2d(layer["kernel"], **sizes, ceil_mode=layer["ceil"])
     if kind == "avg_pool2d":
-        return nn.AvgPool2d(layer["kernel"], stride=layer["stride"], padding=layer["padding"])
+        share = shares(layer) if any(layer["extra_padding"]) else None
+        if share is not None:
+            return AveragePool(layer, share)
+        sizes = {"stride": layer["stride"], "padding": layer["padding"]}
+        return nn.AvgPool2d(layer["kernel"], **sizes, count_include_pad=layer["count_padding"])
     if kind == "dense":
         return nn.Linear(layer["in_features"], layer["out_features"], bias=layer["bias"])
     if kind == "batch_norm":
         return BatchNorm(layer, slice_size)
     if kind == "layer_norm":
-        return nn.LayerNorm(layer["features"], eps=layer["epsilon"])
+        norm = ChannelNorm if layer["images"] else nn.LayerNorm
+        return norm(layer["features"], eps=layer["epsilon"])
+    if kind == "scale":
+        return Scale(layer["channels"])
+    if kind == "gelu":
+        return nn.GELU("tanh" if layer["approximate"] else "none")
     if kind == "embedding":
         return nn.Embedding(layer["vocabulary"], layer["features"])
     if kind == "dropout":
@@ -276,7 +329,6 @@ SIMPLE = {
     "silu": nn.SiLU,
     "hard_sigmoid": lambda: Apply(hard_sigmoid),
     "hard_swish": lambda: Apply(hard_swish),
-    "gelu": nn.GELU,
     "flatten": nn.Flatten,
     "global_avg_pool2d": lambda: Apply(lambda images: images.mean((2, 3))),
     "rows": lambda: Apply(lambda images: images.squeeze(1)),

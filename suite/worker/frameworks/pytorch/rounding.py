@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .layers import ClassToken, PositionEmbedding, SelfAttention
+from .layers import ClassToken, PositionEmbedding, Scale, SelfAttention
 
 FLOAT64_BITS = 53
 
@@ -100,7 +100,7 @@ def simulated(
     model: nn.Module, modules: dict[str, nn.Module], bits: int
 ) -> Callable[[torch.Tensor], torch.Tensor]:
     """The model as a function that rounds to `bits`; `modules` are its layers by name."""
-    unrounded = (nn.BatchNorm2d, nn.LayerNorm, ClassToken, PositionEmbedding)
+    unrounded = (nn.BatchNorm2d, nn.LayerNorm, Scale, ClassToken, PositionEmbedding)
     with_products = [module for module in modules.values() if not isinstance(module, unrounded)]
     parameters = {id(each) for module in with_products for each in module.parameters()}
     names = {name for name, each in model.named_parameters() if id(each) in parameters}

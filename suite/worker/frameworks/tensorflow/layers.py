@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ...layouts import paddings, same_paddings
+from ...layouts import paddings, same_paddings, shares
 from . import distributed
 
 
@@ -47,7 +47,7 @@ tf.register_tensor_conversion_function(CastVariable, _tensor)
 # The results of these are some of their inputs: the same whether rounded before or after.
 SELECTING = ("relu", "max_pool2d", "flatten", "tokens", "rows", "first_token")
 # Their parameters are read in float32.
-UNROUNDED = ("batch_norm", "layer_norm", "embedding", "class_token", "position_embedding")
+UNROUNDED = ("batch_norm", "layer_norm", "scale", "embedding", "class_token", "position_embedding")
 
 
 def unchanged(values: Any) -> Any:
@@ -128,10 +128,12 @@ def _function(layer: dict[str, Any], own: Variables, cast: Cast) -> Callable[[An
             tf.pad(x, padding, constant_values=x.dtype.min), size, strides, "VALID"
         )
     if kind == "avg_pool2d":
-        size, strides, pairs = layer["kernel"], layer["stride"], _pairs(layer)
-        # Padded separately, because the divisor of avg_pool2d does not count its own padding.
-        padded = any(map(any, pairs))
-        return lambda x: tf.nn.avg_pool2d(tf.pad(x, pairs) if padded else x, size, strides, "VALID")
+        return _average_pool(layer)
+    if kind == "scale":
+        factors = own["weight"]
+        return lambda x: tf.cast(tf.cast(x, factors.dtype) * factors, x.dtype)
+    if kind == "gelu":
+        return lambda x: tf.nn.gelu(x, layer["approximate"])
     if kind == "dense":
         return lambda x: _add_bias(_product(x, weight), bias)
     if kind == "layer_norm":
@@ -176,7 +178,6 @@ SIMPLE: dict[str, Callable[[Any], Any]] = {
     "hard_sigmoid": lambda x: tf.nn.relu6(x + 3) / 6,
     "hard_swish": lambda x: x * tf.nn.relu6(x + 3) / 6,
     "tanh": tf.nn.tanh,
-    "gelu": tf.nn.gelu,
     "global_avg_pool2d": lambda images: tf.reduce_mean(images, [1, 2]),
     "rows": lambda images: tf.squeeze(images, 3),
     "first_token": lambda sequence: sequence[:, 0],
@@ -204,6 +205,20 @@ def _convolution(layer: dict[str, Any], weight: Any, bias: Any) -> Callable[[Any
         return lambda x: _add_bias(convolve(x, padding), bias)
     # Padded separately, because with paddings in numbers conv2d is several times slower on a CPU.
     return lambda x: _add_bias(convolve(tf.pad(x, padding), "VALID"), bias)
+
+
+def _average_pool(layer: dict[str, Any]) -> Callable[[Any], Any]:
+    size, strides, pairs = layer["kernel"], layer["stride"], _pairs(layer)
+    share, padded = shares(layer), any(map(any, pairs))
+    if share is None:
+        # Padded separately, because the divisor of avg_pool2d does not count its own padding.
+        return lambda x: tf.nn.avg_pool2d(tf.pad(x, pairs) if padded else x, size, strides, "VALID")
+    if _padding(layer) == "SAME":
+        return lambda x: tf.nn.avg_pool2d(x, size, strides, "SAME")
+    factors = (1 / share)[..., None]
+    return lambda x: (
+        tf.nn.avg_pool2d(tf.pad(x, pairs), size, strides, "VALID") * tf.cast(factors, x.dtype)
+    )
 
 
 def _dropout(layer: dict[str, Any]) -> Layer:

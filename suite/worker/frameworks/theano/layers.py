@@ -93,9 +93,18 @@ def _dense(layer: dict[str, Any], values: Any, own: dict[str, Any]) -> Any:
 
 
 def _layer_norm(layer: dict[str, Any], values: Any, own: dict[str, Any]) -> Any:
-    centered = values - values.mean(axis=-1, keepdims=True)
-    variance = (centered**2).mean(axis=-1, keepdims=True)
-    return centered / tt.sqrt(variance + layer["epsilon"]) * own["weight"] + own["bias"]
+    axis, along = (1, windows.along) if layer["images"] else (-1, lambda vector: vector)
+    centered = values - values.mean(axis=axis, keepdims=True)
+    variance = (centered**2).mean(axis=axis, keepdims=True)
+    normal = centered / tt.sqrt(variance + layer["epsilon"])
+    return normal * along(own["weight"]) + along(own["bias"])
+
+
+def _gelu(layer: dict[str, Any], values: Any, own: dict[str, Any]) -> Any:
+    if layer["approximate"]:
+        inner = math.sqrt(2 / math.pi) * (values + 0.044715 * values**3)
+        return values * (0.5 + 0.5 * tt.tanh(inner))
+    return values * (0.5 + 0.5 * tt.erf(values * 0.5**0.5))
 
 
 JOINS = {
@@ -112,7 +121,6 @@ SIMPLE = {
     # The gradient of tt.nnet.relu at 0 is one half.
     "relu": lambda values: tt.switch(values > 0, values, 0),
     "tanh": tt.tanh,
-    "gelu": lambda values: values * (0.5 + 0.5 * tt.erf(values * 0.5**0.5)),
     "flatten": lambda images: images.flatten(2),
     "global_avg_pool2d": lambda images: images.mean(axis=(2, 3)),
     "rows": lambda images: images[:, 0],
@@ -126,6 +134,8 @@ WINDOWS = {
 }
 LAYERS = {
     "leaky_relu": lambda layer, x, own: tt.switch(x > 0, x, layer["slope"] * x),
+    "gelu": _gelu,
+    "scale": lambda layer, images, own: images * windows.along(own["weight"]),
     "dense": _dense,
     "layer_norm": _layer_norm,
     "embedding": lambda layer, tokens, own: own["weight"][tokens],
