@@ -10,6 +10,8 @@ from suite.models.branches import Add, Concat, Multiply
 from suite.models.layers import (
     AvgPool2d,
     BatchNorm,
+    ChannelShuffle,
+    ChannelSlice,
     Conv2d,
     Dense,
     Dropout,
@@ -120,7 +122,7 @@ def every_window() -> Architecture:
 
 
 def every_channel() -> Architecture:
-    """The layers of ConvNeXt: norms over the channels, scales, GELU by tanh."""
+    """The layers of ConvNeXt and ShuffleNet, which compute with channels."""
     block = (
         LayerNorm(name="norm", features=8, images=True),
         Conv2d(name="mixed", in_channels=8, out_channels=8, kernel=(1, 1)),
@@ -130,6 +132,18 @@ def every_channel() -> Architecture:
     layers: tuple[Layer, ...] = (
         Conv2d(name="conv", in_channels=1, out_channels=8, kernel=(4, 4), stride=(4, 4)),
         Add(name="add", branches=((), block)),  # 8 x 7 x 7
+        Concat(
+            name="concat",
+            branches=(
+                (ChannelSlice(name="left", start=0, stop=3),),
+                (
+                    ChannelSlice(name="right", start=3, stop=8),
+                    Conv2d(name="point", in_channels=5, out_channels=3, kernel=(1, 1)),
+                ),
+            ),
+        ),  # 6 x 7 x 7
+        ChannelShuffle(name="shuffle", groups=2),
+        Conv2d(name="last", in_channels=6, out_channels=8, kernel=(3, 3)),
         GlobalAvgPool2d(name="pool"),
         Dense(name="classes", in_features=8, out_features=10),
     )

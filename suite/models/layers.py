@@ -253,6 +253,34 @@ class Scale(Layer):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ChannelSlice(Layer):
+    """The channels of an image from `start` up to `stop`, which is not included."""
+
+    kind = "channel_slice"
+    start: int
+    stop: int
+
+    def output_shape(self, shape: Shape) -> Shape:
+        expect(self, shape, len(shape) == 3 and 0 <= self.start < self.stop <= shape[0])
+        return (self.stop - self.start, *shape[1:])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChannelShuffle(Layer):
+    """The channels of an image in another order (Zhang et al. 2018).
+
+    Channel i of group g, of n channels, becomes channel i groups + g.
+    """
+
+    kind = "channel_shuffle"
+    groups: int
+
+    def output_shape(self, shape: Shape) -> Shape:
+        expect(self, shape, len(shape) == 3 and shape[0] % self.groups == 0)
+        return shape
+
+
+@dataclass(frozen=True, kw_only=True)
 class Dropout(Layer):
     """In training: zero with probability `rate`, otherwise the value times 1 / (1 - rate).
 

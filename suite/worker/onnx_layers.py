@@ -146,6 +146,22 @@ def _scale(graph: Graph, layer: Layer, value: str) -> str:
     )
 
 
+def _channel_slice(graph: Graph, layer: Layer, value: str) -> str:
+    name = layer["name"]
+    start = graph.constant(f"{name}.start", np.array([layer["start"]]))
+    stop = graph.constant(f"{name}.stop", np.array([layer["stop"]]))
+    return graph.node("Slice", [value, start, stop, _axes(graph, 1)], name)
+
+
+def _channel_shuffle(graph: Graph, layer: Layer, value: str) -> str:
+    name, (channels, height, width) = layer["name"], layer["input_shape"]
+    parts = np.array([graph.batch_size, layer["groups"], -1, height, width])
+    whole = np.array([graph.batch_size, channels, height, width])
+    split = graph.node("Reshape", [value, graph.constant(f"{name}.parts", parts)], f"{name}.split")
+    turned = graph.node("Transpose", [split], f"{name}.turned", perm=[0, 2, 1, 3, 4])
+    return graph.node("Reshape", [turned, graph.constant(f"{name}.whole", whole)], name)
+
+
 def _gelu(graph: Graph, layer: Layer, value: str) -> str:
     form = "tanh" if layer["approximate"] else "none"
     return graph.node("Gelu", [value], layer["name"], approximate=form)
@@ -278,6 +294,8 @@ LAYERS: dict[str, Callable[[Graph, Layer, str], str]] = {
     "relu": _simple("Relu"),
     "tanh": _simple("Tanh"),
     "scale": _scale,
+    "channel_slice": _channel_slice,
+    "channel_shuffle": _channel_shuffle,
     "gelu": _gelu,
     "relu6": _relu6,
     "leaky_relu": _leaky_relu,

@@ -256,6 +256,10 @@ def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any
     if kind == "layer_norm":
         in_full = {**dtypes, "dtype": trial.dtype}
         return LayerNorm(layer["features"], epsilon=layer["epsilon"], **in_full)
+    if kind == "channel_slice":
+        return lambda images: images[..., layer["start"] : layer["stop"]]
+    if kind == "channel_shuffle":
+        return partial(_channel_shuffle, layer["groups"])
     if kind == "scale":
         return Scale(layer["channels"], trial.dtype)
     if kind == "gelu":
@@ -280,6 +284,11 @@ def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any
     if kind in SIMPLE:
         return SIMPLE[kind]
     raise NotImplementedError(f"JAX module has no layer {kind!r}")
+
+
+def _channel_shuffle(groups: int, images: Any) -> Any:
+    parts = images.reshape((*images.shape[:-1], groups, -1))
+    return parts.swapaxes(-1, -2).reshape(images.shape)
 
 
 def _convolution(trial: Trial) -> Callable[..., Any]:

@@ -148,6 +148,11 @@ def _lower(layer: dict[str, Any], seed: int) -> Any:
     if kind == "embedding":
         sizes = layer["vocabulary"], layer["features"]
         return layers.Embedding(*sizes, embeddings_initializer="zeros", **named)
+    if kind == "channel_slice":
+        part = slice(layer["start"], layer["stop"])
+        return layers.Lambda(lambda images: images[..., part], **named)
+    if kind == "channel_shuffle":
+        return _channel_shuffle(layer)
     if kind == "gelu":
         function = keras.activations.gelu
         approximate = layer["approximate"]
@@ -171,6 +176,17 @@ def _lower(layer: dict[str, Any], seed: int) -> Any:
     if kind in SIMPLE:
         return SIMPLE[kind](**named)
     raise NotImplementedError(f"Keras module has no layer {kind!r}")
+
+
+def _channel_shuffle(layer: dict[str, Any]) -> Any:
+    channels, height, width = layer["input_shape"]
+    groups = layer["groups"]
+    parts = [
+        layers.Reshape((height * width, groups, channels // groups)),
+        layers.Permute((1, 3, 2)),
+        layers.Reshape((height, width, channels)),
+    ]
+    return keras.Sequential(parts, name=layer["name"])
 
 
 ACTIVATIONS = ("relu", "tanh", "relu6", "sigmoid", "silu", "hard_sigmoid", "hard_swish")

@@ -200,6 +200,14 @@ def _lower(layer: dict[str, Any], embeddings: dict[str, nn.Embedding]) -> gluon.
         return nn.BatchNorm(**numbers, in_channels=layer["channels"], prefix=prefix)
     if kind == "gelu":
         return nn.HybridLambda(_gelu_by_tanh) if layer["approximate"] else nn.GELU()
+    if kind == "channel_slice":
+        part = {"axis": 1, "begin": layer["start"], "end": layer["stop"]}
+        return nn.HybridLambda(lambda ops, x: ops.slice_axis(x, **part))
+    if kind == "channel_shuffle":
+        groups = layer["groups"]
+        return nn.HybridLambda(
+            lambda ops, x: x.reshape((0, -4, groups, -1, -2)).swapaxes(1, 2).reshape((0, -3, -2))
+        )
     if kind == "scale":
         return Scale(layer, prefix)
     if kind == "layer_norm" and layer["images"]:

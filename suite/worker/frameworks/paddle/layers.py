@@ -177,6 +177,10 @@ def _lower(layer: dict[str, Any]) -> nn.Layer:
     if kind == "layer_norm":
         norm = ChannelNorm if layer["images"] else nn.LayerNorm
         return norm(layer["features"], epsilon=layer["epsilon"])
+    if kind == "channel_slice":
+        return Apply(lambda images: images[:, layer["start"] : layer["stop"]])
+    if kind == "channel_shuffle":
+        return nn.ChannelShuffle(layer["groups"])
     if kind == "scale":
         return Scale(layer)
     if kind == "gelu":

@@ -125,6 +125,13 @@ def _layer_norm(layer: dict[str, Any], values: Any, own: dict[str, Any]) -> Any:
     return normal * _along(own["weight"], values) + _along(own["bias"], values)
 
 
+def _channel_shuffle(layer: dict[str, Any], images: Any, own: dict[str, Any]) -> Any:
+    channels, *others = images.type.shape
+    groups = layer["groups"]
+    parts = images.reshape((groups, channels // groups, *others))
+    return parts.transpose(1, 0, 2, 3, 4).reshape(images.type.shape)
+
+
 def _gelu(layer: dict[str, Any], values: Any, own: dict[str, Any]) -> Any:
     if layer["approximate"]:
         inner = math.sqrt(2 / math.pi) * (values + 0.044715 * values**3)
@@ -164,6 +171,8 @@ LAYERS = {
     "max_pool2d": lambda layer, images, own: windows.max_pool(images, layer),
     "avg_pool2d": lambda layer, images, own: windows.avg_pool(images, layer),
     "gelu": _gelu,
+    "channel_slice": lambda layer, images, own: images[layer["start"] : layer["stop"]],
+    "channel_shuffle": _channel_shuffle,
     "scale": lambda layer, images, own: images * _along(own["weight"], images),
     "dense": _dense,
     "layer_norm": _layer_norm,

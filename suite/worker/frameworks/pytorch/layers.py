@@ -301,6 +301,11 @@ def _lower(layer: dict[str, Any], slice_size: int) -> nn.Module:
     if kind == "layer_norm":
         norm = ChannelNorm if layer["images"] else nn.LayerNorm
         return norm(layer["features"], eps=layer["epsilon"])
+    if kind == "channel_slice":
+        return Apply(lambda images: images[:, layer["start"] : layer["stop"]])
+    if kind == "channel_shuffle":
+        groups = layer["groups"]
+        return Apply(lambda x: x.unflatten(1, (groups, -1)).transpose(1, 2).flatten(1, 2))
     if kind == "scale":
         return Scale(layer["channels"])
     if kind == "gelu":

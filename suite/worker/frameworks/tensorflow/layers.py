@@ -45,7 +45,10 @@ def _tensor(
 
 tf.register_tensor_conversion_function(CastVariable, _tensor)
 # The results of these are some of their inputs: the same whether rounded before or after.
-SELECTING = ("relu", "max_pool2d", "flatten", "tokens", "rows", "first_token")
+SELECTING = (
+    *("relu", "max_pool2d", "flatten", "tokens", "rows", "first_token"),
+    *("channel_slice", "channel_shuffle"),
+)
 # Their parameters are read in float32.
 UNROUNDED = ("batch_norm", "layer_norm", "scale", "embedding", "class_token", "position_embedding")
 
@@ -129,6 +132,10 @@ def _function(layer: dict[str, Any], own: Variables, cast: Cast) -> Callable[[An
         )
     if kind == "avg_pool2d":
         return _average_pool(layer)
+    if kind == "channel_slice":
+        return lambda x: x[..., layer["start"] : layer["stop"]]
+    if kind == "channel_shuffle":
+        return _channel_shuffle(layer)
     if kind == "scale":
         factors = own["weight"]
         return lambda x: tf.cast(tf.cast(x, factors.dtype) * factors, x.dtype)
@@ -219,6 +226,17 @@ def _average_pool(layer: dict[str, Any]) -> Callable[[Any], Any]:
     return lambda x: (
         tf.nn.avg_pool2d(tf.pad(x, pairs), size, strides, "VALID") * tf.cast(factors, x.dtype)
     )
+
+
+def _channel_shuffle(layer: dict[str, Any]) -> Callable[[Any], Any]:
+    channels, height, width = layer["input_shape"]
+    groups = layer["groups"]
+
+    def run(images: Any) -> Any:
+        parts = tf.reshape(images, [-1, height, width, groups, channels // groups])
+        return tf.reshape(tf.transpose(parts, [0, 1, 2, 4, 3]), [-1, height, width, channels])
+
+    return run
 
 
 def _dropout(layer: dict[str, Any]) -> Layer:

@@ -100,6 +100,13 @@ def _layer_norm(layer: dict[str, Any], values: Any, own: dict[str, Any]) -> Any:
     return normal * along(own["weight"]) + along(own["bias"])
 
 
+def _channel_shuffle(layer: dict[str, Any], images: Any, own: dict[str, Any]) -> Any:
+    channels, height, width = layer["input_shape"]
+    groups = layer["groups"]
+    parts = images.reshape((-1, groups, channels // groups, height, width))
+    return parts.dimshuffle(0, 2, 1, 3, 4).reshape((-1, channels, height, width))
+
+
 def _gelu(layer: dict[str, Any], values: Any, own: dict[str, Any]) -> Any:
     if layer["approximate"]:
         inner = math.sqrt(2 / math.pi) * (values + 0.044715 * values**3)
@@ -135,6 +142,8 @@ WINDOWS = {
 LAYERS = {
     "leaky_relu": lambda layer, x, own: tt.switch(x > 0, x, layer["slope"] * x),
     "gelu": _gelu,
+    "channel_slice": lambda layer, images, own: images[:, layer["start"] : layer["stop"]],
+    "channel_shuffle": _channel_shuffle,
     "scale": lambda layer, images, own: images * windows.along(own["weight"]),
     "dense": _dense,
     "layer_norm": _layer_norm,
