@@ -161,6 +161,36 @@ def _with_nested_concats(nodes: Sequence[Node]) -> list[Node]:
     return found
 
 
+def with_paddings(nodes: Sequence[Node]) -> list[Node]:
+    """The nodes; a padding with zeros is a part of the convolution after it.
+
+    Raise NotSeriesParallel where it is before something else.
+    """
+    pads = {each.name: each for each in nodes if each.layer and each.layer["kind"] == "pad"}
+    found: list[Node] = []
+    for node in nodes:
+        pad = pads.get(node.inputs[0]) if node.inputs else None
+        if node.name in pads or pad is None or pad.layer is None:
+            found.append(replace(node, layer=None) if node.name in pads else node)
+            continue
+        layer = node.layer or {}
+        averages = layer.get("kind") == "avg_pool2d" and layer.get("count_padding", True)
+        if layer.get("kind") != "conv2d" and not averages:
+            raise NotSeriesParallel(f"{pad.name}: a padding with zeros is before a convolution")
+        found.append(replace(node, layer={**layer, **_padded(pad.name, layer, pad.layer["sides"])}))
+    return found
+
+
+def _padded(name: str, layer: Mapping[str, Any], sides: Sequence[int]) -> dict[str, Any]:
+    """The padding of a layer with that before it: top, bottom, left, right."""
+    rows, columns = layer.get("padding", (0, 0))
+    below, right = layer.get("extra_padding", (0, 0))
+    extra = [below + sides[1] - sides[0], right + sides[3] - sides[2]]
+    if min(extra) < 0:
+        raise NotSeriesParallel(f"{name}: more padding above or on the left than at the other end")
+    return {"padding": [rows + sides[0], columns + sides[2]], "extra_padding": extra}
+
+
 def with_global_pools(layers: Sequence[Layer], shape: Shape) -> tuple[Layer, ...]:
     """The series with one layer for each mean over a whole image and the flatten after it."""
     found: list[Layer] = []
@@ -168,7 +198,7 @@ def with_global_pools(layers: Sequence[Layer], shape: Shape) -> tuple[Layer, ...
         before = found[-1] if found else None
         if isinstance(layer, Flatten) and isinstance(before, AvgPool2d):
             size = series_shapes(tuple(found[:-1]), shape)[-1][1:]
-            if (before.kernel, before.padding) == (size, (0, 0)):
+            if (before.kernel, before.padding, before.extra_padding) == (size, (0, 0), (0, 0)):
                 found[-1] = GlobalAvgPool2d(name=before.name)
                 continue
         found.append(layer)

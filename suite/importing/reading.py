@@ -6,6 +6,8 @@ The user's code and files are read in the environment of a framework, never in t
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,11 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from suite.errors import DlsuiteError, EngineError, UsageError
-from suite.importing.graph import Graph, Node, NotSeriesParallel, with_global_pools
+from suite.importing.graph import (
+    Graph,
+    Node,
+    NotSeriesParallel,
+    with_global_pools,
+    with_paddings,
+)
 from suite.models.architecture import Architecture
 from suite.worker.programs import ask
 
-SCRIPTS = {name: Path(__file__).with_name(f"in_{name}.py") for name in ("pytorch", "onnx")}
+READERS = Path(__file__).with_name("readers")
 # Of the layers' logits in float64 to those of the file, which are in float64, or in float32.
 TOLERANCES = {"pytorch": 1e-9, "onnx": 1e-5}
 TIMEOUT_S = 1800.0  # of the largest models
@@ -75,7 +83,18 @@ def _read(
     """Run the script of a kind of file, and make layers of its answer."""
     common = {"samples": SAMPLES, "seed": SEED, "folder": str(folder)}
     (folder / "request.json").write_text(json.dumps({**request, **common}), encoding="utf-8")
-    answer = ask([python, SCRIPTS[kind], folder / "request.json"], timeout_s=TIMEOUT_S)
+    shutil.copytree(
+        READERS,
+        folder / READERS.name,
+        ignore=shutil.ignore_patterns("__pycache__"),
+        dirs_exist_ok=True,
+    )
+    paths = [str(folder), os.environ.get("PYTHONPATH", "")]
+    answer = ask(
+        [python, "-m", f"{READERS.name}.in_{kind}", folder / "request.json"],
+        timeout_s=TIMEOUT_S,
+        environment={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+    )
     if answer.problem:
         raise EngineError(f"{what} is not imported: {answer.problem}", hint=hint)
     values = json.loads((folder / "graph.json").read_text(encoding="utf-8"))
@@ -120,7 +139,7 @@ def _architecture(name: str, shape: tuple[int, ...], values: dict[str, Any]) -> 
         for each in values["nodes"]
     ]
     try:
-        layers = with_global_pools(Graph(nodes).layers(), shape)
+        layers = with_global_pools(Graph(with_paddings(nodes)).layers(), shape)
         made = Architecture(name=name, input_shape=shape, classes=values["classes"], layers=layers)
         made.shapes()
     except (NotSeriesParallel, ValueError) as error:

@@ -80,7 +80,7 @@ def exported(model: Architecture, folder: Path) -> dict[str, np.ndarray]:
     return weights
 
 
-@pytest.mark.parametrize("name", ["lenet", "kent_medium", "every_mobile"])
+@pytest.mark.parametrize("name", ["lenet", "kent_medium", "every_mobile", "every_window"])
 def test_our_own_files_give_the_layers_that_they_were_made_of(name: str, tmp_path: Path) -> None:
     model = MODELS[name]()
     weights = exported(model, tmp_path)
@@ -111,9 +111,9 @@ def test_our_own_files_give_the_layers_that_they_were_made_of(name: str, tmp_pat
             "between 0.0 and 5.0",
         ),
         ("{'op': 'HardSigmoid'}", "alpha 0.2"),
-        ("{'op': 'MaxPool', 'kernel_shape': [2, 2], 'pads': [0, 0, 1, 1]}", r"pads \[0, 0, 1, 1\]"),
-        ("{'op': 'MaxPool', 'kernel_shape': [2, 2], 'auto_pad': 'SAME_UPPER'}", "SAME_UPPER"),
-        ("{'op': 'AveragePool', 'kernel_shape': [3, 3], 'pads': [1, 1, 1, 1]}", "padding counts"),
+        ("{'op': 'MaxPool', 'kernel_shape': [2, 2], 'pads': [1, 1, 0, 0]}", "padding 1, 0, 1, 0"),
+        ("{'op': 'MaxPool', 'kernel_shape': [2, 2], 'auto_pad': 'SAME_LOWER'}", "padding 1, 0"),
+        ("{'op': 'AveragePool', 'kernel_shape': [3, 3], 'ceil_mode': 1}", "whole windows"),
         ("{'op': 'Mul', 'constants': {'c': np.float32(2)}}", "a constant is multiplied"),
         ("{'op': 'Add', 'constants': {'c': np.float32(2)}}", "a constant is added"),
     ],

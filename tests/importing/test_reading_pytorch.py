@@ -111,13 +111,14 @@ def test_several_results_in_training_are_traced_in_inference(imported: Import) -
     ("body", "reason"),
     [
         (
-            "nn.Conv2d(3, 4, 3, padding='same')",
-            r"Conv2d at layer, input \[3, 8, 8\]: padding='same'",
+            "nn.Conv2d(3, 4, 3, padding_mode='reflect')",
+            r"Conv2d at layer, input \[3, 8, 8\]: padding_mode='reflect'",
         ),
-        ("nn.GELU('tanh')", "approximate='tanh'"),
+        ("nn.ConstantPad2d(1, 2.0)", "value=2: a padding is with zeros"),
+        ("nn.ZeroPad2d(1)", "a padding with zeros is before a convolution"),
         ("nn.Softplus()", "Softplus at layer, input .*: no layer is this module"),
         ("nn.BatchNorm2d(3, affine=False)", "a batch norm has a scale"),
-        ("nn.AvgPool2d(3, padding=1, count_include_pad=False)", "padding counts as zeros"),
+        ("nn.AvgPool2d(3, ceil_mode=True)", "whole windows"),
         ("nn.AdaptiveAvgPool2d(5)", "the windows have several sizes"),
         ("nn.MaxPool2d(2, dilation=2)", "dilation=2"),
         ("nn.LayerNorm([8, 8])", "over the last axis"),
@@ -141,7 +142,9 @@ def test_what_no_layer_is_is_named(imported: Import, body: str, reason: str) -> 
     [
         ("x + 1", "add at add, .*: a sum is that of two tensors"),
         ("x.transpose(1, 2)", "transpose at transpose"),
-        ("x * self.scale", "a tensor of the module that is no parameter"),
+        ("x + self.scale", r"a tensor of the module, \(3, 1, 1\), that is no parameter"),
+        ("x.permute(0, 2, 3, 1).flip(1)", "flip at flip, .*: no layer is this operation"),
+        ("F.max_pool2d(x.permute(0, 2, 3, 1), 2)", "another order of axes"),
         ("self.fc(self.fc(x.flatten(1)))", "shared weights have no layer"),
     ],
 )
@@ -157,6 +160,114 @@ def test_operations_are_named_too(imported: Import, expression: str, reason: str
                 def forward(self, x):
                     return ({expression}).flatten(1)
         """)
+
+
+BLOCK = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.block = nn.Sequential(
+                nn.Conv2d(3, 3, 7, padding=3, groups=3), Permute(0, 2, 3, 1), nn.LayerNorm(3),
+                nn.Linear(3, 12), nn.GELU(), nn.Linear(12, 3), Permute(0, 3, 1, 2))
+            self.scale = nn.Parameter(torch.full((3, 1, 1), 1e-6))
+            self.fc = nn.Linear(192, 4)
+
+        def forward(self, x):
+            return self.fc((x + self.scale * self.block(x)).flatten(1))
+
+    class Permute(nn.Module):
+        def __init__(self, *order):
+            super().__init__()
+            self.order = order
+
+        def forward(self, x):
+            return torch.permute(x, self.order)
+"""
+SHUFFLE = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Conv2d(3, 4, 1)
+            self.conv = nn.Conv2d(2, 2, 3, padding=1)
+            self.fc = nn.Linear(256, 4)
+
+        def forward(self, x):
+            left, right = self.first(x).chunk(2, dim=1)
+            x = torch.cat((left, self.conv(right)), dim=1)
+            x = x.view(-1, 2, 2, 8, 8)
+            x = torch.transpose(x, 1, 2).contiguous()
+            return self.fc(x.view(-1, 4, 8, 8).flatten(1))
+"""
+TRANSFORMER = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.patches = nn.Conv2d(3, 8, 4, 4)
+            self.token = nn.Parameter(torch.zeros(1, 1, 8))
+            self.positions = nn.Parameter(torch.zeros(1, 5, 8))
+            self.norm = nn.LayerNorm(8)
+            self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+            self.fc = nn.Linear(8, 4)
+
+        def forward(self, x):
+            n = x.shape[0]
+            x = self.patches(x).reshape(n, 8, 4).permute(0, 2, 1)
+            x = torch.cat([self.token.expand(n, -1, -1), x], dim=1) + self.positions
+            y = self.norm(x)
+            y, _ = self.attention(y, y, y, need_weights=False)
+            return self.fc((x + y)[:, 0])
+"""
+
+
+def all_kinds(found: Imported) -> list[str]:
+    return [layer.kind for layer in found.architecture.leaves()]
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (BLOCK, "conv2d layer_norm conv2d gelu conv2d scale flatten dense"),
+        (SHUFFLE, "conv2d channel_slice channel_slice conv2d channel_shuffle flatten dense"),
+        (
+            TRANSFORMER,
+            "conv2d tokens class_token position_embedding layer_norm self_attention first_token"
+            " dense",
+        ),
+    ],
+)
+def test_changes_of_axes_are_parts_of_layers(imported: Import, code: str, expected: str) -> None:
+    found = imported(code)
+    assert all_kinds(found) == expected.split()
+    named = (*found.architecture.parameters(), *found.architecture.statistics())
+    assert {each.name: each.shape for each in named} == {
+        name: values.shape for name, values in found.weights.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "padding", "extra"),
+    [
+        ("nn.Conv2d(3, 4, 4, padding='same')", (1, 1), (1, 1)),
+        ("nn.Sequential(nn.ZeroPad2d((0, 1, 0, 1)), nn.Conv2d(3, 4, 3, 2))", (0, 0), (1, 1)),
+        ("nn.Sequential(nn.ZeroPad2d(2), nn.Conv2d(3, 4, 3, padding=1))", (3, 3), (0, 0)),
+        ("nn.AvgPool2d(3, padding=1, count_include_pad=False)", (1, 1), (0, 0)),
+    ],
+)
+def test_padding_of_four_sides(
+    imported: Import, body: str, padding: tuple[int, int], extra: tuple[int, int]
+) -> None:
+    found = imported(f"""
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = {body}
+
+            def forward(self, x):
+                return self.layer(x).flatten(1)
+    """)
+    layer = found.architecture.layers[0]
+    assert (layer.padding, layer.extra_padding) == (padding, extra)  # type: ignore[attr-defined]
+    assert getattr(layer, "count_padding", False) is False
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
-"""Run by the Python of ONNX Runtime's environment: an ONNX file as a graph of operations.
+"""An ONNX file as a graph of operations.
 
-    python in_onnx.py REQUEST.json
+    python -m readers.in_onnx REQUEST.json
 
 The request has `source` (the file), `input` (the shape of a sample; null: that of the file),
 `samples`, `seed` and `folder`. The answer is that of in_pytorch.py; the logits are those of ONNX
@@ -10,7 +10,6 @@ Runtime, in float32.
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -22,13 +21,12 @@ import onnxruntime
 from onnx import helper, numpy_helper, shape_inference
 from onnx.reference import ReferenceEvaluator
 
+from . import common
+from .common import Refused, flattened, same_sides, sides, simple, whole_pool
+
 BATCH = 2  # of the shapes; samples are computed in batches of this size
 OPSET = 7  # the oldest whose operators have today's inputs
 CLIP_TO_6 = (0.0, 6.0)
-
-
-class Refused(Exception):
-    """An operation that is none of the layers; the text says what would be needed."""
 
 
 def main(request: dict[str, Any]) -> None:
@@ -36,12 +34,8 @@ def main(request: dict[str, Any]) -> None:
     model = with_shapes(onnx.load(source), request["input"])
     graph = Converter(model)
     nodes, refusals = graph.convert()
-    np.savez(folder / "weights.npz", **graph.weights)
-    random = np.random.default_rng(request["seed"])
-    inputs = random.standard_normal((request["samples"], *graph.shape)).astype(np.float32)
-    np.save(folder / "inputs.npy", inputs)
+    inputs = common.random_inputs(request, graph.shape)
     logits = computed(model, inputs)
-    np.save(folder / "logits.npy", logits.astype(np.float64))
     notes = [] if "BatchNormalization" in graph.operators else graph.notes()
     values = {
         "nodes": nodes,
@@ -51,7 +45,7 @@ def main(request: dict[str, Any]) -> None:
         "shape": graph.shape,
         "runtime": f"ONNX Runtime {onnxruntime.__version__}, float32",
     }
-    (folder / "graph.json").write_text(json.dumps(values, indent=1))
+    common.write(folder, values, graph.weights, inputs=inputs, logits=logits.astype(np.float64))
 
 
 def with_shapes(model: Any, shape: list[int] | None) -> Any:
@@ -149,11 +143,7 @@ class Converter:
         self._nodes[name] = {"name": name, "inputs": inputs, "layer": layer}
 
     def _unique(self, text: str) -> str:
-        text = "".join(each if each.isalnum() else "_" for each in text.lower()).strip("_")
-        text = text if text[:1].isalpha() else f"layer{text}"
-        while text in self._nodes:
-            text += "_again"
-        return text
+        return common.as_name(text, set(self._nodes))
 
     def _fold(self, node: Any) -> None:
         """Compute a node of constants now."""
@@ -191,17 +181,21 @@ class Converter:
         return self._nodes[self._names[value]]
 
 
-def window(options: dict[str, Any], kernel: Any) -> dict[str, Any]:
-    """Kernel, stride and padding; Refused where the padding is uneven."""
-    if options.get("auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID"):
-        raise Refused(f"auto_pad {options['auto_pad'].decode()}: padding in numbers")
-    pads = list(options.get("pads", [0, 0, 0, 0]))
-    if len(pads) != 4 or pads[:2] != pads[2:]:
-        raise Refused(f"pads {pads}: the same at both ends of two axes")
+def window(options: dict[str, Any], kernel: Any, shape: tuple[int, ...]) -> dict[str, Any]:
+    """Kernel, stride and padding of a window on an input of `shape`."""
+    sizes, strides = [int(each) for each in kernel], list(options.get("strides", [1, 1]))
+    dilation = options.get("dilations", [1, 1])
+    mode = options.get("auto_pad", b"NOTSET").decode()
+    top, left, bottom, right = options.get("pads", [0, 0, 0, 0])
+    if mode.startswith("SAME"):
+        extent = [d * (k - 1) + 1 for d, k in zip(dilation, sizes, strict=True)]
+        top, bottom, left, right = same_sides(shape[1:], extent, strides)
+        if mode == "SAME_LOWER":
+            top, bottom, left, right = bottom, top, right, left
     return {
-        "kernel": [int(each) for each in kernel],
-        "stride": [int(each) for each in options.get("strides", [1, 1])],
-        "padding": [int(each) for each in pads[:2]],
+        "kernel": sizes,
+        "stride": [int(each) for each in strides],
+        **sides(int(top), int(bottom), int(left), int(right)),
     }
 
 
@@ -217,7 +211,7 @@ def conv(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dic
         "kind": "conv2d",
         "in_channels": int(weight.shape[1]) * groups,
         "out_channels": int(weight.shape[0]),
-        **window(options, weight.shape[2:]),
+        **window(options, weight.shape[2:], graph.shape_of(node.input[0])),
         "bias": bias is not None,
         "groups": groups,
         "dilation": [int(each) for each in options.get("dilations", [1, 1])],
@@ -268,21 +262,21 @@ def batch_norm(graph: Converter, node: Any, name: str, options: dict[str, Any]) 
 def max_pool(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dict[str, Any]:
     if list(options.get("dilations", [1, 1])) != [1, 1] or len(node.output) > 1:
         raise Refused("a pool has no dilation and no indices")
-    sizes = window(options, options["kernel_shape"])
+    sizes = window(options, options["kernel_shape"], graph.shape_of(node.input[0]))
     return {"kind": "max_pool2d", **sizes, "ceil": bool(options.get("ceil_mode", 0))}
 
 
 def avg_pool(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    sizes = window(options, options["kernel_shape"])
-    padded = any(sizes["padding"]) and not options.get("count_include_pad", 0)
-    if options.get("ceil_mode", 0) or padded:
-        raise Refused("an average pool has whole windows, and padding counts as zeros")
-    return {"kind": "avg_pool2d", **sizes}
+    sizes = window(options, options["kernel_shape"], graph.shape_of(node.input[0]))
+    if options.get("ceil_mode", 0):
+        raise Refused("an average pool has whole windows")
+    padded = any((*sizes["padding"], *sizes["extra_padding"]))
+    counts = bool(options.get("count_include_pad", 0)) or not padded
+    return {"kind": "avg_pool2d", **sizes, "count_padding": counts}
 
 
 def global_pool(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    size = list(graph.shape_of(node.input[0])[1:])
-    return {"kind": "avg_pool2d", "kernel": size, "stride": size, "padding": [0, 0]}
+    return whole_pool(graph.shape_of(node.input[0]))
 
 
 def reduce_mean(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -299,12 +293,7 @@ def reduce_mean(graph: Converter, node: Any, name: str, options: dict[str, Any])
 def reshape(
     graph: Converter, node: Any, name: str, options: dict[str, Any]
 ) -> dict[str, Any] | None:
-    before, after = graph.shape_of(node.input[0]), graph.shape_of(node.output[0])
-    if before == after:
-        return None
-    if len(before) == 3 and after == (math.prod(before),):
-        return {"kind": "flatten"}
-    raise Refused(f"{before} to {after}: images become features only")
+    return flattened(graph.shape_of(node.input[0]), graph.shape_of(node.output[0]))
 
 
 def clip(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -369,13 +358,19 @@ def leaky_relu(graph: Converter, node: Any, name: str, options: dict[str, Any]) 
 
 
 def gelu(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    if options.get("approximate", b"none") != b"none":
-        raise Refused("GELU is the exact one")
-    return {"kind": "gelu"}
+    return {"kind": "gelu", "approximate": options.get("approximate", b"none") == b"tanh"}
 
 
-def simple(kind: str) -> Callable[..., dict[str, Any]]:
-    return lambda *_: {"kind": kind}
+def pad(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dict[str, Any] | None:
+    pads = options.get("pads")
+    pads = graph.constant(node, 1) if pads is None else pads
+    value = options.get("value", graph.constant(node, 2) or 0)
+    if options.get("mode", b"constant") != b"constant" or float(value) or len(pads) != 8:
+        raise Refused("a padding of an image is with zeros")
+    numbers = [int(each) for each in pads]
+    if any((*numbers[:2], *numbers[4:6])):
+        raise Refused(f"pads {numbers}: of the height and width of an image")
+    return common.pad(numbers[2], numbers[6], numbers[3], numbers[7])
 
 
 OPERATORS: dict[str, Callable[..., dict[str, Any] | None]] = {
@@ -403,6 +398,7 @@ OPERATORS: dict[str, Callable[..., dict[str, Any] | None]] = {
     "Add": add,
     "Mul": multiply,
     "Concat": concat,
+    "Pad": pad,
 }
 
 

@@ -1,0 +1,93 @@
+"""What all readers have in common."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Layer = dict[str, Any]
+
+
+class Refused(Exception):
+    """An operation that is none of the layers; the text says what would be needed."""
+
+
+def write(folder: Path, graph: dict[str, Any], weights: dict[str, Any], **arrays: Any) -> None:
+    """Write graph.json, weights.npz (float64, by layer and role), and each array as NAME.npy."""
+    np.savez(folder / "weights.npz", **weights)
+    for name, values in arrays.items():
+        np.save(folder / f"{name}.npy", values)
+    (folder / "graph.json").write_text(json.dumps(graph, indent=1))
+
+
+def random_inputs(request: dict[str, Any], shape: Sequence[int]) -> Any:
+    """The inputs of the comparison, float32 (samples, *shape)."""
+    random = np.random.default_rng(request["seed"])
+    return random.standard_normal((request["samples"], *shape)).astype(np.float32)
+
+
+def as_name(text: str, used: set[str]) -> str:
+    """A name of a layer that is not in `used`."""
+    text = "".join(each if each.isascii() and each.isalnum() else "_" for each in text.lower())
+    text = text.strip("_")
+    text = text if text[:1].isalpha() else f"layer{text}"
+    while text in used:
+        text += "_again"
+    return text
+
+
+def pair(value: Any) -> list[int]:
+    """One number as two."""
+    return [int(value)] * 2 if isinstance(value, int) else [int(each) for each in value]
+
+
+def sides(top: int, bottom: int, left: int, right: int) -> Layer:
+    """The fields of a window's padding; Refused where there is more of it at the start."""
+    if bottom < top or right < left:
+        raise Refused(
+            f"padding {top}, {bottom}, {left}, {right}: at most as much above as below, and at"
+            " most as much on the left as on the right"
+        )
+    return {"padding": [top, left], "extra_padding": [bottom - top, right - left]}
+
+
+def same_sides(size: Sequence[int], kernel: Sequence[int], stride: Sequence[int]) -> list[int]:
+    """Top, bottom, left, right of the padding SAME of TensorFlow; kernels with their dilation."""
+    found = []
+    for extent, window, step in zip(size, kernel, stride, strict=True):
+        total = max((math.ceil(extent / step) - 1) * step + window - extent, 0)
+        found += [total // 2, total - total // 2]
+    return found
+
+
+def pad(top: int, bottom: int, left: int, right: int) -> Layer | None:
+    """A padding with zeros, None where there is none."""
+    found = [int(each) for each in (top, bottom, left, right)]
+    if min(found) < 0:
+        raise Refused(f"padding {found}: it cuts off a part")
+    return {"kind": "pad", "sides": found} if any(found) else None
+
+
+def simple(kind: str) -> Callable[..., Layer]:
+    """What makes a layer without fields."""
+    return lambda *_: {"kind": kind}
+
+
+def whole_pool(shape: Sequence[int]) -> Layer:
+    """The mean over the height and width of an image (channels, height, width), which stay."""
+    size = list(shape[1:])
+    return {"kind": "avg_pool2d", "kernel": size, "stride": size, "padding": [0, 0]}
+
+
+def flattened(before: Sequence[int], after: Sequence[int]) -> Layer | None:
+    """A reshape as a flatten."""
+    if tuple(before) == tuple(after):
+        return None
+    if len(before) == 3 and tuple(after) == (math.prod(before),):
+        return {"kind": "flatten"}
+    raise Refused(f"{tuple(before)} to {tuple(after)}: images become features only")

@@ -1,0 +1,330 @@
+"""A module of PyTorch as a graph of operations.
+
+    python -m readers.in_pytorch REQUEST.json
+
+The request has `source` (a .py file, or the name of a module), `name` (a class, a function without
+arguments, or a module object), `input` (the shape of a sample), `samples`, `seed`, and `folder`.
+Into the folder go `graph.json`, `weights.npz`, `inputs.npy` and `logits.npy` (float64), the results
+of the user's own module in inference.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import fx, nn
+
+from . import common
+from .common import Layer, Refused
+from .pytorch_attributes import of_attribute
+from .pytorch_operations import FUNCTIONS, MODULES, OPERATIONS
+from .pytorch_shapes import POINTWISE, Form, reshaped
+
+BATCH = 2  # samples that are propagated to find the shapes
+
+
+def main(request: dict[str, Any]) -> None:
+    folder = Path(request["folder"])
+    torch.manual_seed(request["seed"])
+    module = load(request["source"], request["name"])
+    shape = tuple(request["input"])
+    traced, shapes, notes = trace(module, shape)
+    graph = Converter(traced, shapes)
+    nodes, refusals = graph.convert()
+    inputs = common.random_inputs(request, shape)
+    logits = module.double().eval()(torch.from_numpy(inputs.astype(np.float64)))
+    values = {
+        "nodes": nodes,
+        "refusals": refusals,
+        "notes": notes,
+        "classes": int(logits.shape[-1]),
+        "shape": shape,
+        "runtime": f"PyTorch {torch.__version__}, float64",
+    }
+    common.write(folder, values, graph.weights, inputs=inputs, logits=logits.detach().numpy())
+
+
+def load(source: str, name: str) -> nn.Module:
+    """The module of the user, with its weights."""
+    if source.endswith(".py"):
+        sys.path.insert(0, str(Path(source).parent))
+        spec = importlib.util.spec_from_file_location("users_model", source)
+        assert spec is not None and spec.loader is not None
+        python = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(python)
+    else:
+        python = importlib.import_module(source)
+    found = getattr(python, name)
+    made = found if isinstance(found, nn.Module) else found()
+    if not isinstance(made, nn.Module):
+        raise TypeError(f"{name} is a {type(made).__name__}, not a torch.nn.Module")
+    return made
+
+
+def trace(
+    module: nn.Module, shape: tuple[int, ...]
+) -> tuple[fx.GraphModule, dict[str, Any], list[str]]:
+    """The graph, the shape of each result, and notes; in training mode where it has one result."""
+    notes: list[str] = []
+    for training in (True, False):
+        module.train(training)
+        traced = fx.GraphModule(module, fx.Tracer().trace(module))
+        shapes = Shapes(traced).of(torch.zeros(BATCH, *shape))
+        output = next(node for node in traced.graph.nodes if node.op == "output").args[0]
+        if isinstance(output, fx.Node) and output.name in shapes:
+            return traced, shapes, notes
+        notes.append("several results in training: traced in inference, without functional dropout")
+    raise Refused(f"the module returns {output!r}, not one tensor")
+
+
+class Shapes(fx.Interpreter):
+    """Runs the graph and keeps the shape of each tensor."""
+
+    def of(self, inputs: torch.Tensor) -> dict[str, Any]:
+        self.found: dict[str, Any] = {}
+        training = {each: each.training for each in self.module.modules()}
+        with torch.no_grad():
+            self.module.eval()  # batch norms keep their statistics
+            self.run(inputs)
+        for each, mode in training.items():
+            each.training = mode
+        return self.found
+
+    def run_node(self, n: fx.Node) -> Any:
+        result = super().run_node(n)
+        # Of an attention the second result is its weights, which are None here.
+        first = result[0] if isinstance(result, tuple) and result[1:] == (None,) else result
+        if isinstance(first, torch.Tensor):
+            self.found[n.name] = tuple(first.shape[1:])
+        return result
+
+
+class Converter:
+    """The operations of a traced module as nodes of a graph of layers."""
+
+    def __init__(self, traced: fx.GraphModule, shapes: dict[str, Any]) -> None:
+        self._traced, self._shapes = traced, shapes
+        self._modules = dict(traced.named_modules())
+        self._names: dict[str, str] = {}  # of a node, by that of fx
+        self._attributes: dict[str, torch.Tensor] = {}  # tensors of modules, by the node of fx
+        self._parts: dict[str, tuple[fx.Node, list[int]]] = {}  # what is split, and the sizes
+        self._forms: dict[str, Form] = {}  # of results that no layer has: by the node of fx
+        self._with_parameters: dict[int, str] = {}
+        self.weights: dict[str, Any] = {}
+
+    def convert(self) -> tuple[list[Layer], list[Layer]]:
+        """The nodes, and the operations that cannot be taken."""
+        nodes: list[Layer] = []
+        refusals: list[Layer] = []
+        for node in self._traced.graph.nodes:
+            if node.op == "placeholder":
+                nodes.append({"name": self._named(node, "input"), "inputs": [], "layer": None})
+                continue
+            # A size, or a part of one, is no node: the shapes are known.
+            if self._is_prepared(node) or node.op == "output" or node.name not in self._shapes:
+                continue
+            tensors = self._tensors(node)
+            name = self._named(node)
+            try:
+                layer = self._layer(node, tensors)
+            except Refused as error:
+                layer = None
+                refusals.append(self._refusal(node, str(error)))
+            inputs = [self._names[each.name] for each in tensors]
+            nodes.append({"name": name, "inputs": inputs, "layer": layer})
+        output = next(node for node in self._traced.graph.nodes if node.op == "output").args[0]
+        end = self._names[output.name]
+        if nodes[-1]["name"] != end:
+            nodes.append({"name": "end", "inputs": [end], "layer": None})
+        return nodes, refusals
+
+    def _is_prepared(self, node: fx.Node) -> bool:
+        """Whether the node is a part of a later one: a tensor of the module, or a split."""
+        first = node.args[0] if node.args else None
+        if node.op == "get_attr":
+            owner, _, attribute = str(node.target).rpartition(".")
+            self._attributes[node.name] = getattr(self._traced.get_submodule(owner), attribute)
+            return True
+        if not isinstance(first, fx.Node):
+            return False
+        if node.target in ("expand", "repeat") and first.name in self._attributes:
+            self._attributes[node.name] = self._attributes[first.name]
+            return True
+        name = node.target if isinstance(node.target, str) else FUNCTIONS.get(node.target)
+        if name in ("chunk", "split") and node.name not in self._shapes:
+            self._parts[node.name] = first, _sizes(node, str(name), self._shapes[first.name])
+            return True
+        return False
+
+    def _named(self, node: fx.Node, name: str | None = None) -> str:
+        """A unique name: the place of the module, or that of the operation."""
+        text = name or (str(node.target) if node.op == "call_module" else node.name)
+        text = common.as_name(text, set(self._names.values()))
+        self._names[node.name] = text
+        return text
+
+    def _tensors(self, node: fx.Node) -> list[fx.Node]:
+        """The inputs that are results of the graph, in order, each once unless it is a join."""
+        found: list[fx.Node] = []
+        # map_arg visits each argument once for each place, in order.
+        fx.map_arg((node.args, node.kwargs), lambda each: found.append(each))
+        found = [self._parts[each.name][0] if each.name in self._parts else each for each in found]
+        found = [each for each in found if each.name in self._shapes]
+        found = [each for each in found if each.name not in self._attributes]
+        # An attention has its queries, keys and values from one tensor.
+        return found if node.op != "call_module" else list(dict.fromkeys(found))
+
+    def _refusal(self, node: fx.Node, reason: str) -> Layer:
+        target = self._modules[str(node.target)] if node.op == "call_module" else node.target
+        name = (
+            type(target).__name__
+            if node.op == "call_module"
+            else getattr(target, "__name__", target)
+        )
+        before = [self._shapes[each.name] for each in self._tensors(node)]
+        return {
+            "operator": str(name),
+            "place": str(node.target) if node.op == "call_module" else node.name,
+            "input": before[0] if before else None,
+            "reason": reason,
+        }
+
+    def _layer(self, node: fx.Node, tensors: list[fx.Node]) -> Layer | None:
+        before = [self._shapes[each.name] for each in tensors]
+        after = self._shapes[node.name]
+        forms = {self._forms.get(each.name) for each in tensors}
+        name = node.target if isinstance(node.target, str) else FUNCTIONS.get(node.target)
+        if name is None and getattr(node.target, "__module__", "").startswith("torchvision."):
+            name = getattr(node.target, "__name__", None)
+        if node.op != "call_module" and len(forms) == 1:
+            (form,) = forms
+            if (found := reshaped(str(name), node, form, before[0], after)) is not None:
+                layer, made = found
+                if made:
+                    self._forms[node.name] = made
+                return layer
+        layer = self._of_module(node, before, after, forms)
+        if node.op != "call_module":
+            layer = self._of_operation(node, str(name), before, after)
+        if forms != {None}:
+            if len(forms) > 1 or forms != {Form("last")} or not self._pointwise(layer):
+                raise Refused("its input has another order of axes than layers have")
+            self._forms[node.name] = Form("last")
+        return layer
+
+    def _pointwise(self, layer: Layer | None) -> bool:
+        """Whether a layer computes the same at each position of an image."""
+        return layer is None or layer["kind"] in POINTWISE or layer.get("kernel") == [1, 1]
+
+    def _of_module(self, node: fx.Node, before: Any, after: Any, forms: Any) -> Layer | None:
+        if node.op != "call_module":
+            return None
+        module = self._modules[str(node.target)]
+        make = MODULES.get(type(module))
+        if make is None:
+            raise Refused("no layer is this module")
+        layer = make(module, before[0], after)
+        channels_last = forms == {Form("last")}
+        if channels_last and layer and layer["kind"] in ("dense", "layer_norm"):
+            layer = _of_channels(layer)
+        if layer and any(True for _ in module.parameters()):
+            self._keep(node, module, layer)
+        return layer
+
+    def _of_operation(self, node: fx.Node, name: str, before: Any, after: Any) -> Layer | None:
+        names = [each.name for each in _nodes(node)]
+        given = {each: self._attributes[each] for each in names if each in self._attributes}
+        if given:
+            last = self._forms.get(self._tensors(node)[0].name) == Form("last")
+            layer, weights = of_attribute(name, node, given, before[0], after, channels_last=last)
+            owner = self._names[node.name]
+            for role, values in weights.items():
+                self.weights[f"{owner}.{role}"] = values.detach().double().numpy()
+            return layer
+        if name == "getitem" and (part := self._part(node)):
+            return part
+        make = OPERATIONS.get(name)
+        if make is None:
+            raise Refused("no layer is this operation")
+        return make(node, before, after)
+
+    def _part(self, node: fx.Node) -> Layer | None:
+        """The channels of a part of what was split; None where the node takes another part."""
+        first, index = node.args
+        if not isinstance(first, fx.Node) or first.name not in self._parts:
+            return None
+        sizes = self._parts[first.name][1]
+        assert isinstance(index, int)
+        start = sum(sizes[:index])
+        return {"kind": "channel_slice", "start": start, "stop": start + sizes[index]}
+
+    def _keep(self, node: fx.Node, module: nn.Module, layer: Layer) -> None:
+        """Keep the weights of a layer; one that is used twice is refused."""
+        if earlier := self._with_parameters.get(id(module)):
+            raise Refused(f"its weights are those of {earlier} too: shared weights have no layer")
+        self._with_parameters[id(module)] = str(node.target)
+        name = self._names[node.name]
+        for role, values in (*module.named_parameters(), *module.named_buffers()):
+            if role == "num_batches_tracked":
+                continue
+            kept = values.detach().double().numpy()
+            if layer["kind"] == "conv2d" and role == "weight":
+                kept = kept.reshape(*kept.shape[:2], *layer["kernel"])
+            self.weights[f"{name}.{ROLES.get(role, role)}"] = kept
+
+
+# Our names of parameters and statistics, where they are others.
+ROLES = {
+    "running_mean": "mean",
+    "running_var": "variance",
+    "in_proj_weight": "in_weight",
+    "in_proj_bias": "in_bias",
+    "out_proj.weight": "out_weight",
+    "out_proj.bias": "out_bias",
+}
+
+
+def _nodes(node: fx.Node) -> list[fx.Node]:
+    found: list[fx.Node] = []
+    fx.map_arg((node.args, node.kwargs), lambda each: found.append(each))
+    return found
+
+
+def _of_channels(layer: Layer) -> Layer:
+    """A layer over the last axis of an image with channels last, as one over its channels."""
+    if layer["kind"] == "layer_norm":
+        return {**layer, "images": True}
+    return {
+        "kind": "conv2d",
+        "in_channels": layer["in_features"],
+        "out_channels": layer["out_features"],
+        "kernel": [1, 1],
+        "bias": layer["bias"],
+    }
+
+
+def _sizes(node: fx.Node, name: str, shape: tuple[int, ...]) -> list[int]:
+    """The sizes of the parts of a chunk or split along the channels."""
+    given = node.args[1] if len(node.args) > 1 else node.kwargs.get("chunks")
+    axis = node.args[2] if len(node.args) > 2 else node.kwargs.get("dim", 0)
+    if axis != 1 or len(shape) != 3:
+        return []  # the parts are refused
+    channels = shape[0]
+    if name == "chunk":
+        size = -(-channels // int(given))
+    elif isinstance(given, int):
+        size = given
+    else:
+        return [int(each) for each in given]
+    return [min(size, channels - start) for start in range(0, channels, size)]
+
+
+if __name__ == "__main__":
+    main(json.loads(Path(sys.argv[1]).read_text()))

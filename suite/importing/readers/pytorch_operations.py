@@ -1,0 +1,303 @@
+"""Modules, functions and methods of PyTorch as layers."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx, nn
+from torch.nn import functional
+
+from .common import Layer, Refused, flattened, pad, pair, sides, simple, whole_pool
+
+
+def conv2d(module: nn.Conv2d, before: Any, after: Any) -> Layer:
+    if module.padding_mode != "zeros":
+        raise Refused(f"padding_mode={module.padding_mode!r}: a convolution pads with zeros")
+    return {
+        "kind": "conv2d",
+        "in_channels": module.in_channels,
+        "out_channels": module.out_channels,
+        "kernel": pair(module.kernel_size),
+        "stride": pair(module.stride),
+        **_padding(module),
+        "bias": module.bias is not None,
+        "groups": module.groups,
+        "dilation": pair(module.dilation),
+    }
+
+
+def _padding(module: nn.Conv2d) -> Layer:
+    """The padding of a convolution; PyTorch's "same" has the odd one at the end."""
+    if module.padding == "same":
+        totals = [d * (k - 1) for d, k in zip(module.dilation, module.kernel_size, strict=True)]
+        (top, bottom), (left, right) = [(each // 2, each - each // 2) for each in totals]
+        return sides(top, bottom, left, right)
+    return {"padding": [0, 0] if module.padding == "valid" else pair(module.padding)}
+
+
+def attention(module: nn.MultiheadAttention, before: Any, after: Any) -> Layer:
+    plain = (
+        module.batch_first
+        and module.in_proj_bias is not None
+        and module.bias_k is None
+        and not module.add_zero_attn
+        and module.in_proj_weight is not None
+    )
+    if not plain or module.dropout:
+        raise Refused(
+            "attention of a layer has batch_first, one bias for all products, and no dropout"
+        )
+    sizes = {"features": module.embed_dim, "heads": module.num_heads}
+    return {"kind": "self_attention", **sizes, "causal": False}
+
+
+def padded(node: fx.Node, before: Any, after: Any) -> Layer | None:
+    """`functional.pad`, whose numbers begin with the last axis."""
+    numbers = [*argument(node, 1, "pad")]
+    if argument(node, 2, "mode", "constant") != "constant" or argument(node, 3, "value", 0):
+        raise Refused("a padding is with zeros")
+    left, right, top, bottom, *others = [*numbers, 0, 0, 0, 0]
+    if any(others) or len(before[0]) != 3:
+        raise Refused(f"padding {numbers}: of the height and width of an image")
+    return pad(top, bottom, left, right)
+
+
+def first_of(node: fx.Node, before: Any, after: Any) -> Layer | None:
+    """An index: the first result of an attention, or the first member of a sequence."""
+    index = node.args[1]
+    if index == 0 and tuple(before[0]) == tuple(after):
+        return None
+    if len(before[0]) == 2 and index in ((slice(None), 0), (slice(None, None, None), 0)):
+        return {"kind": "first_token"}
+    raise Refused(f"[{index}]: the first member of a sequence is the only one that is taken")
+
+
+def linear(module: nn.Linear, before: Any, after: Any) -> Layer:
+    return {
+        "kind": "dense",
+        "in_features": module.in_features,
+        "out_features": module.out_features,
+        "bias": module.bias is not None,
+    }
+
+
+def batch_norm(module: nn.BatchNorm2d, before: Any, after: Any) -> Layer:
+    if len(before) != 3:
+        raise Refused("a batch norm takes images")
+    if not module.affine or not module.track_running_stats or module.momentum is None:
+        raise Refused("a batch norm has a scale, a bias, running statistics and a momentum")
+    numbers = {"epsilon": module.eps, "momentum": module.momentum}
+    return {"kind": "batch_norm", "channels": module.num_features, **numbers, "initial_scale": 1.0}
+
+
+def layer_norm(module: nn.LayerNorm, before: Any, after: Any) -> Layer:
+    if len(module.normalized_shape) != 1 or not module.elementwise_affine or module.bias is None:
+        raise Refused("a layer norm is over the last axis, with a scale and a bias")
+    return {"kind": "layer_norm", "features": module.normalized_shape[0], "epsilon": module.eps}
+
+
+def max_pool(kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool) -> Layer:
+    if pair(dilation) != [1, 1]:
+        raise Refused(f"dilation={dilation}: a pool has none")
+    sizes = {"kernel": pair(kernel), "stride": pair(stride or kernel), "padding": pair(padding)}
+    return {"kind": "max_pool2d", **sizes, "ceil": bool(ceil)}
+
+
+def avg_pool(
+    kernel: Any, stride: Any, padding: Any, ceil: bool, count: bool, divisor: Any
+) -> Layer:
+    if ceil or divisor is not None:
+        raise Refused("an average pool has whole windows, and no divisor of its own")
+    sizes = {"kernel": pair(kernel), "stride": pair(stride or kernel), "padding": pair(padding)}
+    counts = bool(count) or not any(pair(padding))
+    return {"kind": "avg_pool2d", **sizes, "count_padding": counts}
+
+
+def adaptive_pool(before: Any, after: Any) -> Layer | None:
+    """A pool whose windows are equal: the mean over all, or over parts of one size."""
+    if tuple(before) == tuple(after):
+        return None
+    sizes = [(inner, outer) for inner, outer in zip(before[1:], after[1:], strict=True)]
+    if any(inner % outer for inner, outer in sizes):
+        raise Refused(f"{before[1:]} to {after[1:]}: the windows have several sizes")
+    kernel = [inner // outer for inner, outer in sizes]
+    return {"kind": "avg_pool2d", "kernel": kernel, "stride": kernel, "padding": [0, 0]}
+
+
+def dropout(rate: float, *, whole: bool = False) -> Layer | None:
+    return {"kind": "dropout", "rate": float(rate), "whole": whole} if rate else None
+
+
+def stochastic_depth(node: fx.Node, before: Any, after: Any) -> Layer | None:
+    """Of torchvision; traced in inference, it is nothing."""
+    if not argument(node, 3, "training", True):
+        return None
+    if argument(node, 2, "mode") != "row":
+        raise Refused("stochastic depth leaves out single samples, not the batch")
+    return dropout(argument(node, 1, "p"), whole=True)
+
+
+def gelu(approximate: str) -> Layer:
+    return {"kind": "gelu", "approximate": approximate == "tanh"}
+
+
+def leaky_relu(slope: float) -> Layer:
+    return {"kind": "leaky_relu", "slope": float(slope)}
+
+
+def of_sides(numbers: Any, value: float = 0.0) -> Layer | None:
+    """Left, right, top, bottom, as PyTorch has them."""
+    if value:
+        raise Refused(f"value={value:g}: a padding is with zeros")
+    left, right, top, bottom = numbers
+    return pad(top, bottom, left, right)
+
+
+ACTIVATIONS = {
+    nn.ReLU: "relu",
+    nn.Tanh: "tanh",
+    nn.ReLU6: "relu6",
+    nn.Sigmoid: "sigmoid",
+    nn.SiLU: "silu",
+    nn.Hardsigmoid: "hard_sigmoid",
+    nn.Hardswish: "hard_swish",
+}
+MODULES: dict[type, Callable[[Any, Any, Any], Layer | None]] = {
+    nn.Conv2d: conv2d,
+    nn.Linear: linear,
+    nn.BatchNorm2d: batch_norm,
+    nn.LayerNorm: layer_norm,
+    **{module: simple(kind) for module, kind in ACTIVATIONS.items()},
+    nn.LeakyReLU: lambda module, before, after: leaky_relu(module.negative_slope),
+    nn.GELU: lambda module, before, after: gelu(module.approximate),
+    nn.Identity: lambda module, before, after: None,
+    nn.Dropout: lambda module, before, after: dropout(module.p),
+    nn.MaxPool2d: lambda m, before, after: max_pool(
+        m.kernel_size, m.stride, m.padding, m.dilation, m.ceil_mode
+    ),
+    nn.AvgPool2d: lambda m, before, after: avg_pool(
+        m.kernel_size, m.stride, m.padding, m.ceil_mode, m.count_include_pad, m.divisor_override
+    ),
+    nn.AdaptiveAvgPool2d: lambda module, before, after: adaptive_pool(before, after),
+    nn.Flatten: lambda module, before, after: flattened(before, after),
+    nn.MultiheadAttention: attention,
+    nn.ChannelShuffle: lambda module, before, after: {
+        "kind": "channel_shuffle",
+        "groups": module.groups,
+    },
+    nn.ZeroPad2d: lambda module, before, after: of_sides(module.padding),
+    nn.ConstantPad2d: lambda module, before, after: of_sides(module.padding, module.value),
+}
+
+
+def reduced(node: fx.Node, before: Any, after: Any) -> Layer:
+    """A mean over height and width."""
+    channels = before[0][0]
+    if len(before[0]) == 3 and tuple(after) == (channels,):
+        return {"kind": "global_avg_pool2d"}
+    if len(before[0]) == 3 and tuple(after) == (channels, 1, 1):
+        return whole_pool(before[0])
+    raise Refused(f"{before[0]} to {after}: a mean is over height and width")
+
+
+def multiplied(node: fx.Node, before: Any, after: Any) -> Layer:
+    if len(before) != 2 or len({len(each) for each in before}) != 1:
+        raise Refused("a product is that of two tensors with as many axes")
+    return {"kind": "multiply"}
+
+
+def added(node: fx.Node, before: Any, after: Any) -> Layer:
+    if len(before) != 2 or before[0] != before[1] or node.kwargs.get("alpha", 1) != 1:
+        raise Refused("a sum is that of two tensors of one shape")
+    return {"kind": "add"}
+
+
+def concatenated(node: fx.Node, before: Any, after: Any) -> Layer:
+    axis = argument(node, 1, "dim", 0)
+    if axis not in (1, -len(after)):
+        raise Refused(f"axis {axis}: a concatenation is along the channels")
+    return {"kind": "concat"}
+
+
+def argument(node: fx.Node, position: int, name: str, default: Any = None) -> Any:
+    return node.args[position] if len(node.args) > position else node.kwargs.get(name, default)
+
+
+Operation = Callable[[fx.Node, Any, Any], Layer | None]
+OPERATIONS: dict[str, Operation] = {
+    **{kind: simple(kind) for kind in ("relu", "tanh", "relu6", "sigmoid", "silu")},
+    **{kind: simple(kind) for kind in ("hard_sigmoid", "hard_swish")},
+    "leaky_relu": lambda node, before, after: leaky_relu(argument(node, 1, "negative_slope", 0.01)),
+    "stochastic_depth": stochastic_depth,
+    "gelu": lambda node, before, after: gelu(argument(node, 1, "approximate", "none")),
+    "dropout": lambda node, before, after: dropout(
+        argument(node, 1, "p", 0.5) if argument(node, 2, "training", True) else 0
+    ),
+    "flatten": lambda node, before, after: flattened(before[0], after),
+    "view": lambda node, before, after: flattened(before[0], after),
+    "reshape": lambda node, before, after: flattened(before[0], after),
+    "contiguous": lambda node, before, after: None,
+    "mean": reduced,
+    "pad": padded,
+    "getitem": first_of,
+    "add": added,
+    "mul": multiplied,
+    "cat": concatenated,
+    "max_pool2d": lambda node, before, after: max_pool(
+        argument(node, 1, "kernel_size"),
+        argument(node, 2, "stride"),
+        argument(node, 3, "padding", 0),
+        argument(node, 4, "dilation", 1),
+        argument(node, 5, "ceil_mode", False),
+    ),
+    "avg_pool2d": lambda node, before, after: avg_pool(
+        argument(node, 1, "kernel_size"),
+        argument(node, 2, "stride"),
+        argument(node, 3, "padding", 0),
+        argument(node, 4, "ceil_mode", False),
+        argument(node, 5, "count_include_pad", True),
+        argument(node, 6, "divisor_override"),
+    ),
+    "adaptive_avg_pool2d": lambda node, before, after: adaptive_pool(before[0], after),
+}
+# The names of functions by which OPERATIONS has them; methods have their own names.
+FUNCTIONS: dict[Any, str] = {
+    functional.relu: "relu",
+    torch.relu: "relu",
+    torch.tanh: "tanh",
+    functional.tanh: "tanh",
+    functional.relu6: "relu6",
+    torch.sigmoid: "sigmoid",
+    functional.sigmoid: "sigmoid",
+    functional.silu: "silu",
+    functional.hardsigmoid: "hard_sigmoid",
+    functional.hardswish: "hard_swish",
+    functional.leaky_relu: "leaky_relu",
+    operator.getitem: "getitem",
+    functional.pad: "pad",
+    functional.layer_norm: "layer_norm",
+    torch.chunk: "chunk",
+    torch.split: "split",
+    torch.permute: "permute",
+    torch.transpose: "transpose",
+    operator.mul: "mul",
+    operator.imul: "mul",
+    torch.mul: "mul",
+    functional.gelu: "gelu",
+    functional.dropout: "dropout",
+    torch.flatten: "flatten",
+    torch.reshape: "reshape",
+    torch.mean: "mean",
+    operator.add: "add",
+    operator.iadd: "add",
+    torch.add: "add",
+    torch.cat: "cat",
+    torch.concat: "cat",
+    functional.max_pool2d: "max_pool2d",
+    torch.max_pool2d: "max_pool2d",
+    functional.avg_pool2d: "avg_pool2d",
+    functional.adaptive_avg_pool2d: "adaptive_avg_pool2d",
+}
