@@ -32,7 +32,7 @@ TABLE = {
     PYTEST + "tests/engines/docker": (3, 2),
     PYTEST + "tests/worker": (7, 3),
     PYTEST + "tests/cloud": (7, 3),
-    PYTEST + "tests/importing": (0.2, 3),
+    PYTEST + "tests/importing": (4, 3),
     PYTEST + "tests/runner": (12, 2),
     PYTEST + "tests/cli": (11, 3),
     PYTEST + "tests/parity": (15, 1),

@@ -78,7 +78,7 @@ def import_model(
         raise UsageError("--input is missing", hint="--input 3x224x224")
     reader = "pytorch" if attribute else "onnxruntime"
     frameworks = tuple(dict.fromkeys((*FRAMEWORKS, reader)))
-    options = engine_options(Engine.venv, "0", python, None)
+    options = engine_options(Engine.venv)
     with (
         progress() as live,
         engine_on(options, frameworks, live, session_id=sessions.new_id(), if_busy=if_busy) as (
@@ -91,7 +91,9 @@ def import_model(
         prepared = {
             each: engine.prepare(catalog.framework(each), live.notify) for each in frameworks
         }
-        interpreter = prepared[reader].python
+        # The user's interpreter reads the file; the reference needs our own environment.
+        own = engine_options(Engine.venv, python=python).interpreters()
+        interpreter = own.get(reader, prepared[reader].python)
         assert interpreter is not None  # of the venv engine
         live.notify(f"reading {source}")
         common: dict[str, Any] = {"name": name, "python": interpreter, "folder": Path(folder)}
@@ -102,17 +104,18 @@ def import_model(
             imported = reading.from_onnx(path, size, **common)
         MODELS[name] = lambda: imported.architecture
         live.stage("parity")
-        error = fidelity.error_of(imported, engine, prepared, work_dir, live.notify)
+        found = fidelity.fidelity_of(imported, engine, prepared, work_dir, live.notify)
     origin = Origin(
         source=source,
         sha256=sha256(path) if path.is_file() else None,
         runtime=imported.runtime,
-        samples=len(imported.inputs),
-        error=error,
+        samples=len(imported.own.inputs),
+        error=found.error,
+        changed_error=found.changed_error,
         notes=imported.notes,
     )
     try:
-        model_files.write(target, imported.architecture, origin, imported.weights)
+        model_files.write(target, imported.architecture, origin, imported.own.weights)
     except OSError as failed:
         raise ResultsError(f"{target}: {failed.strerror}", hint="-o FILE") from None
     _print_origin(origin)
@@ -165,8 +168,11 @@ def _name(text: str) -> str:
 
 
 def _print_origin(origin: Origin) -> None:
+    changed = origin.changed_error
+    also = "" if changed is None else f"; {changed:.1e} with changed weights"
     print(
-        f"from file: equal ({origin.error:.1e} of {origin.runtime}, {origin.samples} random inputs)"
+        f"from file: equal ({origin.error:.1e} of {origin.runtime}, {origin.samples} random"
+        f" inputs{also})"
     )
     for note in origin.notes:
         print(f"note: {note}")

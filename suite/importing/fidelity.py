@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from suite.datasets.formats import prepared, synthetic
 from suite.datasets.inputs import Inputs
 from suite.engines.base import Engine, Prepared
 from suite.errors import ParityFailed
-from suite.importing.reading import Imported
+from suite.importing.reading import Imported, Results
 from suite.manifests import catalog
 from suite.manifests.datasets import DatasetManifest, Normalize
 from suite.manifests.tracks import EQUAL
 from suite.manifests.workloads import Workload
 from suite.messages import Notify
+from suite.models.architecture import Architecture
 from suite.parity.errors import relative_error
 from suite.parity.prover import Prover
 from suite.parity.reference import Reference
@@ -25,19 +29,69 @@ from suite.paths import digest, sha256
 from suite.protocol.plan import Trial
 
 
-def error_of(
+@dataclass(frozen=True, kw_only=True)
+class Fidelity:
+    """How well the layers agree with the file: relative L2 errors of the logits.
+
+    With changed weights, the error is relative to how much the logits differ between the inputs.
+    """
+
+    error: float
+    changed_error: float
+
+
+def fidelity_of(
     imported: Imported,
     engine: Engine,
     prepared_of: dict[str, Prepared],
     work_dir: Path,
     notify: Notify,
-) -> float:
-    """The relative L2 error of the layers' logits, with the file's weights and its inputs.
+) -> Fidelity:
+    """Compare the layers' logits with those of the file, with its weights and with changed ones.
 
     Both lowerings of the reference compute them. Raise ParityFailed where the lowerings disagree,
-    or the error is above the tolerance.
+    or an error is above the tolerance.
     """
-    inputs = _inputs(imported, work_dir / "fidelity")
+    found = []
+    for name, results in (("own", imported.own), ("changed", imported.changed)):
+        inputs = _inputs(imported.architecture, results, work_dir / f"fidelity-{name}")
+        prover = Prover(
+            engine=engine,
+            prepared=prepared_of,
+            inputs=inputs,
+            steps=1,
+            work_dir=work_dir,
+            notify=notify,
+        )
+        found.append(_logits(imported.architecture, len(results.inputs), prover))
+    fidelity = Fidelity(
+        error=relative_error(found[0], imported.own.logits),
+        changed_error=_error_of_differences(found[1], imported.changed.logits),
+    )
+    within = fidelity.error <= imported.tolerance
+    if not within or not fidelity.changed_error <= imported.changed_tolerance:
+        raise ParityFailed(
+            f"the layers of {imported.architecture.name} are not the model of the file: their"
+            f" logits differ by {fidelity.error:.1e} of its own (tolerance"
+            f" {imported.tolerance:.0e}), with changed weights by {fidelity.changed_error:.1e}"
+            f" ({imported.changed_tolerance:.0e})",
+            hint="report the model: an operation has another meaning than its layer",
+        )
+    return fidelity
+
+
+def _error_of_differences(found: NDArray[Any], expected: NDArray[Any]) -> float:
+    """The error relative to the differences of the logits from their mean over the inputs.
+
+    What does not depend on the input, such as a bias, is no part of the scale.
+    """
+    differences = expected - expected.mean(axis=0)
+    shift = found - expected
+    return relative_error(differences + shift, differences)
+
+
+def _logits(architecture: Architecture, samples: int, prover: Prover) -> NDArray[np.float64]:
+    """The logits of both lowerings of the reference; ParityFailed where they disagree."""
     framework, variant = LOWERINGS[0]
     trial = Trial(
         framework=framework,
@@ -45,40 +99,22 @@ def error_of(
         track=EQUAL,
         runtime=catalog.runtime_settings(framework, EQUAL, "cpu"),
         device="cpu",
-        workload=_workload(imported),
+        workload=_workload(architecture, samples),
         seed=1,
     )
-    prover = Prover(
-        engine=engine,
-        prepared=prepared_of,
-        inputs=inputs,
-        steps=1,
-        work_dir=work_dir,
-        notify=notify,
-    )
-    architecture = imported.architecture
-    parts = [inputs.sha256, str(architecture.to_json()), engine.worker_sha256]
+    parts = [prover.inputs.sha256, str(architecture.to_json()), prover.engine.worker_sha256]
     reference = Reference(prover=prover, trial=trial, key=digest(parts))
     try:
-        found = reference.tensors[0]["logits"]
+        return reference.tensors[0]["logits"]
     except ProofFailed as failed:
         raise ParityFailed(
             f"{architecture.name}: {failed}", hint="dlsuite --debug model ..."
         ) from None
-    error = relative_error(found, imported.logits)
-    if not error <= imported.tolerance:
-        raise ParityFailed(
-            f"the layers of {architecture.name} are not the model of the file: their logits differ"
-            f" by {error:.1e} of its own, the tolerance is {imported.tolerance:.0e}",
-            hint="report the model: an operation has another meaning than its layer",
-        )
-    return error
 
 
-def _workload(imported: Imported) -> Workload:
-    samples = len(imported.inputs)
+def _workload(architecture: Architecture, samples: int) -> Workload:
     return Workload(
-        model=imported.architecture.name,
+        model=architecture.name,
         dataset=synthetic.NAME,
         mode="infer",
         batch_size=samples,
@@ -87,18 +123,18 @@ def _workload(imported: Imported) -> Workload:
     )
 
 
-def _inputs(imported: Imported, folder: Path) -> Inputs:
-    """The file's weights and inputs in the form of a workload's."""
-    model, samples = imported.architecture, len(imported.inputs)
+def _inputs(model: Architecture, results: Results, folder: Path) -> Inputs:
+    """The weights and inputs in the form of a workload's."""
+    samples = len(results.inputs)
     data = folder / "data"
     data.mkdir(parents=True)
     for split in ("train", "test"):
-        np.save(data / f"{split}_inputs.npy", imported.inputs)
+        np.save(data / f"{split}_inputs.npy", results.inputs)
         np.save(data / f"{split}_labels.npy", np.zeros(samples, np.int32))
     prepared.write(data, synthetic.NAME, "random inputs")
     paths = {name: folder / f"{name}.npy" for name in ("weights", "statistics", "order")}
     for name, parts in (("weights", model.parameters()), ("statistics", model.statistics())):
-        values = [imported.weights[each.name].ravel() for each in parts]
+        values = [results.weights[each.name].ravel() for each in parts]
         np.save(paths[name], np.concatenate([*values, np.zeros(0)]).astype(np.float32))
     np.save(paths["order"], np.arange(samples, dtype=np.int32)[None])
     channels = model.input_shape[0] if len(model.input_shape) == 3 else 1

@@ -27,10 +27,12 @@ from suite.models.architecture import Architecture
 from suite.worker.programs import ask
 
 READERS = Path(__file__).with_name("readers")
-# Of the layers' logits in float64 to those of the file, which are in float64, or in float32.
-TOLERANCES = {"pytorch": 1e-9, "onnx": 1e-5}
+# Of the layers' logits in float64 to those of the file, which are in float64, or in float32. The
+# first is for its own weights, the second for changed ones, relative to differences of logits.
+TOLERANCES = {"pytorch": (1e-9, 1e-9), "onnx": (1e-5, 1e-3)}
 TIMEOUT_S = 1800.0  # of the largest models
 SAMPLES, SEED = 32, 1  # of the comparison with the file
+CHANGED_SAMPLES = 8  # of that with noise in the weights
 
 
 class ImportRefused(DlsuiteError):
@@ -40,16 +42,25 @@ class ImportRefused(DlsuiteError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Imported:
-    """A model of a file, with the file's own weights, and its own results for random inputs."""
+class Results:
+    """What the file's own runtime computed for random inputs."""
 
-    architecture: Architecture
     weights: dict[str, NDArray[np.float64]]  # parameters and statistics by their canonical names
     inputs: NDArray[np.float32]  # (samples, *input_shape)
     logits: NDArray[np.float64]  # (samples, classes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Imported:
+    """A model of a file, and its results for random inputs."""
+
+    architecture: Architecture
+    own: Results  # with the weights of the file
+    changed: Results  # with noise in all weights
     notes: tuple[str, ...]
-    runtime: str  # what computed `logits`
-    tolerance: float  # of the layers' logits to them
+    runtime: str  # what computed the logits
+    tolerance: float  # of the layers' logits with the file's weights
+    changed_tolerance: float
 
 
 def from_pytorch(
@@ -81,7 +92,7 @@ def _read(
     kind: str, what: str, request: dict[str, Any], name: str, python: Path, folder: Path, hint: str
 ) -> Imported:
     """Run the script of a kind of file, and make layers of its answer."""
-    common = {"samples": SAMPLES, "seed": SEED, "folder": str(folder)}
+    common = {"samples": SAMPLES, "changed": CHANGED_SAMPLES, "seed": SEED, "folder": str(folder)}
     (folder / "request.json").write_text(json.dumps({**request, **common}), encoding="utf-8")
     shutil.copytree(
         READERS,
@@ -99,17 +110,23 @@ def _read(
         raise EngineError(f"{what} is not imported: {answer.problem}", hint=hint)
     values = json.loads((folder / "graph.json").read_text(encoding="utf-8"))
     _must_be_whole(what, values["refusals"])
-    with np.load(folder / "weights.npz") as file:
-        weights = {key: file[key] for key in file.files}
     return Imported(
         architecture=_architecture(name, tuple(values["shape"]), values),
-        weights=weights,
-        inputs=np.load(folder / "inputs.npy"),
-        logits=np.load(folder / "logits.npy"),
+        own=_results(folder, "own"),
+        changed=_results(folder, "changed"),
         notes=tuple(values["notes"]),
         runtime=values["runtime"],
-        tolerance=TOLERANCES[kind],
+        tolerance=TOLERANCES[kind][0],
+        changed_tolerance=TOLERANCES[kind][1],
     )
+
+
+def _results(folder: Path, name: str) -> Results:
+    with np.load(folder / f"{name}_weights.npz") as file:
+        weights = {key: file[key] for key in file.files}
+    logits = np.load(folder / f"{name}_logits.npy")
+    inputs = np.load(folder / "inputs.npy")[: len(logits)]
+    return Results(weights=weights, inputs=inputs, logits=logits)
 
 
 def shape_of(text: str) -> tuple[int, ...]:

@@ -36,6 +36,7 @@ class Origin(Strict):
     runtime: str  # what computed the logits of the file
     samples: int
     error: float  # of the layers' logits, relative to those of the file
+    changed_error: float | None = None  # the same with noise in all weights
     notes: tuple[str, ...] = ()
 
 

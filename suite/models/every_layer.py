@@ -124,28 +124,26 @@ def every_window() -> Architecture:
 def every_channel() -> Architecture:
     """The layers of ConvNeXt and ShuffleNet, which compute with channels."""
     block = (
-        LayerNorm(name="norm", features=8, images=True),
-        Conv2d(name="mixed", in_channels=8, out_channels=8, kernel=(1, 1)),
+        LayerNorm(name="norm", features=32, images=True),
+        Conv2d(name="mixed", in_channels=32, out_channels=32, kernel=(1, 1)),
         Gelu(name="gelu", approximate=True),
-        Scale(name="scale", channels=8, initial_scale=0.1),
+        Scale(name="scale", channels=32),
+    )
+    halves = (
+        (ChannelSlice(name="left", start=0, stop=12),),
+        (
+            ChannelSlice(name="right", start=12, stop=32),
+            Conv2d(name="point", in_channels=20, out_channels=12, kernel=(1, 1)),
+        ),
     )
     layers: tuple[Layer, ...] = (
-        Conv2d(name="conv", in_channels=1, out_channels=8, kernel=(4, 4), stride=(4, 4)),
-        Add(name="add", branches=((), block)),  # 8 x 7 x 7
-        Concat(
-            name="concat",
-            branches=(
-                (ChannelSlice(name="left", start=0, stop=3),),
-                (
-                    ChannelSlice(name="right", start=3, stop=8),
-                    Conv2d(name="point", in_channels=5, out_channels=3, kernel=(1, 1)),
-                ),
-            ),
-        ),  # 6 x 7 x 7
+        Conv2d(name="conv", in_channels=1, out_channels=32, kernel=(4, 4), stride=(4, 4)),
+        Add(name="add", branches=((), block)),  # 32 x 7 x 7
+        Concat(name="concat", branches=halves),  # 24 x 7 x 7
         ChannelShuffle(name="shuffle", groups=2),
-        Conv2d(name="last", in_channels=6, out_channels=8, kernel=(3, 3)),
+        Conv2d(name="last", in_channels=24, out_channels=32, kernel=(3, 3)),
         GlobalAvgPool2d(name="pool"),
-        Dense(name="classes", in_features=8, out_features=10),
+        Dense(name="classes", in_features=32, out_features=10),
     )
     return Architecture(name="every_channel", input_shape=(1, 28, 28), classes=10, layers=layers)
 

@@ -87,8 +87,8 @@ def test_layers_that_are_not_the_file_are_refused(monkeypatch: pytest.MonkeyPatc
 
     def wrong(*arguments: object, **options: object) -> Imported:
         found = read(*arguments, **options)
-        kernel = found.weights["body_0.weight"]
-        found.weights["body_0.weight"] = kernel[..., ::-1].copy()
+        kernel = found.own.weights["body_0.weight"]
+        found.own.weights["body_0.weight"] = kernel[..., ::-1].copy()
         return found
 
     monkeypatch.setattr(reading, "from_pytorch", wrong)

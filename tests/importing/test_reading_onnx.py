@@ -94,9 +94,9 @@ def test_our_own_files_give_the_layers_that_they_were_made_of(name: str, tmp_pat
     ]
     assert found.architecture.parameter_count == model.parameter_count
     given = sorted(float(np.abs(each).sum()) for each in weights.values())
-    assert sorted(float(np.abs(each).sum()) for each in found.weights.values()) == pytest.approx(
-        given, rel=1e-6
-    )
+    assert sorted(
+        float(np.abs(each).sum()) for each in found.own.weights.values()
+    ) == pytest.approx(given, rel=1e-6)
     plain = replace(model, name="net")
     assert found.architecture.flops_per_sample("infer") == plain.flops_per_sample("infer")
     assert found.tolerance == 1e-5 and found.runtime.startswith("ONNX Runtime ")

@@ -58,14 +58,14 @@ def test_a_network_becomes_layers_with_its_weights(imported: Import) -> None:
         *("conv2d", "batch_norm", "relu", "add", "max_pool2d", "global_avg_pool2d"),
         *("dropout", "dense"),
     ]
-    assert found.architecture.classes == 5 and found.logits.shape == (32, 5)
+    assert found.architecture.classes == 5 and found.own.logits.shape == (32, 5)
     names = [each.name for each in found.architecture.parameters()]
-    assert set(names) | {"norm.mean", "norm.variance"} == set(found.weights)
+    assert set(names) | {"norm.mean", "norm.variance"} == set(found.own.weights)
     for each in found.architecture.parameters():
-        assert found.weights[each.name].shape == each.shape
+        assert found.own.weights[each.name].shape == each.shape
     norm = found.architecture.layers[1]
     assert (norm.epsilon, norm.momentum) == (1e-3, 0.2)  # type: ignore[attr-defined]
-    assert not found.notes and np.isfinite(found.logits).all()
+    assert not found.notes and np.isfinite(found.own.logits).all()
 
 
 def test_squeeze_and_excitation_is_a_product(imported: Import) -> None:
@@ -240,7 +240,7 @@ def test_changes_of_axes_are_parts_of_layers(imported: Import, code: str, expect
     assert all_kinds(found) == expected.split()
     named = (*found.architecture.parameters(), *found.architecture.statistics())
     assert {each.name: each.shape for each in named} == {
-        name: values.shape for name, values in found.weights.items()
+        name: values.shape for name, values in found.own.weights.items()
     }
 
 

@@ -17,12 +17,29 @@ class Refused(Exception):
     """An operation that is none of the layers; the text says what would be needed."""
 
 
-def write(folder: Path, graph: dict[str, Any], weights: dict[str, Any], **arrays: Any) -> None:
-    """Write graph.json, weights.npz (float64, by layer and role), and each array as NAME.npy."""
-    np.savez(folder / "weights.npz", **weights)
-    for name, values in arrays.items():
-        np.save(folder / f"{name}.npy", values)
+def write(folder: Path, graph: dict[str, Any], inputs: Any) -> None:
+    """Write graph.json and inputs.npy."""
+    np.save(folder / "inputs.npy", inputs)
     (folder / "graph.json").write_text(json.dumps(graph, indent=1))
+
+
+def write_results(folder: Path, name: str, weights: dict[str, Any], logits: Any) -> None:
+    """Write NAME_weights.npz (float64, by layer and role) and NAME_logits.npy (float64).
+
+    `own` are those of the file. `changed` are those with noise in all weights: a network that
+    begins with zeros, as the last layer of a vision transformer, shows nothing without it.
+    """
+    np.savez(folder / f"{name}_weights.npz", **weights)
+    np.save(folder / f"{name}_logits.npy", np.asarray(logits, np.float64))
+
+
+def noise(values: Any, random: np.random.Generator) -> Any:
+    """Noise for the weights of a layer, of half their own spread where they have one."""
+    if values.ndim < 2 or values[0].size == 1:
+        scale = 0.2
+    else:
+        scale = 0.5 * float(values.std()) or math.sqrt(2 / values[0].size)
+    return scale * random.standard_normal(values.shape)
 
 
 def random_inputs(request: dict[str, Any], shape: Sequence[int]) -> Any:

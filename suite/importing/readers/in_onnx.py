@@ -3,8 +3,8 @@
     python -m readers.in_onnx REQUEST.json
 
 The request has `source` (the file), `input` (the shape of a sample; null: that of the file),
-`samples`, `seed` and `folder`. The answer is that of in_pytorch.py; the logits are those of ONNX
-Runtime, in float32.
+`samples`, `changed`, `seed` and `folder`. The answer is that of in_pytorch.py; the logits are those
+of ONNX Runtime, in float32.
 """
 
 from __future__ import annotations
@@ -36,6 +36,13 @@ def main(request: dict[str, Any]) -> None:
     nodes, refusals = graph.convert()
     inputs = common.random_inputs(request, graph.shape)
     logits = computed(model, inputs)
+    common.write_results(folder, "own", graph.weights, logits)
+    if not refusals:
+        change(model, request["seed"])
+        other = Converter(model)
+        other.convert()
+        changed = computed(model, inputs[: request["changed"]])
+        common.write_results(folder, "changed", other.weights, changed)
     notes = [] if "BatchNormalization" in graph.operators else graph.notes()
     values = {
         "nodes": nodes,
@@ -45,7 +52,23 @@ def main(request: dict[str, Any]) -> None:
         "shape": graph.shape,
         "runtime": f"ONNX Runtime {onnxruntime.__version__}, float32",
     }
-    common.write(folder, values, graph.weights, inputs=inputs, logits=logits.astype(np.float64))
+    common.write(folder, values, inputs)
+
+
+def change(model: Any, seed: int) -> None:
+    """Add noise to the weights of a model; single numbers are limits and rates, and stay."""
+    random = np.random.default_rng(seed)
+    norms = [node for node in model.graph.node if node.op_type == "BatchNormalization"]
+    variances = {node.input[4] for node in norms}
+    for each in model.graph.initializer:
+        values = numpy_helper.to_array(each)
+        if values.dtype != np.float32 or values.size < 2:
+            continue
+        if each.name in variances:
+            changed = values * (0.5 + random.random(values.shape))
+        else:
+            changed = values + common.noise(values, random)
+        each.CopyFrom(numpy_helper.from_array(changed.astype(np.float32), each.name))
 
 
 def with_shapes(model: Any, shape: list[int] | None) -> Any:

@@ -4,8 +4,8 @@
 
 The request has `source` (a .py file, or the name of a module), `name` (a class, a function without
 arguments, or a module object), `input` (the shape of a sample), `samples`, `seed`, and `folder`.
-Into the folder go `graph.json`, `weights.npz`, `inputs.npy` and `logits.npy` (float64), the results
-of the user's own module in inference.
+Into the folder go `graph.json`, `inputs.npy`, and the weights with the results of the user's own
+module in inference, twice (common.write_results).
 """
 
 from __future__ import annotations
@@ -39,7 +39,16 @@ def main(request: dict[str, Any]) -> None:
     graph = Converter(traced, shapes)
     nodes, refusals = graph.convert()
     inputs = common.random_inputs(request, shape)
-    logits = module.double().eval()(torch.from_numpy(inputs.astype(np.float64)))
+    module.double().eval()
+    with torch.no_grad():
+        logits = module(torch.from_numpy(inputs.astype(np.float64)))
+        common.write_results(folder, "own", graph.weights, logits.numpy())
+        if not refusals:
+            change(module, request["seed"])
+            graph = Converter(traced, shapes)
+            graph.convert()
+            changed = module(torch.from_numpy(inputs[: request["changed"]].astype(np.float64)))
+            common.write_results(folder, "changed", graph.weights, changed.numpy())
     values = {
         "nodes": nodes,
         "refusals": refusals,
@@ -48,7 +57,23 @@ def main(request: dict[str, Any]) -> None:
         "shape": shape,
         "runtime": f"PyTorch {torch.__version__}, float64",
     }
-    common.write(folder, values, graph.weights, inputs=inputs, logits=logits.detach().numpy())
+    common.write(folder, values, inputs)
+
+
+def change(module: nn.Module, seed: int) -> None:
+    """Add noise to the parameters and statistics of a module in float64.
+
+    They are rounded to float32, in which the layers get them.
+    """
+    random = np.random.default_rng(seed)
+    for name, values in module.state_dict().items():
+        if not values.is_floating_point():
+            continue
+        if name.endswith("running_var"):
+            values.mul_(torch.from_numpy(0.5 + random.random(values.shape)))
+        else:
+            values.add_(torch.from_numpy(common.noise(values.numpy(), random)))
+        values.copy_(values.float())
 
 
 def load(source: str, name: str) -> nn.Module:
