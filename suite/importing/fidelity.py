@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from suite.manifests.tracks import EQUAL
 from suite.manifests.workloads import Workload
 from suite.messages import Notify
 from suite.models.architecture import Architecture
-from suite.parity.errors import relative_error
+from suite.parity.errors import ROUNDING, relative_error
 from suite.parity.prover import Prover
 from suite.parity.reference import Reference
 from suite.parity.tensors import ProofFailed
@@ -54,13 +55,14 @@ def fidelity_of(
     """
     found = []
     for name, results in (("own", imported.own), ("changed", imported.changed)):
-        inputs = _inputs(imported.architecture, results, work_dir / f"fidelity-{name}")
+        folder = work_dir / f"fidelity-{name}"  # the trials of both have the same names
+        inputs = _inputs(imported.architecture, results, folder / "inputs")
         prover = Prover(
             engine=engine,
             prepared=prepared_of,
             inputs=inputs,
             steps=1,
-            work_dir=work_dir,
+            work_dir=folder,
             notify=notify,
         )
         found.append(_logits(imported.architecture, len(results.inputs), prover))
@@ -83,9 +85,12 @@ def fidelity_of(
 def _error_of_differences(found: NDArray[Any], expected: NDArray[Any]) -> float:
     """The error relative to the differences of the logits from their mean over the inputs.
 
-    What does not depend on the input, such as a bias, is no part of the scale.
+    What does not depend on the input, such as a bias, is no part of the scale. Infinite where the
+    logits depend on the input by no more than rounding: then they show nothing.
     """
     differences = expected - expected.mean(axis=0)
+    if np.linalg.norm(differences) <= ROUNDING * np.linalg.norm(expected):
+        return math.inf
     shift = found - expected
     return relative_error(differences + shift, differences)
 

@@ -44,10 +44,11 @@ def main(request: dict[str, Any]) -> None:
         logits = module(torch.from_numpy(inputs.astype(np.float64)))
         common.write_results(folder, "own", graph.weights, logits.numpy())
         if not refusals:
-            change(module, request["seed"])
+            samples = torch.from_numpy(inputs[: request["changed"]].astype(np.float64))
+            change(module, samples, request["seed"])
             graph = Converter(traced, shapes)
             graph.convert()
-            changed = module(torch.from_numpy(inputs[: request["changed"]].astype(np.float64)))
+            changed = module(samples)
             common.write_results(folder, "changed", graph.weights, changed.numpy())
     values = {
         "nodes": nodes,
@@ -60,20 +61,29 @@ def main(request: dict[str, Any]) -> None:
     common.write(folder, values, inputs)
 
 
-def change(module: nn.Module, seed: int) -> None:
-    """Add noise to the parameters and statistics of a module in float64.
+def change(module: nn.Module, inputs: torch.Tensor, seed: int) -> None:
+    """Add noise to the parameters of a module in float64; batch norms get the statistics of inputs.
 
-    They are rounded to float32, in which the layers get them.
+    Without these the inputs vanish behind biases in a deep network. All values are rounded to
+    float32, in which the layers get them.
     """
     random = np.random.default_rng(seed)
+    for parameter in module.parameters():
+        parameter.add_(torch.from_numpy(common.noise(parameter.numpy(), random)))
+        parameter.copy_(parameter.float())
+    norms = [each for each in module.modules() if isinstance(each, nn.BatchNorm2d)]
+    momenta = [each.momentum for each in norms]
+    for each in norms:
+        each.reset_running_stats()
+        each.momentum = None  # the mean over all batches, here of one
+    module.train()
+    module(inputs)
+    module.eval()
+    for each, momentum in zip(norms, momenta, strict=True):
+        each.momentum = momentum
     for name, values in module.state_dict().items():
-        if not values.is_floating_point():
-            continue
-        if name.endswith("running_var"):
-            values.mul_(torch.from_numpy(0.5 + random.random(values.shape)))
-        else:
-            values.add_(torch.from_numpy(common.noise(values.numpy(), random)))
-        values.copy_(values.float())
+        if "running_" in name:
+            values.copy_(values.float())
 
 
 def load(source: str, name: str) -> nn.Module:
