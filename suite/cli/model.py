@@ -30,6 +30,7 @@ from suite.paths import sha256
 from suite.report import table
 
 model = typer.Typer(no_args_is_help=True, help="Import and show models of your own.")
+READERS = {".onnx": "onnxruntime", ".keras": "keras"}  # the framework that reads a file
 SOURCE = re.compile(r"(.+):([A-Za-z_]\w*)")
 
 
@@ -44,7 +45,7 @@ def import_model(
         str,
         typer.Argument(
             metavar="FILE",
-            help="net.py:Net, a class, function or object; package.net:Net; net.onnx.",
+            help="net.py:Net, a class, function or object; package.net:Net; net.onnx; net.keras.",
         ),
     ],
     shape: Annotated[
@@ -58,11 +59,12 @@ def import_model(
     python: Pythons = None,
     if_busy: Busy = IfBusy.wait,
 ) -> None:
-    """Import a model of PyTorch or ONNX as layers, and prove that they are equal to it.
+    """Import a model of PyTorch, ONNX or Keras as layers, and prove that they are equal to it.
 
-    The file's code runs in the environment of PyTorch or ONNX Runtime. Its logits for 32 random
-    inputs are compared with those of the layers in the float64 reference, with the file's own
-    weights. Exit code 16: an operation is no layer; 8: the layers are not equal to the file.
+    The file is read in the environment of its framework, not in this process. Its logits for 32
+    random inputs are compared with those of the layers in the float64 reference, with the file's
+    own weights and with changed ones. Exit code 16: an operation is no layer; 8: the layers are
+    not equal to the file.
 
     Example: dlsuite model import net.py:Net --input 3x32x32
     """
@@ -76,7 +78,7 @@ def import_model(
     size = reading.shape_of(shape) if shape else None
     if attribute and size is None:
         raise UsageError("--input is missing", hint="--input 3x224x224")
-    reader = "pytorch" if attribute else "onnxruntime"
+    reader = "pytorch" if attribute else READERS[path.suffix.lower()]
     frameworks = tuple(dict.fromkeys((*FRAMEWORKS, reader)))
     options = engine_options(Engine.venv)
     with (
@@ -100,6 +102,8 @@ def import_model(
         if attribute and size:
             full = str(path.absolute()) if path.suffix == ".py" else str(path)
             imported = reading.from_pytorch(full, attribute, size, **common)
+        elif reader == "keras":
+            imported = reading.from_keras(path, **common)
         else:
             imported = reading.from_onnx(path, size, **common)
         MODELS[name] = lambda: imported.architecture
@@ -155,10 +159,12 @@ def _source(text: str) -> tuple[Path, str | None]:
     """The file, and the attribute of a .py file or a module; UsageError where there is none."""
     found = SOURCE.fullmatch(text)
     path = Path(found[1] if found else text)
-    if not found and path.suffix.lower() != ".onnx":
-        raise UsageError(f"{text!r} names no class or function", hint="net.py:Net, or net.onnx")
-    if path.suffix.lower() in (".py", ".onnx") and not path.is_file():
-        raise UsageError(f"{path}: no such file", hint="ls *.py *.onnx")
+    if not found and path.suffix.lower() not in READERS:
+        raise UsageError(
+            f"{text!r} names no class or function", hint="net.py:Net, net.onnx, or net.keras"
+        )
+    if path.suffix.lower() in (".py", *READERS) and not path.is_file():
+        raise UsageError(f"{path}: no such file", hint="ls *.py *.onnx *.keras")
     return path, found[2] if found else None
 
 

@@ -13,6 +13,7 @@ import shlex
 import shutil
 import sys
 import tempfile
+import textwrap
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -28,6 +29,7 @@ from suite.paths import home
 IfBusy = Literal["wait", "refuse"]
 State = Literal["active", "stale", "unknown"]
 POLL_S = 0.5
+LONGEST_COMMAND = 120  # characters of another dlsuite's command that a message shows
 BUSY_HINT = "wait until it ends; without `--if-busy refuse`, dlsuite waits by itself"
 
 
@@ -139,7 +141,9 @@ def measuring(if_busy: IfBusy, notify: Notify, *, shared: bool = False) -> Itera
 def _command() -> str:
     """This process, its command and its folder."""
     now = time.strftime("%H:%M:%S")
-    words = shlex.join(["dlsuite", *sys.argv[1:]])
+    words = textwrap.shorten(
+        shlex.join(["dlsuite", *sys.argv[1:]]), LONGEST_COMMAND, placeholder=" ..."
+    )
     return f"{os.getpid()}\nsince {now}: {words}, process {os.getpid()}, in {Path.cwd()}"
 
 

@@ -17,6 +17,8 @@ from suite.models.layers import (
     AvgPool2d,
     Flatten,
     GlobalAvgPool2d,
+    HardSigmoid,
+    HardSwish,
     Layer,
     Shape,
     Sigmoid,
@@ -119,6 +121,8 @@ class Graph:
             gate = next(branch[0] for branch in branches if branch)
             if isinstance(gate, Sigmoid):
                 return Silu(name=node.name)  # as ONNX writes it
+            if isinstance(gate, HardSigmoid):
+                return HardSwish(name=node.name)
         return JOINS[node.layer["kind"]](name=node.name, branches=branches)
 
     @cached_property

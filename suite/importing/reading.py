@@ -28,8 +28,9 @@ from suite.worker.programs import ask
 
 READERS = Path(__file__).with_name("readers")
 # Of the layers' logits in float64 to those of the file, which are in float64, or in float32. The
-# first is for its own weights, the second for changed ones, relative to differences of logits.
-TOLERANCES = {"pytorch": (1e-9, 1e-9), "onnx": (1e-5, 1e-3)}
+# first is for its own weights, the second for changed ones, relative to differences of logits. In
+# float64, TensorFlow has the constant of GELU in float32.
+TOLERANCES = {"pytorch": (1e-9, 1e-9), "onnx": (1e-5, 1e-3), "keras": (1e-7, 1e-6)}
 TIMEOUT_S = 1800.0  # of the largest models
 SAMPLES, SEED = 32, 1  # of the comparison with the file
 CHANGED_SAMPLES = 8  # of that with noise in the weights
@@ -86,6 +87,13 @@ def from_onnx(
     request = {"source": str(source.absolute()), "input": shape}
     hint = "onnx.checker.check_model says more; --input 3x224x224 sets an open shape"
     return _read("onnx", str(source), request, name, python, folder, hint)
+
+
+def from_keras(source: Path, *, name: str, python: Path, folder: Path) -> Imported:
+    """Import a .keras file by the Python of Keras's environment; raise as `from_pytorch`."""
+    hint = "keras.saving.load_model says more; the file has no code of its author"
+    request = {"source": str(source.absolute())}
+    return _read("keras", str(source), request, name, python, folder, hint)
 
 
 def _read(
