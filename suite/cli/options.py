@@ -93,6 +93,14 @@ Data = Annotated[
         help="Instead of the suite's: a data set (dlsuite list), table.csv, data.npz, or a folder.",
     ),
 ]
+WeightsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--weights",
+        metavar="FILE",
+        help="Start from these weights: net.safetensors of an import; of one model.",
+    ),
+]
 Target = Annotated[
     str | None, typer.Option("--target", metavar="COLUMN", help="Of a table: the class.")
 ]

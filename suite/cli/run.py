@@ -43,6 +43,7 @@ from suite.cli.options import (
     SyncBatchNorm,
     Target,
     Tracks,
+    WeightsFile,
     engine_options,
     node_count,
 )
@@ -78,6 +79,7 @@ def run(
     ],
     framework: Frameworks = None,
     model: Models = None,
+    weights: WeightsFile = None,
     data: Data = None,
     target: Target = None,
     labels: Labels = None,
@@ -155,6 +157,7 @@ def run(
     options = RunOptions(
         frameworks=tuple(framework or ()),
         models=tuple(model or ()),
+        weights=weights,
         data=data,
         scenarios=tuple(scenario or ()),
         tracks=tuple(track or ()),

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from suite.datasets import library
 from suite.datasets.formats import prepared, synthetic
 from suite.datasets.inputs import Inputs
 from suite.errors import DataError
+from suite.manifests import user_weights
 from suite.manifests.datasets import SPLITS, DatasetManifest
 from suite.manifests.workloads import Workload
 from suite.messages import Notify
 from suite.models import MODELS
+from suite.models.layers import Parameter
 from suite.paths import digest, sha256
 
 
@@ -78,9 +83,14 @@ def make(
     weights, order = folder / "weights.npy", folder / "order.npy"
     statistics = folder / "statistics.npy"
     inference = workload.mode == "infer"
-    drawn = architecture.inference_weights if inference else architecture.initial_weights
-    np.save(weights, drawn(seed))
-    np.save(statistics, architecture.inference_statistics(seed))
+    if workload.weights_sha256:
+        given = user_weights.read(workload.weights_sha256, architecture)
+        np.save(weights, _joined(given, architecture.parameters()))
+        np.save(statistics, _joined(given, architecture.statistics()))
+    else:
+        drawn = architecture.inference_weights if inference else architecture.initial_weights
+        np.save(weights, drawn(seed))
+        np.save(statistics, architecture.inference_statistics(seed))
     generator = np.random.default_rng(seed)
     samples, of_epoch = dataset.samples["train"], workload.epoch_samples
     epochs = range(max(1, workload.epochs))
@@ -102,3 +112,9 @@ def make(
         sha256=digest(hashes),
         origin=described.origin,
     )
+
+
+def _joined(given: Mapping[str, NDArray[Any]], named: Iterable[Parameter]) -> NDArray[np.float32]:
+    """The values of all tensors in their order, one after the other."""
+    parts = [given[each.name].ravel().astype(np.float32) for each in named]
+    return np.concatenate([*parts, np.zeros(0, np.float32)])

@@ -109,6 +109,8 @@ class WorkloadDefaults(Strict):
     proof_learning_rate: PositiveFloat | None = None
     # The samples of an epoch, where it is a part of the training split.
     epoch_samples: PositiveInt | None = None
+    # Of the user's weights, from which the work starts; None: those of dlsuite.
+    weights_sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
     # Whole epochs of the first run of each trial. The other runs end when their rate is certain.
     epochs: NonNegativeInt = 1
 

@@ -55,6 +55,7 @@ def _work(record: Record, *, batch: bool) -> str:
         *([f"batch {workload.batch_size}"] if batch else []),
         workload.precision,
         workload.way,
+        *([f"weights {workload.weights_sha256[:8]}"] if workload.weights_sha256 else []),
         *([f"input from {workload.input}"] if workload.mode == "train" else []),
     ]
     return ", ".join(parts)

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from suite.datasets import library
 from suite.errors import ManifestError, UsageError, nearest, unknown
-from suite.manifests import catalog, model_files, papers
+from suite.manifests import catalog, model_files, papers, user_weights
 from suite.manifests.devices import Devices
 from suite.manifests.models import problem
 from suite.manifests.strict import first_problem
@@ -35,6 +35,7 @@ class RunOptions:
     frameworks: tuple[str, ...] = ()
     models: tuple[str, ...] = ()  # of the suite, or files of the user
     data: str | None = None  # instead of the suite's
+    weights: Path | None = None  # of the user: of the only model
     scenarios: tuple[str, ...] = ()
     tracks: tuple[str, ...] = ()
     batch_size: int | None = None
@@ -239,7 +240,21 @@ def _workloads(suite: SuiteManifest, options: RunOptions) -> tuple[SuiteWorkload
             f"suite {suite.name!r} has no workload of scenario {scenarios}",
             hint="dlsuite run inference --scenario single_stream",
         )
+    if options.weights:
+        changed = _with_weights(changed, options.weights)
     return tuple(dict.fromkeys(changed) if options.precision else changed)
+
+
+def _with_weights(workloads: list[SuiteWorkload], path: Path) -> list[SuiteWorkload]:
+    """The workloads, which start from the weights in a file; UsageError for several models."""
+    models = list(dict.fromkeys(each.model for each in workloads))
+    if len(models) > 1:
+        raise UsageError(
+            f"--weights are those of one model, not of {', '.join(models)}",
+            hint=f"--model {models[0]}",
+        )
+    digest = user_weights.register(path, MODELS[models[0]]())
+    return [each.model_copy(update={"weights_sha256": digest}) for each in workloads]
 
 
 def _perceptron(options: RunOptions) -> list[str]:

@@ -15,7 +15,7 @@ repeat seed measure repeats interleaved steady status error engine image_id envi
 blocks samples_per_s steps optimizer_steps epochs inference throttling neighbours memory telemetry
 ranks parity log"""
 WORKLOAD_KEYS = """dataset mode batch_size precision input batch_norm optimizer
-scenario query_samples latency_bound_s proof_learning_rate epoch_samples epochs
+scenario query_samples latency_bound_s proof_learning_rate epoch_samples weights_sha256 epochs
 model"""
 
 
