@@ -1,10 +1,10 @@
-"""Imports every classification model of torchvision, and prints a table of what became of it.
+"""Imports the classification models of a library, and prints a table of what became of each.
 
-    python scripts/imports.py INTERPRETER [NAME...]
+    python scripts/imports.py torchvision|keras INTERPRETER [NAME...]
 
-INTERPRETER has torch and torchvision. Each model is imported with random weights, as
+INTERPRETER has torch and torchvision, or Keras. Each model is imported with random weights, as
 `dlsuite model import` does, but with fewer random inputs. The number of parameters is compared with
-torchvision's. docs/measurements/imports.md has the table.
+the library's. docs/measurements/imports.md has the tables.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from suite.manifests import model_files
 from suite.worker.programs import ask
 
 # torchvision's wheel on PyPI is for CUDA: without its own library, two operators must be declared.
-SOURCE = """\
+TORCHVISION = """\
 import torch
 library = torch.library.Library("torchvision", "DEF")
 for name in ("nms", "qnms"):
@@ -39,31 +39,46 @@ def parameters(name):
 def __getattr__(name):
     return lambda: models.get_model(name, weights=None)
 """
-SIZES = {"inception_v3": 299}  # 224 for all others
+KERAS = """\
+import keras
+from keras import applications
+
+def names():
+    return [name for name in dir(applications) if name[0].isupper()]
+
+def parameters(name):
+    model = getattr(applications, name)(weights=None)
+    model.save(name + ".keras")
+    return sum(each.value.size for each in model.trainable_variables)
+"""
+LIBRARIES = {"torchvision": ("pytorch", TORCHVISION), "keras": ("keras", KERAS)}
+SIZES = {"inception_v3": 299}  # 224 for all others of torchvision
+MODULE = "models_of_the_library"
 SAMPLES = 2  # with the own weights, and with changed ones
 HEAD = ("model", "layers", "parameters", "error", "with changed weights", "reason or note")
 
 
-def main(interpreter: Path, names: list[str]) -> None:
+def main(library: str, interpreter: Path, names: list[str]) -> None:
     reading.SAMPLES = reading.CHANGED_SAMPLES = SAMPLES
+    framework, source = LIBRARIES[library]
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
-        Path("models_of_torchvision.py").write_text(SOURCE)
+        Path(f"{MODULE}.py").write_text(source)
         names = names or _ask(interpreter, "print(*m.names())").split()
         print("| " + " | ".join(HEAD) + " |\n" + "| --- " * len(HEAD) + "|", flush=True)
-        imported = sum(_row(interpreter, name) for name in names)
+        imported = sum(_row(framework, interpreter, name) for name in names)
     print(f"\n{imported} of {len(names)} are imported and equal to the file.")
 
 
-def _row(interpreter: Path, name: str) -> bool:
-    size, file = SIZES.get(name, 224), Path(f"tv_{name}{model_files.SUFFIX}")
+def _row(framework: str, interpreter: Path, name: str) -> bool:
+    file = Path(f"of_library_{name.lower()}{model_files.SUFFIX}")
+    own = int(_ask(interpreter, f"print(m.parameters({name!r}))").split()[-1])
+    size = SIZES.get(name, 224)
+    source, shape = f"{MODULE}.py:{name}", f"3x{size}x{size}"
+    if framework == "keras":
+        source, shape = f"{name}.keras", ""
     try:
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-            import_model(
-                f"models_of_torchvision.py:{name}",
-                f"3x{size}x{size}",
-                file,
-                [f"pytorch={interpreter}"],
-            )
+            import_model(source, shape or None, file, [f"{framework}={interpreter}"])
     except DlsuiteError as error:
         reason = str(error).partition("cannot be taken: ")[2] or str(error)
         print(f"| {name} | | | | | {reason.partition(';')[0]} |", flush=True)
@@ -71,7 +86,6 @@ def _row(interpreter: Path, name: str) -> bool:
     found = model_files.read(file)
     model, origin = found.architecture, found.origin
     assert origin is not None and origin.changed_error is not None  # of an import
-    own = int(_ask(interpreter, f"print(m.parameters({name!r}))"))
     notes = "; ".join([*origin.notes, *_difference(model.parameter_count, own)])
     layers = sum(1 for _ in model.leaves())
     errors = f"{origin.error:.0e} | {origin.changed_error:.0e}"
@@ -82,13 +96,12 @@ def _row(interpreter: Path, name: str) -> bool:
 
 def _difference(ours: int, theirs: int) -> Iterator[str]:
     if ours != theirs:
-        yield f"torchvision's has {theirs:,} with those of its auxiliary outputs"
+        yield f"the library's has {theirs:,} parameters"
 
 
 def _ask(interpreter: Path, code: str) -> str:
     answer = ask(
-        [interpreter, "-W", "ignore", "-c", f"import models_of_torchvision as m; {code}"],
-        timeout_s=600,
+        [interpreter, "-W", "ignore", "-c", f"import {MODULE} as m; {code}"], timeout_s=600
     )
     if answer.problem:
         raise SystemExit(answer.problem)
@@ -96,4 +109,4 @@ def _ask(interpreter: Path, code: str) -> str:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]).absolute(), sys.argv[2:])
+    main(sys.argv[1], Path(sys.argv[2]).absolute(), sys.argv[3:])
