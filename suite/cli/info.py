@@ -36,7 +36,8 @@ def list_all() -> None:
         ((each.name, each.title) for each in catalog.tracks().values()),
     )
     _print("Models", ("name", "parameters", "input"), map(_model_row, MODELS))
-    _print("Datasets", ("name", "description"), _titles(names("dataset"), catalog.dataset))
+    datasets = [*names("dataset"), *catalog.own_datasets()]
+    _print("Datasets", ("name", "description"), _titles(datasets, catalog.dataset))
     _print("Suites", ("name", "description"), _titles(names("suite"), catalog.suite))
     _print(
         "Published comparisons",

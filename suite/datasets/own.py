@@ -6,7 +6,6 @@ Its name has a digest of the content and of the options, so that other content i
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -213,9 +212,3 @@ def _write(
         ),
         samples={"train": int(train.sum()), "test": int((~train).sum())},
     )
-
-
-def names() -> Iterator[str]:
-    """The data sets of the user that are prepared."""
-    for path in sorted((home() / "datasets").glob(f"*/{catalog.OWN}")):
-        yield path.parent.name

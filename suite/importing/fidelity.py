@@ -65,7 +65,8 @@ def fidelity_of(
             work_dir=folder,
             notify=notify,
         )
-        found.append(_logits(imported.architecture, len(results.inputs), prover))
+        logits = _logits(imported.architecture, len(results.inputs), prover)
+        found.append(_ended(logits, imported.ending))
     fidelity = Fidelity(
         error=relative_error(found[0], imported.own.logits),
         changed_error=_error_of_differences(found[1], imported.changed.logits),
@@ -80,6 +81,15 @@ def fidelity_of(
             hint="report the model: an operation has another meaning than its layer",
         )
     return fidelity
+
+
+def _ended(logits: NDArray[np.float64], ending: str | None) -> NDArray[np.float64]:
+    """The logits with the softmax or its logarithm at the end of the file."""
+    if ending is None:
+        return logits
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    logarithm: NDArray[np.float64] = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    return np.exp(logarithm) if ending == "softmax" else logarithm
 
 
 def _error_of_differences(found: NDArray[Any], expected: NDArray[Any]) -> float:

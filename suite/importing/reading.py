@@ -60,6 +60,7 @@ class Imported:
     changed: Results  # with noise in all weights
     notes: tuple[str, ...]
     runtime: str  # what computed the logits
+    ending: str | None  # softmax or log_softmax: what the file's logits are of those of the layers
     tolerance: float  # of the layers' logits with the file's weights
     changed_tolerance: float
 
@@ -124,6 +125,7 @@ def _read(
         changed=_results(folder, "changed"),
         notes=tuple(values["notes"]),
         runtime=values["runtime"],
+        ending=values["ending"],
         tolerance=TOLERANCES[kind][0],
         changed_tolerance=TOLERANCES[kind][1],
     )

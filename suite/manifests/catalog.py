@@ -50,6 +50,11 @@ def own_dataset(name: str) -> DatasetManifest | None:
         return None
 
 
+def own_datasets() -> list[str]:
+    """The names of the datasets of the user that are prepared, sorted."""
+    return sorted(path.parent.name for path in (home() / "datasets").glob(f"*/{OWN}"))
+
+
 def tracks() -> dict[str, Track]:
     """All tracks, by name."""
     return {name: named("track", name, Track) for name in names("track")}

@@ -118,6 +118,15 @@ def test_wrong_arguments_are_usage_errors(
         run("import", *arguments)
 
 
+def test_a_softmax_at_the_end_is_a_part_of_the_loss(capsys: pytest.CaptureFixture[str]) -> None:
+    wrapped = "torch.log_softmax(self.head(self.body(x)), dim=1)"
+    Path("net.py").write_text(NET.replace("self.head(self.body(x))", wrapped))
+    run("import", "net.py:TinyNet", "--input", "1x28x28")
+    shown = capsys.readouterr().out
+    assert "from file: equal (" in shown and "the log_softmax at the end is left out" in shown
+    assert model_files.read(Path("tiny_net.model.json")).architecture.layers[-1].kind == "dense"
+
+
 def test_a_refused_model_leaves_nothing() -> None:
     Path("net.py").write_text(NET.replace("nn.ReLU6()", "nn.Softshrink()"))
     with pytest.raises(ImportRefused, match=r"Softshrink at body\.4"):

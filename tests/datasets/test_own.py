@@ -39,7 +39,7 @@ def test_arrays_are_prepared_once_under_a_name_with_their_digest() -> None:
     assert library.verify(manifest) is None and library.ready(manifest, quiet).name == name
     assert own.register(path, own.Options(), lambda text: pytest.fail(text)) == name
     other = own.register(path, own.Options(split=0.5), quiet)
-    assert other != name and list(own.names()) == sorted([name, other])
+    assert other != name and catalog.own_datasets() == sorted([name, other])
     inputs = np.load(library.folder(manifest) / "train_inputs.npy")
     assert inputs.dtype == np.uint8
 
@@ -81,7 +81,7 @@ def test_what_cannot_be_used_is_named_and_nothing_is_left(
 ) -> None:
     with pytest.raises(DataError, match=reason):
         own.register(npz(**arrays), own.Options(), quiet)
-    assert not list((tmp_path / "home/datasets").glob("*")) and not list(own.names())
+    assert not list((tmp_path / "home/datasets").glob("*")) and not catalog.own_datasets()
 
 
 def test_a_file_that_is_damaged_or_missing_is_one_line() -> None:

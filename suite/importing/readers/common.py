@@ -17,6 +17,10 @@ class Refused(Exception):
     """An operation that is none of the layers; the text says what would be needed."""
 
 
+# Of a softmax or its logarithm at the end, which is a part of the loss.
+ENDING = "the {} at the end is left out: it is a part of the loss"
+
+
 def write(folder: Path, graph: dict[str, Any], inputs: Any) -> None:
     """Write graph.json and inputs.npy."""
     np.save(folder / "inputs.npy", inputs)

@@ -54,6 +54,7 @@ def main(request: dict[str, Any]) -> None:
         "nodes": graph.nodes,
         "refusals": refusals,
         "notes": [*notes, *more, *dict.fromkeys(graph.notes)],
+        "ending": None,  # the logits are those before it
         "classes": int(logits.shape[-1]),
         "shape": graph.shape,
         "runtime": f"Keras {keras.__version__} on TensorFlow, float64",
@@ -113,7 +114,7 @@ def without_ends(model: Any) -> tuple[Any, list[str]]:
             break
     last = model.layers[-1]
     if isinstance(last, keras.layers.Softmax) or activation_of(last) == "softmax":
-        notes.append("the softmax at the end is left out: it is a part of the loss")
+        notes.append(common.ENDING.format("softmax"))
         if isinstance(last, (keras.layers.Softmax, keras.layers.Activation)):
             outputs = last.input
         else:

@@ -27,6 +27,7 @@ from .common import Refused, flattened, same_sides, sides, simple, whole_pool
 BATCH = 2  # of the shapes; samples are computed in batches of this size
 OPSET = 7  # the oldest whose operators have today's inputs
 CLIP_TO_6 = (0.0, 6.0)
+ENDINGS = {"Softmax": "softmax", "LogSoftmax": "log_softmax"}
 
 
 def main(request: dict[str, Any]) -> None:
@@ -44,10 +45,12 @@ def main(request: dict[str, Any]) -> None:
         changed = computed(model, inputs[: request["changed"]])
         common.write_results(folder, "changed", other.weights, changed)
     notes = [] if "BatchNormalization" in graph.operators else graph.notes()
+    notes += [common.ENDING.format(graph.ending)] if graph.ending else []
     values = {
         "nodes": nodes,
         "refusals": refusals,
         "notes": notes,
+        "ending": graph.ending,
         "classes": int(logits.shape[-1]),
         "shape": graph.shape,
         "runtime": f"ONNX Runtime {onnxruntime.__version__}, float32",
@@ -127,6 +130,7 @@ class Converter:
         self._names: dict[str, str] = {}  # of the node that makes a value
         self._nodes: dict[str, dict[str, Any]] = {}
         self.weights: dict[str, Any] = {}
+        self.ending: str | None = None  # softmax or log_softmax, the last operator
         self.operators = {each.op_type for each in self._graph.node}
         inputs = [each.name for each in self._graph.input if each.name not in self._constants]
         self.shape = list(self._shapes[inputs[0]])
@@ -149,7 +153,8 @@ class Converter:
             name = self._unique(node.name or node.output[0])
             tensors = [each for each in node.input if each and each not in self._constants]
             try:
-                layer = self._layer(node, name)
+                self.ending = self._ending(node)
+                layer = None if self.ending else self._layer(node, name)
             except Refused as error:
                 layer = None
                 before = list(self._shapes.get(tensors[0], ()))
@@ -160,6 +165,13 @@ class Converter:
         if list(self._nodes)[-1] != end:
             self._add("", "end", [end], None)
         return list(self._nodes.values()), refusals
+
+    def _ending(self, node: Any) -> str | None:
+        """The softmax or its logarithm that the node is, over the classes and before the output."""
+        options = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+        last = node.output[0] == self._graph.output[0].name
+        classes = options.get("axis", -1) in (1, -1) and len(self._shapes[node.output[0]]) == 1
+        return ENDINGS.get(node.op_type) if last and classes else None
 
     def _add(self, value: str, name: str, inputs: list[str], layer: dict[str, Any] | None) -> None:
         self._names[value] = name

@@ -24,7 +24,7 @@ from torch import fx, nn
 from . import common
 from .common import Layer, Refused
 from .pytorch_attributes import of_attribute
-from .pytorch_operations import FUNCTIONS, MODULES, OPERATIONS
+from .pytorch_operations import ENDINGS, FUNCTIONS, MODULES, OPERATIONS
 from .pytorch_shapes import POINTWISE, Form, reshaped
 
 BATCH = 2  # samples that are propagated to find the shapes
@@ -38,6 +38,8 @@ def main(request: dict[str, Any]) -> None:
     traced, shapes, notes = trace(module, shape)
     graph = Converter(traced, shapes)
     nodes, refusals = graph.convert()
+    ending = graph.ending
+    notes += [common.ENDING.format(ending)] if ending else []
     inputs = common.random_inputs(request, shape)
     module.double().eval()
     with torch.no_grad():
@@ -54,6 +56,7 @@ def main(request: dict[str, Any]) -> None:
         "nodes": nodes,
         "refusals": refusals,
         "notes": notes,
+        "ending": ending,
         "classes": int(logits.shape[-1]),
         "shape": shape,
         "runtime": f"PyTorch {torch.__version__}, float64",
@@ -152,6 +155,7 @@ class Converter:
         self._parts: dict[str, tuple[fx.Node, list[int]]] = {}  # what is split, and the sizes
         self._forms: dict[str, Form] = {}  # of results that no layer has: by the node of fx
         self._with_parameters: dict[int, str] = {}
+        self.ending: str | None = None  # softmax or log_softmax, the last operation
         self.weights: dict[str, Any] = {}
 
     def convert(self) -> tuple[list[Layer], list[Layer]]:
@@ -168,7 +172,8 @@ class Converter:
             tensors = self._tensors(node)
             name = self._named(node)
             try:
-                layer = self._layer(node, tensors)
+                self.ending = self._ending(node)
+                layer = None if self.ending else self._layer(node, tensors)
             except Refused as error:
                 layer = None
                 refusals.append(self._refusal(node, str(error)))
@@ -179,6 +184,18 @@ class Converter:
         if nodes[-1]["name"] != end:
             nodes.append({"name": "end", "inputs": [end], "layer": None})
         return nodes, refusals
+
+    def _ending(self, node: fx.Node) -> str | None:
+        """The softmax or its logarithm that the node is, over the classes and before the output."""
+        if node.op == "call_module":
+            module = self._modules[str(node.target)]
+            name, axis = ENDINGS.get(type(module)), getattr(module, "dim", None)
+        else:
+            name = node.target if isinstance(node.target, str) else FUNCTIONS.get(node.target)
+            axis = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
+        last = all(user.op == "output" for user in node.users)
+        classes = axis in (1, -1) and len(self._shapes[node.name]) == 1
+        return name if name in ENDINGS.values() and last and classes else None
 
     def _is_prepared(self, node: fx.Node) -> bool:
         """Whether the node is a part of a later one: a tensor of the module, or a split."""

@@ -165,6 +165,7 @@ ACTIVATIONS = {
     nn.Hardsigmoid: "hard_sigmoid",
     nn.Hardswish: "hard_swish",
 }
+ENDINGS: dict[type, str] = {nn.Softmax: "softmax", nn.LogSoftmax: "log_softmax"}
 MODULES: dict[type, Callable[[Any, Any, Any], Layer | None]] = {
     nn.Conv2d: conv2d,
     nn.Linear: linear,
@@ -277,6 +278,10 @@ FUNCTIONS: dict[Any, str] = {
     functional.hardswish: "hard_swish",
     functional.leaky_relu: "leaky_relu",
     operator.getitem: "getitem",
+    functional.softmax: "softmax",
+    torch.softmax: "softmax",
+    functional.log_softmax: "log_softmax",
+    torch.log_softmax: "log_softmax",
     functional.pad: "pad",
     functional.layer_norm: "layer_norm",
     torch.chunk: "chunk",

@@ -120,8 +120,8 @@ FAULTS = (
         name="wrong average-pool divisor",
         framework="pytorch",
         file="frameworks/pytorch/layers.py",
-        right='nn.AvgPool2d(layer["kernel"],',
-        wrong='nn.AvgPool2d(layer["kernel"], count_include_pad=False,',
+        right='count_include_pad=layer["count_padding"]',
+        wrong="count_include_pad=False",
     ),
     Fault(
         name="Adam epsilon misplaced",
