@@ -40,6 +40,7 @@ def __getattr__(name):
     return lambda: models.get_model(name, weights=None)
 """
 KERAS = """\
+import math
 import keras
 from keras import applications
 
@@ -49,7 +50,7 @@ def names():
 def parameters(name):
     model = getattr(applications, name)(weights=None)
     model.save(name + ".keras")
-    return sum(each.value.size for each in model.trainable_variables)
+    return sum(math.prod(each.shape) for each in model.trainable_variables)
 """
 LIBRARIES = {"torchvision": ("pytorch", TORCHVISION), "keras": ("keras", KERAS)}
 SIZES = {"inception_v3": 299}  # 224 for all others of torchvision
