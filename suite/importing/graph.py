@@ -25,6 +25,7 @@ from suite.models.layers import (
     Silu,
 )
 
+POSITIVE = ("relu", "relu6")  # the kinds of layers whose results are never negative
 JOINS: dict[str, type[Branches]] = {"add": Add, "multiply": Multiply, "concat": Concat}
 
 
@@ -166,10 +167,12 @@ def _with_nested_concats(nodes: Sequence[Node]) -> list[Node]:
 
 
 def with_paddings(nodes: Sequence[Node]) -> list[Node]:
-    """The nodes; a padding with zeros is a part of the convolution after it.
+    """The nodes; a padding with zeros is a part of the convolution or pool after it.
 
-    Raise NotSeriesParallel where it is before something else.
+    Before a max pool, zeros are as good as no value where none is negative. Raise NotSeriesParallel
+    where the padding is before something else.
     """
+    kinds = {each.name: (each.layer or {}).get("kind") for each in nodes}
     pads = {each.name: each for each in nodes if each.layer and each.layer["kind"] == "pad"}
     found: list[Node] = []
     for node in nodes:
@@ -179,8 +182,12 @@ def with_paddings(nodes: Sequence[Node]) -> list[Node]:
             continue
         layer = node.layer or {}
         averages = layer.get("kind") == "avg_pool2d" and layer.get("count_padding", True)
-        if layer.get("kind") != "conv2d" and not averages:
-            raise NotSeriesParallel(f"{pad.name}: a padding with zeros is before a convolution")
+        positive = layer.get("kind") == "max_pool2d" and kinds[pad.inputs[0]] in POSITIVE
+        if layer.get("kind") != "conv2d" and not averages and not positive:
+            raise NotSeriesParallel(
+                f"{pad.name}: a padding with zeros is before a convolution, or between a ReLU and"
+                " a max pool"
+            )
         found.append(replace(node, layer={**layer, **_padded(pad.name, layer, pad.layer["sides"])}))
     return found
 

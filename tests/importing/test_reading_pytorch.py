@@ -251,6 +251,7 @@ def test_changes_of_axes_are_parts_of_layers(imported: Import, code: str, expect
         ("nn.Sequential(nn.ZeroPad2d((0, 1, 0, 1)), nn.Conv2d(3, 4, 3, 2))", (0, 0), (1, 1)),
         ("nn.Sequential(nn.ZeroPad2d(2), nn.Conv2d(3, 4, 3, padding=1))", (3, 3), (0, 0)),
         ("nn.AvgPool2d(3, padding=1, count_include_pad=False)", (1, 1), (0, 0)),
+        ("nn.Sequential(nn.ReLU(), nn.ZeroPad2d(1), nn.MaxPool2d(3, 2))", (1, 1), (0, 0)),
     ],
 )
 def test_padding_of_four_sides(
@@ -265,7 +266,7 @@ def test_padding_of_four_sides(
             def forward(self, x):
                 return self.layer(x).flatten(1)
     """)
-    layer = found.architecture.layers[0]
+    layer = next(each for each in found.architecture.layers if each.kind != "relu")
     assert (layer.padding, layer.extra_padding) == (padding, extra)  # type: ignore[attr-defined]
     assert getattr(layer, "count_padding", False) is False
 

@@ -106,6 +106,8 @@ def without_ends(model: Any) -> tuple[Any, list[str]]:
     if len(model.inputs) != 1 or len(model.outputs) != 1:
         raise ValueError(f"{len(model.inputs)} inputs and {len(model.outputs)} outputs, not one")
     notes, inputs, outputs = [], model.inputs[0], model.outputs[0]
+    if None in inputs.shape[1:]:
+        raise ValueError(f"its input has an open shape, {inputs.shape[1:]}: save one with a size")
     for layer in model.layers:
         if isinstance(layer, PREPROCESSING):
             inputs = layer.output
