@@ -85,8 +85,8 @@ def make(
     inference = workload.mode == "infer"
     if workload.weights_sha256:
         given = user_weights.read(workload.weights_sha256, architecture)
-        np.save(weights, _joined(given, architecture.parameters()))
-        np.save(statistics, _joined(given, architecture.statistics()))
+        np.save(weights, joined(given, architecture.parameters()))
+        np.save(statistics, joined(given, architecture.statistics()))
     else:
         drawn = architecture.inference_weights if inference else architecture.initial_weights
         np.save(weights, drawn(seed))
@@ -114,7 +114,7 @@ def make(
     )
 
 
-def _joined(given: Mapping[str, NDArray[Any]], named: Iterable[Parameter]) -> NDArray[np.float32]:
+def joined(given: Mapping[str, NDArray[Any]], named: Iterable[Parameter]) -> NDArray[np.float32]:
     """The values of all tensors in their order, one after the other."""
     parts = [given[each.name].ravel().astype(np.float32) for each in named]
     return np.concatenate([*parts, np.zeros(0, np.float32)])

@@ -44,11 +44,8 @@ def is_path(text: str) -> bool:
     """Whether data is named by its file or folder, and not by the name of a data set."""
     if Path(text).suffix.lower() in (*READERS, *ARRAYS) or "/" in text:
         return True
-    return (
-        Path(text).is_dir()
-        and text not in known_names("dataset")
-        and not (catalog.own_dataset(text))
-    )
+    known = text in known_names("dataset") or catalog.own_dataset(text) is not None
+    return Path(text).is_dir() and not known
 
 
 def register(path: Path, options: Options, notify: Notify) -> str:

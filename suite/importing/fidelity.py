@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from suite.datasets.formats import prepared, synthetic
 from suite.datasets.inputs import Inputs
+from suite.datasets.obtain import joined
 from suite.engines.base import Engine, Prepared
 from suite.errors import ParityFailed
 from suite.importing.reading import Imported, Results
@@ -149,8 +150,7 @@ def _inputs(model: Architecture, results: Results, folder: Path) -> Inputs:
     prepared.write(data, synthetic.NAME, "random inputs")
     paths = {name: folder / f"{name}.npy" for name in ("weights", "statistics", "order")}
     for name, parts in (("weights", model.parameters()), ("statistics", model.statistics())):
-        values = [results.weights[each.name].ravel() for each in parts]
-        np.save(paths[name], np.concatenate([*values, np.zeros(0)]).astype(np.float32))
+        np.save(paths[name], joined(results.weights, parts))
     np.save(paths["order"], np.arange(samples, dtype=np.int32)[None])
     channels = model.input_shape[0] if len(model.input_shape) == 3 else 1
     dataset = DatasetManifest(

@@ -26,7 +26,7 @@ from keras.src.applications import convnext
 
 from . import common
 from .common import Layer, Refused
-from .keras_layers import LAYERS, Value, activation_of
+from .keras_layers import LAYERS, Value, activation_of, channels_first
 
 CONFIG = "config.json"
 LARGEST_RATIO = 100  # of a file's size to its compressed size: more is no model
@@ -37,8 +37,7 @@ PREPROCESSING = (keras.layers.Rescaling, keras.layers.Normalization)
 
 def main(request: dict[str, Any]) -> None:
     folder = Path(request["folder"])
-    model, notes = load(Path(request["source"]), folder)
-    model, more = without_ends(model)
+    model, notes = without_ends(load(Path(request["source"]), folder))
     graph = Converter(model)
     refusals = graph.convert()
     inputs = common.random_inputs(request, graph.shape)
@@ -53,7 +52,7 @@ def main(request: dict[str, Any]) -> None:
     values = {
         "nodes": graph.nodes,
         "refusals": refusals,
-        "notes": [*notes, *more, *dict.fromkeys(graph.notes)],
+        "notes": [*notes, *dict.fromkeys(graph.notes)],
         "ending": None,  # the logits are those before it
         "classes": int(logits.shape[-1]),
         "shape": graph.shape,
@@ -62,8 +61,8 @@ def main(request: dict[str, Any]) -> None:
     common.write(folder, values, inputs)
 
 
-def load(source: Path, folder: Path) -> tuple[Any, list[str]]:
-    """The model in float64, and notes. Raise ValueError where the file has code, or is damaged."""
+def load(source: Path, folder: Path) -> Any:
+    """The model in float64. Raise ValueError where the file has code, or is damaged."""
     with zipfile.ZipFile(source) as file:
         for each in file.infolist():
             if each.file_size > LARGEST_RATIO * max(each.compress_size, 2**20):
@@ -77,7 +76,7 @@ def load(source: Path, folder: Path) -> tuple[Any, list[str]]:
                 changed.writestr(each.filename, content)
     model = keras.saving.load_model(in_float64, compile=False, safe_mode=True, custom_objects=OWN)
     in_float64.unlink()
-    return model, []
+    return model
 
 
 def _must_have_no_code(config: Any) -> None:
@@ -127,25 +126,28 @@ def without_ends(model: Any) -> tuple[Any, list[str]]:
 
 def computed(model: Any, inputs: Any) -> Any:
     """The logits in inference, of images with channels first."""
+    return np.asarray(model(_turned(inputs), training=False))
+
+
+def _turned(inputs: Any) -> Any:
+    """The inputs in float64, images with channels last."""
     turned = np.moveaxis(inputs, 1, -1) if inputs.ndim == 4 else inputs
-    return np.asarray(model(turned.astype(np.float64), training=False))
+    return turned.astype(np.float64)
 
 
 def change(model: Any, inputs: Any, seed: int) -> None:
     """As `change` in in_pytorch.py."""
     random = np.random.default_rng(seed)
     for variable in model.trainable_variables:
-        values = np.asarray(variable)
-        # The fan-in is that of the form (out, in, ...).
-        noise = common.noise(np.moveaxis(values, -1, 0), random) if values.ndim > 1 else None
-        noise = common.noise(values, random) if noise is None else np.moveaxis(noise, 0, -1)
-        variable.assign((values + noise).astype(np.float32))
+        # The fan-in is that of the form (out, in, ...); of one axis, nothing moves.
+        values = np.moveaxis(np.asarray(variable), -1, 0)
+        changed = np.moveaxis(values + common.noise(values, random), 0, -1)
+        variable.assign(changed.astype(np.float32))
     norms = [each for each in _flat(model) if isinstance(each, keras.layers.BatchNormalization)]
     momenta = [each.momentum for each in norms]
     for each in norms:
         each.momentum = 0.0
-    turned = np.moveaxis(inputs, 1, -1) if inputs.ndim == 4 else inputs
-    model(turned.astype(np.float64), training=True)
+    model(_turned(inputs), training=True)
     for each, momentum in zip(norms, momenta, strict=True):
         each.momentum = momentum
         for variable in (each.moving_mean, each.moving_variance):
@@ -165,8 +167,7 @@ class Converter:
 
     def __init__(self, model: Any) -> None:
         self._model = model
-        shape = [int(each) for each in model.inputs[0].shape[1:]]
-        self.shape = [shape[-1], *shape[:-1]] if len(shape) == 3 else shape
+        self.shape = channels_first(tuple(int(each) for each in model.inputs[0].shape[1:]))
         self.nodes: list[Layer] = [{"name": "input", "inputs": [], "layer": None}]
         self.weights: dict[str, Any] = {}
         self.notes: list[str] = []

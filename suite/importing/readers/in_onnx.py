@@ -168,7 +168,7 @@ class Converter:
 
     def _ending(self, node: Any) -> str | None:
         """The softmax or its logarithm that the node is, over the classes and before the output."""
-        options = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+        options = options_of(node)
         last = node.output[0] == self._graph.output[0].name
         classes = options.get("axis", -1) in (1, -1) and len(self._shapes[node.output[0]]) == 1
         return ENDINGS.get(node.op_type) if last and classes else None
@@ -195,7 +195,7 @@ class Converter:
         make = OPERATORS.get(node.op_type)
         if make is None or node.domain not in ("", "ai.onnx"):
             raise Refused("no layer is this operator")
-        options = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+        options = options_of(node)
         return make(self, node, name, options)
 
     def shape_of(self, value: str) -> tuple[int, ...]:
@@ -214,6 +214,11 @@ class Converter:
 
     def layer_before(self, value: str) -> dict[str, Any]:
         return self._nodes[self._names[value]]
+
+
+def options_of(node: Any) -> dict[str, Any]:
+    """The attributes of a node by name."""
+    return {each.name: helper.get_attribute_value(each) for each in node.attribute}
 
 
 def window(options: dict[str, Any], kernel: Any, shape: tuple[int, ...]) -> dict[str, Any]:

@@ -191,7 +191,7 @@ class Converter:
             module = self._modules[str(node.target)]
             name, axis = ENDINGS.get(type(module)), getattr(module, "dim", None)
         else:
-            name = node.target if isinstance(node.target, str) else FUNCTIONS.get(node.target)
+            name = _operation(node)
             axis = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
         last = all(user.op == "output" for user in node.users)
         classes = axis in (1, -1) and len(self._shapes[node.name]) == 1
@@ -209,7 +209,7 @@ class Converter:
         if node.target in ("expand", "repeat") and first.name in self._attributes:
             self._attributes[node.name] = self._attributes[first.name]
             return True
-        name = node.target if isinstance(node.target, str) else FUNCTIONS.get(node.target)
+        name = _operation(node)
         if name in ("chunk", "split") and node.name not in self._shapes:
             self._parts[node.name] = first, _sizes(node, str(name), self._shapes[first.name])
             return True
@@ -224,10 +224,8 @@ class Converter:
 
     def _tensors(self, node: fx.Node) -> list[fx.Node]:
         """The inputs that are results of the graph, in order, each once unless it is a join."""
-        found: list[fx.Node] = []
-        # map_arg visits each argument once for each place, in order.
-        fx.map_arg((node.args, node.kwargs), lambda each: found.append(each))
-        found = [self._parts[each.name][0] if each.name in self._parts else each for each in found]
+        given = _nodes(node)
+        found = [self._parts[each.name][0] if each.name in self._parts else each for each in given]
         found = [each for each in found if each.name in self._shapes]
         found = [each for each in found if each.name not in self._attributes]
         # An attention has its queries, keys and values from one tensor.
@@ -252,9 +250,7 @@ class Converter:
         before = [self._shapes[each.name] for each in tensors]
         after = self._shapes[node.name]
         forms = {self._forms.get(each.name) for each in tensors}
-        name = node.target if isinstance(node.target, str) else FUNCTIONS.get(node.target)
-        if name is None and getattr(node.target, "__module__", "").startswith("torchvision."):
-            name = getattr(node.target, "__name__", None)
+        name = _operation(node)
         if node.op != "call_module" and len(forms) == 1:
             (form,) = forms
             if (found := reshaped(str(name), node, form, before[0], after)) is not None:
@@ -262,8 +258,9 @@ class Converter:
                 if made:
                     self._forms[node.name] = made
                 return layer
-        layer = self._of_module(node, before, after, forms)
-        if node.op != "call_module":
+        if node.op == "call_module":
+            layer = self._of_module(node, before, after, forms)
+        else:
             layer = self._of_operation(node, str(name), before, after)
         if forms != {None}:
             if len(forms) > 1 or forms != {Form("last")} or not self._pointwise(layer):
@@ -276,8 +273,6 @@ class Converter:
         return layer is None or layer["kind"] in POINTWISE or layer.get("kernel") == [1, 1]
 
     def _of_module(self, node: fx.Node, before: Any, after: Any, forms: Any) -> Layer | None:
-        if node.op != "call_module":
-            return None
         module = self._modules[str(node.target)]
         make = MODULES.get(type(module))
         if make is None:
@@ -343,7 +338,17 @@ ROLES = {
 }
 
 
+def _operation(node: fx.Node) -> str | None:
+    """The name by which OPERATIONS may have a function or method; None for other functions."""
+    if isinstance(node.target, str):
+        return node.target
+    if getattr(node.target, "__module__", "").startswith("torchvision."):
+        return getattr(node.target, "__name__", None)
+    return FUNCTIONS.get(node.target)
+
+
 def _nodes(node: fx.Node) -> list[fx.Node]:
+    """The nodes among the arguments, once for each place, in order."""
     found: list[fx.Node] = []
     fx.map_arg((node.args, node.kwargs), lambda each: found.append(each))
     return found

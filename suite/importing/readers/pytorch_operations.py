@@ -70,7 +70,7 @@ def first_of(node: fx.Node, before: Any, after: Any) -> Layer | None:
     index = node.args[1]
     if index == 0 and tuple(before[0]) == tuple(after):
         return None
-    if len(before[0]) == 2 and index in ((slice(None), 0), (slice(None, None, None), 0)):
+    if len(before[0]) == 2 and index == (slice(None), 0):
         return {"kind": "first_token"}
     raise Refused(f"[{index}]: the first member of a sequence is the only one that is taken")
 
@@ -240,7 +240,6 @@ OPERATIONS: dict[str, Operation] = {
     "flatten": lambda node, before, after: flattened(before[0], after),
     "view": lambda node, before, after: flattened(before[0], after),
     "reshape": lambda node, before, after: flattened(before[0], after),
-    "contiguous": lambda node, before, after: None,
     "mean": reduced,
     "pad": padded,
     "getitem": first_of,
