@@ -13,6 +13,7 @@ from suite.datasets.own_images import ColorMode
 from suite.datasets.tables import Missing
 from suite.engines.options import EngineOptions
 from suite.errors import UsageError
+from suite.manifests.losses import Loss
 from suite.manifests.workloads import Precision
 
 
@@ -102,7 +103,12 @@ WeightsFile = Annotated[
     ),
 ]
 Target = Annotated[
-    str | None, typer.Option("--target", metavar="COLUMN", help="Of a table: the class.")
+    list[str] | None,
+    typer.Option("--target", metavar="COLUMN", help="Of a table: the target; repeatable."),
+]
+LossChoice = Annotated[
+    Loss | None,
+    typer.Option("--loss", help="Of your data; default: cross_entropy for classes, else by them."),
 ]
 Labels = Annotated[
     Path | None, typer.Option("--labels", metavar="FILE", help="Of --data X.npy: y.npy.")

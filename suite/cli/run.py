@@ -27,6 +27,7 @@ from suite.cli.options import (
     Keep,
     Key,
     Labels,
+    LossChoice,
     MemoryLimit,
     MissingValues,
     Models,
@@ -82,6 +83,7 @@ def run(
     weights: WeightsFile = None,
     data: Data = None,
     target: Target = None,
+    loss: LossChoice = None,
     labels: Labels = None,
     split: Split = own.Options.split,
     missing: MissingValues = "refuse",
@@ -151,7 +153,12 @@ def run(
     if data and own.is_path(data):
         sizes = Sizes(resize=resize, crop=crop, color_mode=color_mode)
         reading = own.Options(
-            target=target, labels=labels, split=split, missing=missing, sizes=sizes
+            target=tuple(target or ()),
+            loss=loss,
+            labels=labels,
+            split=split,
+            missing=missing,
+            sizes=sizes,
         )
         data = own.register(Path(data), reading, partial(print, file=sys.stderr))
     options = RunOptions(
@@ -159,6 +166,7 @@ def run(
         models=tuple(model or ()),
         weights=weights,
         data=data,
+        loss=loss,
         scenarios=tuple(scenario or ()),
         tracks=tuple(track or ()),
         precision=precision,

@@ -13,14 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.datasets import own_images, tables
+from suite.datasets import own_images, tables, targets
 from suite.datasets.formats import prepared
 from suite.datasets.own_images import ImageSet, Sizes
 from suite.datasets.tables import READERS, Missing
+from suite.datasets.targets import Targets
 from suite.errors import DataError
 from suite.manifests import catalog
 from suite.manifests.datasets import DatasetManifest, Normalize
 from suite.manifests.files import names as known_names
+from suite.manifests.losses import Loss
 from suite.messages import Notify
 from suite.paths import digest, home, part_of, sha256, write_atomically
 
@@ -33,7 +35,8 @@ INPUT_KEYS, LABEL_KEYS = ("X", "x", "inputs", "images", "data"), ("y", "Y", "lab
 class Options:
     """How a file or a folder is read."""
 
-    target: str | None = None  # of a table: the column of the class
+    target: tuple[str, ...] = ()  # of a table: the columns of the targets
+    loss: Loss | None = None  # None: the one that the targets are for
     labels: Path | None = None  # of an .npy file: the file of the labels
     split: float = 0.15  # the share that is held out for the test
     missing: Missing = "refuse"
@@ -91,7 +94,8 @@ def _of_images(images: ImageSet, notify: Notify) -> str:
 
 def _name(path: Path, options: Options) -> str:
     labels = sha256(options.labels) if options.labels and options.labels.is_file() else ""
-    parts = [sha256(path), labels, str(options.target), f"{options.split:g}", options.missing]
+    parts = [sha256(path), labels, *options.target, str(options.loss)]
+    parts += [f"{options.split:g}", options.missing]
     return f"{_slug(path.stem)}_{digest(parts)[:8]}"
 
 
@@ -104,13 +108,16 @@ def _of_table(
     path: Path, options: Options, folder: Path, name: str, notify: Notify
 ) -> DatasetManifest:
     table = tables.read(
-        path, target=options.target, split=options.split, missing=options.missing, seed=SEED
+        path,
+        target=options.target,
+        loss=options.loss,
+        split=options.split,
+        missing=options.missing,
+        seed=SEED,
     )
     for line in tables.lines(table):
         notify(f"{path.name}: {line}")
-    return _write(
-        folder, name, path, table.inputs, table.labels, table.train, classes=len(table.classes)
-    )
+    return _write(folder, name, path, table.inputs, table.targets, table.train)
 
 
 def _of_arrays(
@@ -123,17 +130,10 @@ def _of_arrays(
             " (samples, channels, height, width)",
             hint="np.moveaxis(X, -1, 1) turns channels-last images",
         )
-    if len(inputs) != len(labels) or labels.ndim != 1:
+    if len(inputs) != len(labels) or labels.ndim not in (1, 2) or labels.dtype.kind not in "iufb":
         raise DataError(
-            f"{path}: {len(inputs):,} samples and labels of shape {labels.shape}",
-            hint="one label for each sample",
-        )
-    wrong = labels < 0 if labels.dtype.kind in "iu" else np.ones(len(labels), bool)
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0]) + 1
-        raise DataError(
-            f"{path}: label {labels[row - 1]!s} in row {row} is no class number from 0",
-            hint="np.unique(y, return_inverse=True)[1]",
+            f"{path}: {len(inputs):,} samples and {labels.dtype} labels of shape {labels.shape}",
+            hint="one label for each sample, or one row of numbers",
         )
     if inputs.dtype != np.uint8:
         _must_be_finite(path, inputs)
@@ -141,9 +141,67 @@ def _of_arrays(
     train = np.random.default_rng(SEED).permutation(len(labels)) >= round(
         options.split * len(labels)
     )
-    classes = int(labels.max()) + 1
-    notify(f"{path.name}: {len(labels):,} samples {inputs.shape[1:]}, {classes} classes")
-    return _write(folder, name, path, inputs, labels.astype(np.int32), train, classes=classes)
+    if not 0 < train.sum() < len(train):
+        raise DataError(
+            f"{path}: {len(train)} samples are too few for a split of {options.split:g}",
+            hint="--split 0.5",
+        )
+    found = _targets(path, labels, options.loss, train)
+    notify(f"{path.name}: {len(labels):,} samples {inputs.shape[1:]}")
+    for line in found.lines:
+        notify(f"{path.name}: {line}")
+    return _write(folder, name, path, inputs, found, train)
+
+
+def _targets(
+    path: Path, labels: NDArray[Any], loss: Loss | None, train: NDArray[np.bool_]
+) -> Targets:
+    """The targets of an array (samples,) or (samples, outputs), of the loss that is asked for.
+
+    Without one: classes from whole numbers, labels from rows of zeros and ones, numbers from
+    others. Rows of which each has a single 1 are classes.
+    """
+    rows = labels.reshape(len(labels), -1)
+    hot = rows.shape[1] > 1 and targets.is_binary(rows)
+    one_hot = hot and bool((rows.sum(axis=1) == 1).all())
+    if loss is None and rows.shape[1] == 1 and labels.dtype.kind == "f":
+        if bool(np.all(rows % 1 == 0)):
+            raise DataError(
+                f"{path}: labels of type {labels.dtype} without fractions: classes, or numbers?",
+                hint="--loss cross_entropy, or --loss mean_squared_error",
+            )
+        loss = "mean_squared_error"
+    if loss is None and (one_hot or rows.shape[1] == 1):
+        loss = "cross_entropy"
+    if loss == "cross_entropy":
+        return _classes(path, rows.argmax(axis=1) if one_hot else rows)
+    if loss == "binary_cross_entropy" or (loss is None and hot):
+        return targets.labels(rows, str(path))
+    return targets.numbers(rows, train, str(path))
+
+
+def _classes(path: Path, labels: NDArray[Any]) -> Targets:
+    """Class numbers from 0; DataError where one is none."""
+    if labels.ndim == 2 and labels.shape[1] > 1:
+        raise DataError(
+            f"{path}: labels of shape {labels.shape} are no classes",
+            hint="--loss mean_squared_error",
+        )
+    flat = labels.reshape(-1)
+    wrong = (flat < 0) | (flat % 1 != 0)
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0]) + 1
+        raise DataError(
+            f"{path}: label {flat[row - 1]!s} in row {row} is no class number from 0",
+            hint="np.unique(y, return_inverse=True)[1]",
+        )
+    classes = int(flat.max()) + 1
+    return Targets(
+        values=flat.astype(np.int32),
+        loss="cross_entropy",
+        outputs=classes,
+        lines=(f"{classes} classes",),
+    )
 
 
 def _arrays(path: Path, options: Options) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -188,22 +246,21 @@ def _write(
     name: str,
     path: Path,
     inputs: NDArray[Any],
-    labels: NDArray[np.int32],
+    found: Targets,
     train: NDArray[np.bool_],
-    *,
-    classes: int,
 ) -> DatasetManifest:
     for split, chosen in (("train", train), ("test", ~train)):
         np.save(folder / f"{split}_inputs.npy", np.ascontiguousarray(inputs[chosen]))
-        np.save(folder / f"{split}_labels.npy", labels[chosen])
+        np.save(folder / f"{split}_labels.npy", found.values[chosen])
     channels = inputs.shape[1] if inputs.ndim == 4 else 1
     pixels = inputs.dtype == np.uint8
     return DatasetManifest(
         name=name,
-        title=f"{path.name}, {len(labels):,} samples",
+        title=f"{path.name}, {len(train):,} samples",
         format="own",
         shape=inputs.shape[1:],
-        classes=classes,
+        classes=found.outputs,
+        loss=found.loss,
         normalize=Normalize(
             mean=(0.5 if pixels else 0.0,) * channels, std=(0.25 if pixels else 1.0,) * channels
         ),

@@ -1,4 +1,4 @@
-"""Tables of the user, CSV, TSV or Parquet, as features and labels.
+"""Tables of the user, CSV, TSV or Parquet, as features and targets.
 
 Numbers are standardized by the mean and the standard deviation of the training rows. A category
 becomes one feature for each of its values, in their sorted order. A missing value is refused
@@ -16,7 +16,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from suite.datasets import targets
+from suite.datasets.targets import Targets
 from suite.errors import DataError, nearest
+from suite.manifests.losses import Loss
 
 Missing = Literal["refuse", "mean", "drop"]
 READERS = {".csv": "read_csv", ".tsv": "read_csv", ".parquet": "read_parquet"}
@@ -30,9 +33,8 @@ class Table:
     """A table as arrays, and what it was made of."""
 
     inputs: NDArray[np.float32]  # (rows, features)
-    labels: NDArray[np.int32]
+    targets: Targets
     train: NDArray[np.bool_]  # whether a row is for training
-    classes: tuple[str, ...]
     columns: tuple[str, ...]  # a line for each
 
 
@@ -47,7 +49,15 @@ class _Column:
         return self.values.dtype.kind in "iufb"
 
 
-def read(path: Path, *, target: str | None, split: float, missing: Missing, seed: int) -> Table:
+def read(
+    path: Path,
+    *,
+    target: tuple[str, ...],
+    loss: Loss | None,
+    split: float,
+    missing: Missing,
+    seed: int,
+) -> Table:
     """The table in a file; `split` is the share of the rows that are held out for the test.
 
     Raise DataError where the file is no table, or has values that cannot be used: with the row,
@@ -57,27 +67,29 @@ def read(path: Path, *, target: str | None, split: float, missing: Missing, seed
     if not columns or not len(columns[0].values):
         raise DataError(f"{path} has no rows", hint="a table with a header and one row a sample")
     names = [each.name for each in columns]
-    if target is None:
-        raise DataError(f"{path}: which column is the class?", hint=f"--target {names[-1]}")
-    if target not in names:
-        raise DataError(
-            f"{path} has no column {target!r}; {nearest(target, names)}", hint="--target"
-        )
+    if not target:
+        raise DataError(f"{path}: which column is the target?", hint=f"--target {names[-1]}")
+    for name in target:
+        if name not in names:
+            raise DataError(
+                f"{path} has no column {name!r}; {nearest(name, names)}", hint="--target"
+            )
     columns, rows = _without_missing(path, columns, target, missing)
-    labels, classes = _classes(path, next(each for each in columns if each.name == target))
     train = np.random.default_rng(seed).permutation(rows) >= round(split * rows)
     if not 0 < train.sum() < rows:
         raise DataError(
             f"{path}: {rows} rows are too few for a split of {split:g}", hint="--split 0.5"
         )
-    found = [_features(path, each, train) for each in columns if each.name != target]
+    by_name = {each.name: each for each in columns}
+    found = [_features(path, each, train) for each in columns if each.name not in target]
     if not found:
-        raise DataError(f"{path} has no column beside {target!r}", hint="a table with features")
+        raise DataError(
+            f"{path} has no column beside {', '.join(target)}", hint="a table with features"
+        )
     return Table(
         inputs=np.concatenate([values for values, _ in found], axis=1).astype(np.float32),
-        labels=labels,
+        targets=_targets(path, [by_name[name] for name in dict.fromkeys(target)], loss, train),
         train=train,
-        classes=classes,
         columns=tuple(line for _, line in found),
     )
 
@@ -116,7 +128,7 @@ def _column(path: Path, name: str, values: Any) -> _Column:
 
 
 def _without_missing(
-    path: Path, columns: Sequence[_Column], target: str, missing: Missing
+    path: Path, columns: Sequence[_Column], target: tuple[str, ...], missing: Missing
 ) -> tuple[list[_Column], int]:
     """The columns without missing values, and the number of rows that are left."""
     rows = len(columns[0].values) if columns else 0
@@ -125,7 +137,7 @@ def _without_missing(
     for column in columns:
         if not column.missing.any():
             filled.append(column)
-        elif missing == "mean" and column.is_number and column.name != target:
+        elif missing == "mean" and column.is_number and column.name not in target:
             mean = column.values[~column.missing].astype(np.float64).mean()
             values = np.where(column.missing, mean, column.values.astype(np.float64))
             filled.append(_Column(column.name, values, np.zeros(rows, bool)))
@@ -148,15 +160,57 @@ def _refuse_missing(path: Path, column: _Column, missing: Missing) -> None:
     raise DataError(f"{path}, column {column.name}: {text}", hint=hint)
 
 
-def _classes(path: Path, column: _Column) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+def _targets(
+    path: Path, columns: Sequence[_Column], loss: Loss | None, train: NDArray[np.bool_]
+) -> Targets:
+    """The targets in some columns, of the loss that is asked for, or that their values are for."""
+    loss = loss or _usual_loss(columns)
+    where = f"{path}, column {', '.join(each.name for each in columns)}"
+    if loss == "cross_entropy":
+        if len(columns) > 1:
+            raise DataError(f"{where}: several targets are no class", hint="one --target")
+        return _classes(where, columns[0])
+    for column in columns:
+        if not column.is_number:
+            raise DataError(
+                f"{path}, column {column.name}: texts are no targets of {loss}",
+                hint="--loss cross_entropy",
+            )
+    values = np.stack([each.values.astype(np.float64) for each in columns], axis=1)
+    if loss == "binary_cross_entropy":
+        return targets.labels(values, where)
+    return targets.numbers(values, train, where)
+
+
+def _usual_loss(columns: Sequence[_Column]) -> Loss:
+    """One column has classes unless its numbers have fractions; several have labels or numbers."""
+    if len(columns) == 1:
+        values = columns[0].values
+        fractions = values.dtype.kind == "f" and bool(np.any(values != np.floor(values)))
+        return "mean_squared_error" if fractions else "cross_entropy"
+    binary = all(each.is_number and targets.is_binary(each.values) for each in columns)
+    return "binary_cross_entropy" if binary else "mean_squared_error"
+
+
+def _classes(where: str, column: _Column) -> Targets:
     classes, labels = np.unique(column.values, return_inverse=True)
-    whole = column.values.dtype.kind != "f" or bool(np.all(column.values % 1 == 0))
-    if len(classes) < 2 or len(classes) > MOST_CLASSES or not whole:
+    if len(classes) < 2 or len(classes) > MOST_CLASSES:
         raise DataError(
-            f"{path}, column {column.name}: {len(classes)} values are no classes",
-            hint=f"a target has 2 to {MOST_CLASSES} classes; numbers are no target yet",
+            f"{where}: {len(classes):,} values are no classes, of which a target has 2 to"
+            f" {MOST_CLASSES:,}",
+            hint="--loss mean_squared_error takes them as numbers",
         )
-    return labels.astype(np.int32), tuple(str(each) for each in classes)
+    return Targets(
+        values=labels.astype(np.int32),
+        loss="cross_entropy",
+        outputs=len(classes),
+        lines=(f"{len(classes)} classes: {_shown(classes)}",),
+    )
+
+
+def _shown(classes: NDArray[Any]) -> str:
+    names = [str(each) for each in classes[:SHOWN]]
+    return ", ".join(names) + (" ..." if len(classes) > SHOWN else "")
 
 
 def _features(path: Path, column: _Column, train: NDArray[np.bool_]) -> tuple[NDArray[Any], str]:
@@ -202,5 +256,6 @@ def _is_number(text: str) -> bool:
 def lines(table: Table) -> Iterator[str]:
     """What the table has, for the user."""
     rows, features = table.inputs.shape
-    yield f"{rows:,} rows, {features} features, {len(table.classes)} classes"
+    yield f"{rows:,} rows, {features} features"
+    yield from table.targets.lines
     yield from table.columns

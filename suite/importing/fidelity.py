@@ -85,9 +85,12 @@ def fidelity_of(
 
 
 def _ended(logits: NDArray[np.float64], ending: str | None) -> NDArray[np.float64]:
-    """The logits with the softmax or its logarithm at the end of the file."""
+    """The logits with the operation at the end of the file."""
     if ending is None:
         return logits
+    if ending == "sigmoid":
+        sigmoid: NDArray[np.float64] = 1 / (1 + np.exp(-logits))
+        return sigmoid
     shifted = logits - logits.max(axis=1, keepdims=True)
     logarithm: NDArray[np.float64] = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
     return np.exp(logarithm) if ending == "softmax" else logarithm

@@ -60,7 +60,7 @@ class Imported:
     changed: Results  # with noise in all weights
     notes: tuple[str, ...]
     runtime: str  # what computed the logits
-    ending: str | None  # softmax or log_softmax: what the file's logits are of those of the layers
+    ending: str | None  # softmax, log_softmax or sigmoid: what the file's logits are of the layers'
     tolerance: float  # of the layers' logits with the file's weights
     changed_tolerance: float
 

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field, PositiveFloat, PositiveInt, ValidationInfo, field_validator
 
+from suite.manifests.losses import Loss
 from suite.manifests.strict import Name, Strict
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -73,7 +74,8 @@ class DatasetManifest(Strict):
     format: Literal["idx", "cifar", "generated", "image_folder", "synthetic", "text", "own"]
     # (features), (channels, height, width), or (length) of a sequence of tokens
     shape: tuple[PositiveInt, ...] = Field(default=(), validate_default=True)
-    classes: PositiveInt
+    classes: PositiveInt  # or the number of outputs, where the targets are no classes
+    loss: Loss = "cross_entropy"  # which the targets are for
     normalize: Normalize = Field(default=Normalize(mean=(), std=()), validate_default=True)
     samples: dict[Split, PositiveInt] = Field(default={}, validate_default=True)
     tokens: dict[Split, PositiveInt] = Field(default={}, validate_default=True)

@@ -11,6 +11,7 @@ from pydantic import Field, PositiveInt, ValidationInfo, field_validator
 
 from suite.errors import nearest
 from suite.manifests.devices import DeviceKind, Devices
+from suite.manifests.losses import Loss
 from suite.manifests.strict import Name, Strict
 from suite.manifests.tracks import FrameworkTrack, TrackName
 from suite.manifests.workloads import BatchNorm, Input, Precision, Scenario, Workload
@@ -46,6 +47,7 @@ class Unsupported(Strict):
     layer: Annotated[tuple[LayerName, ...], Before(_several)] = ()  # any of these
     input: Input | None = None
     precision: Precision | None = None
+    loss: Annotated[tuple[Loss, ...], Before(_several)] = ()  # any of these
     mode: Literal["train", "infer"] | None = None
     scenario: Scenario | None = None
     ranks: Literal["several"] | None = None
@@ -142,6 +144,7 @@ class FrameworkManifest(Strict):
                 not entry.layer or not layers.isdisjoint(entry.layer),
                 entry.input in (None, workload.input),
                 entry.precision in (None, workload.precision),
+                not entry.loss or workload.loss in entry.loss,
                 entry.mode in (None, workload.mode),
                 entry.scenario in (None, workload.scenario),
                 entry.ranks is None or devices.ranks > 1,

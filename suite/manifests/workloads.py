@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from suite.errors import nearest
+from suite.manifests.losses import Loss
 from suite.manifests.strict import Name, Strict
 from suite.models import MODELS
 
@@ -98,6 +99,7 @@ class WorkloadDefaults(Strict):
     # Of a training step; in inference, of one call of the model.
     batch_size: PositiveInt
     precision: Precision = "float32"
+    loss: Loss = "cross_entropy"  # that of the dataset's targets
     input: Input = "host"
     batch_norm: BatchNorm = "per_rank"
     optimizer: Optimizer | None = None  # in inference, none

@@ -122,7 +122,7 @@ def every_window() -> Architecture:
 
 
 def every_channel() -> Architecture:
-    """The layers of ConvNeXt and ShuffleNet, which compute with channels."""
+    """The layers of ConvNeXt and ShuffleNet, which compute with channels, and a norm of vectors."""
     block = (
         LayerNorm(name="norm", features=32, images=True),
         Conv2d(name="mixed", in_channels=32, out_channels=32, kernel=(1, 1)),
@@ -143,7 +143,9 @@ def every_channel() -> Architecture:
         ChannelShuffle(name="shuffle", groups=2),
         Conv2d(name="last", in_channels=24, out_channels=32, kernel=(3, 3)),
         GlobalAvgPool2d(name="pool"),
-        Dense(name="classes", in_features=32, out_features=10),
+        Dense(name="hidden", in_features=32, out_features=16, bias=False),
+        BatchNorm(name="vector_norm", channels=16, images=False),
+        Dense(name="classes", in_features=16, out_features=10),
     )
     return Architecture(name="every_channel", input_shape=(1, 28, 28), classes=10, layers=layers)
 

@@ -189,6 +189,7 @@ class BatchNorm(Layer):
     """Normalization over batch, height and width, for each channel (Ioffe and Szegedy 2015).
 
     running <- (1 - momentum) running + momentum batch, with the batch's biased variance.
+    Without `images` its input is a vector, each value of which is a channel.
     """
 
     kind = "batch_norm"
@@ -196,10 +197,15 @@ class BatchNorm(Layer):
     epsilon: float = 1e-5
     momentum: float = 0.1
     initial_scale: float = 1.0
+    images: bool = True
 
     def output_shape(self, shape: Shape) -> Shape:
-        expect(self, shape, len(shape) == 3 and shape[0] == self.channels)
+        expect(self, shape, len(shape) == (3 if self.images else 1) and shape[0] == self.channels)
         return shape
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return super().needs | (set() if self.images else {"batch_norm.vectors"})
 
     def parameters(self) -> tuple[Parameter, ...]:
         return scale(self.name, self.channels, self.initial_scale)

@@ -101,9 +101,10 @@ class Trial:
         """A name that is unique among all trials, and valid as a file name."""
         workload = self.workload
         batch_norm = "" if workload.batch_norm == "per_rank" else f"-{workload.batch_norm}"
+        loss = "" if workload.loss == "cross_entropy" else f"-{workload.loss}"
         return (
             f"{self.framework}-{self.variant}-{self.track}-{workload.model}-{workload.dataset}"
-            f"-{workload.mode}-b{workload.batch_size}-{workload.precision}-{_way(workload)}"
+            f"-{workload.mode}-b{workload.batch_size}-{workload.precision}{loss}-{_way(workload)}"
             f"-{workload.input}{batch_norm}-{self.device.replace(':', '')}-s{self.seed}"
         )
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hi
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
 
+from suite.manifests.losses import Loss
 from suite.manifests.workloads import Input, Measure, Optimizer, Scenario
 from suite.models.branches import Branches
 from suite.models.layers import Layer
@@ -141,6 +142,7 @@ class TrialFile(_Part):
         description="Scenario server: of 99 % of the queries; otherwise null."
     )
     precision: Literal["float32", "float64", "bf16_mixed", "bf16_simulated", "tf32_simulated"]
+    loss: Loss = Field(description="docs/protocol.md, Losses.")
     optimizer: Optimizer | None = Field(
         description="The formulas are in docs/optimizers.md. Inference has none."
     )
@@ -269,9 +271,9 @@ class EpochDone(_Event):
     epoch: Positive
     duration_s: Seconds
     train_loss: float
-    train_accuracy: Fraction
+    train_accuracy: Fraction | None = Field(description="Null where the targets are numbers.")
     test_loss: float
-    test_accuracy: Fraction
+    test_accuracy: Fraction | None
     test_samples: Positive
     test_loss_error: Seconds = Field(description="Standard error of test_loss.")
 

@@ -70,15 +70,16 @@ def _differences(epochs: Mapping[str, Epoch]) -> dict[str, str]:
 class _Median:
     """Medians over the trials of a workload."""
 
-    accuracy: float
+    accuracy: float | None  # None where the targets are numbers
     loss: float
     loss_error: float
 
 
 def _median(epochs: Iterable[Epoch]) -> _Median:
     found = list(epochs)
+    accuracies = [each.test_accuracy for each in found if each.test_accuracy is not None]
     return _Median(
-        accuracy=median(epoch.test_accuracy for epoch in found),
+        accuracy=median(accuracies) if accuracies else None,
         loss=median(epoch.test_loss for epoch in found),
         loss_error=median(epoch.test_loss_error or math.inf for epoch in found),
     )
@@ -89,10 +90,11 @@ def _difference(own: Epoch, middle: _Median) -> str | None:
     if not own.test_samples:
         return None
     accuracy = middle.accuracy
-    # The variance of a proportion; never 0, even where all answers are right.
-    variance = max(accuracy * (1 - accuracy), 1 / own.test_samples) / own.test_samples
-    if abs(own.test_accuracy - accuracy) > THRESHOLD * math.sqrt(2 * variance):
-        return f"accuracy {own.test_accuracy:.2%}, median {accuracy:.2%}"
+    if accuracy is not None and own.test_accuracy is not None:
+        # The variance of a proportion; never 0, even where all answers are right.
+        variance = max(accuracy * (1 - accuracy), 1 / own.test_samples) / own.test_samples
+        if abs(own.test_accuracy - accuracy) > THRESHOLD * math.sqrt(2 * variance):
+            return f"accuracy {own.test_accuracy:.2%}, median {accuracy:.2%}"
     if abs(own.test_loss - middle.loss) > THRESHOLD * math.sqrt(2) * middle.loss_error:
         return f"test loss {own.test_loss:.3g}, median {middle.loss:.3g}"
     return None

@@ -81,6 +81,7 @@ def _trial(summary: TrialSummary, peak: HardwarePeak | None) -> dict[str, Any]:
         "first_result_s": summary.first_result_s,
         "epoch_s": summary.epoch_s,
         "accuracy": summary.accuracy,
+        "test_loss": summary.test_loss,
         "host_rss_peak_bytes": summary.host_rss_peak_bytes,
         "device_peak_bytes": summary.device_peak_bytes,
         "energy": summary.energy.model_dump() if summary.energy else None,

@@ -37,7 +37,10 @@ if TYPE_CHECKING:
 
 Cells = dict[str, str]
 # Columns that are shown only where a row has a value.
-OPTIONAL = (TOKENS, MFU, "epoch", "accuracy", ENERGY, J_INFERENCE, P90_ESTIMATE, P99_ESTIMATE)
+OPTIONAL = (
+    *(TOKENS, MFU, "epoch", "accuracy", "test loss"),
+    *(ENERGY, J_INFERENCE, P90_ESTIMATE, P99_ESTIMATE),
+)
 PERCENTILES = ("90", "95", "99", "99.9")  # beside the median
 
 
@@ -84,6 +87,7 @@ def _training(trial: TrialSummary, best: TrialSummary, peak: HardwarePeak | None
         "first step": number(trial.first_step_s, "{:.2f} s"),
         "epoch": number(trial.epoch_s, "{:.1f} s"),
         "accuracy": number(trial.accuracy, "{:.2%}"),
+        "test loss": number(trial.test_loss if trial.accuracy is None else None, "{:.4g}"),
         "memory": mebibytes(trial.memory_bytes),
         ENERGY: _energy(trial),
         **_outcome(trial),

@@ -113,11 +113,12 @@ def _order(record: Record) -> tuple[str, str, str, bool, str, int]:
 
 def _accuracies(records: Iterable[Record]) -> dict[int, float]:
     """The accuracy of each run that is ok and trained whole epochs, in %, by seed."""
-    return {
-        record.seed: 100 * record.epochs[-1].test_accuracy
+    found = {
+        record.seed: record.epochs[-1].test_accuracy
         for record in records
         if record.status == "ok" and record.epochs
     }
+    return {seed: 100 * accuracy for seed, accuracy in found.items() if accuracy is not None}
 
 
 def _against(key: Key, accuracies: Mapping[Key, Accuracies]) -> Accuracies | None:

@@ -141,6 +141,10 @@ EXPLANATIONS = {
     "first step": Explanation("The duration of the first step, with compilation."),
     "epoch": Explanation("The duration of the last whole epoch, without its evaluation."),
     "accuracy": Explanation("On the test split, after the last whole epoch."),
+    "test loss": Explanation(
+        "Of targets that are numbers: the mean squared error on the test split, after the last "
+        "whole epoch. The targets are standardized, so 1 is the error of their mean."
+    ),
     "memory": Explanation("The highest resident memory of the worker, or of the device on a GPU."),
     ENERGY: Explanation(
         "Joules over samples in the timed blocks; in brackets without the power of the idle "

@@ -259,6 +259,7 @@ class Live:
                 trial.configuration,
                 *((workload.model,) if several or not self._console.is_interactive else ()),
                 *((workload.precision,) if workload.precision != "float32" else ()),
+                *((workload.loss,) if workload.loss != "cross_entropy" else ()),
                 *((workload.scenario,) if workload.scenario else ()),
                 *((f"b{workload.batch_size}",) if workload.scenario == "offline" else ()),
                 *((trial.device,) if devices else ()),

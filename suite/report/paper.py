@@ -359,6 +359,7 @@ def _values(claim: Claim, trial: TrialSummary) -> list[float]:
     if claim.compared == "epoch_variation":
         return [epoch.duration_s for run in runs for epoch in run.epochs[1:]]
     if claim.compared == "accuracy":
-        return [run.epochs[-1].test_accuracy for run in runs if run.epochs]
+        found = [run.epochs[-1].test_accuracy for run in runs if run.epochs]
+        return [each for each in found if each is not None]
     inverse = trial.metric.lower_is_better
     return [1 / each if inverse else each for each in trial.values.values()]

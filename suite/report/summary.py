@@ -36,6 +36,7 @@ class TrialSummary:
     first_result_s: float | None
     epoch_s: float | None
     accuracy: float | None  # on the test split, after the last epoch
+    test_loss: float | None
     host_rss_peak_bytes: int | None
     device_peak_bytes: int | None
     energy: Energy | None  # of the run with the median gross joules per sample
@@ -114,6 +115,7 @@ def _trial(runs: list[Record], spent: float, differs: tuple[ReportWarning, ...])
         first_result_s=_median([run.times.first_result_s for run in ok]),
         epoch_s=_median([epoch.duration_s for epoch in epochs]),
         accuracy=_median([epoch.test_accuracy for epoch in epochs]),
+        test_loss=_median([epoch.test_loss for epoch in epochs]),
         device_peak_bytes=max((run.memory.device_peak_bytes or 0 for run in ok), default=0) or None,
         host_rss_peak_bytes=max((run.memory.host_rss_peak_bytes or 0 for run in ok), default=0)
         or None,

@@ -54,6 +54,7 @@ def _work(record: Record, *, batch: bool) -> str:
         workload.mode,
         *([f"batch {workload.batch_size}"] if batch else []),
         workload.precision,
+        *([workload.loss.replace("_", " ")] if workload.loss != "cross_entropy" else []),
         workload.way,
         *([f"weights {workload.weights_sha256[:8]}"] if workload.weights_sha256 else []),
         *([f"input from {workload.input}"] if workload.mode == "train" else []),

@@ -158,9 +158,9 @@ class Epoch(Strict):
     epoch: int
     duration_s: float
     train_loss: float
-    train_accuracy: float
+    train_accuracy: float | None  # None where the targets are numbers
     test_loss: float
-    test_accuracy: float
+    test_accuracy: float | None
     test_samples: int | None = None
     test_loss_error: float | None = None  # the standard error of test_loss
 

@@ -10,9 +10,11 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from suite.datasets import library
+from suite.datasets.formats import synthetic
 from suite.errors import ManifestError, UsageError, nearest, unknown
 from suite.manifests import catalog, model_files, papers, user_weights
 from suite.manifests.devices import Devices
+from suite.manifests.losses import Loss
 from suite.manifests.models import problem
 from suite.manifests.strict import first_problem
 from suite.manifests.suites import SuiteManifest
@@ -35,6 +37,7 @@ class RunOptions:
     frameworks: tuple[str, ...] = ()
     models: tuple[str, ...] = ()  # of the suite, or files of the user
     data: str | None = None  # instead of the suite's
+    loss: Loss | None = None  # of the data
     weights: Path | None = None  # of the user: of the only model
     scenarios: tuple[str, ...] = ()
     tracks: tuple[str, ...] = ()
@@ -240,9 +243,26 @@ def _workloads(suite: SuiteManifest, options: RunOptions) -> tuple[SuiteWorkload
             f"suite {suite.name!r} has no workload of scenario {scenarios}",
             hint="dlsuite run inference --scenario single_stream",
         )
+    changed = [_with_loss(workload, options.loss) for workload in changed]
     if options.weights:
         changed = _with_weights(changed, options.weights)
     return tuple(dict.fromkeys(changed) if options.precision else changed)
+
+
+def _with_loss(workload: SuiteWorkload, asked: Loss | None) -> SuiteWorkload:
+    """The workload with the loss of its data; generated data have the one that is asked for.
+
+    UsageError where the data have targets for another one.
+    """
+    if workload.dataset == synthetic.NAME:
+        return workload.model_copy(update={"loss": asked or workload.loss})
+    loss = library.of(workload).loss
+    if asked not in (None, loss):
+        raise UsageError(
+            f"--loss {asked}: the targets of {workload.dataset} are for {loss}",
+            hint="--data synthetic",
+        )
+    return workload.model_copy(update={"loss": loss})
 
 
 def _with_weights(workloads: list[SuiteWorkload], path: Path) -> list[SuiteWorkload]:
@@ -333,14 +353,18 @@ def _with(workload: SuiteWorkload, changes: dict[str, object]) -> SuiteWorkload:
 def _check_data(workload: Workload, suite: str) -> None:
     """Raise ManifestError where the model does not fit the data, UsageError where a batch does not.
 
-    A model may have more classes than the dataset, for example for a part of ImageNet.
+    A model may have more classes than the dataset, for example for a part of ImageNet; of numbers,
+    it has as many outputs.
     """
     data = library.describe(library.of(workload))
     model = MODELS[workload.model]()
-    if data.shape != model.input_shape or data.classes > model.classes:
+    of_classes = data.loss == "cross_entropy"
+    fits = data.classes <= model.classes if of_classes else data.classes == model.classes
+    if data.shape != model.input_shape or not fits:
+        outputs = "classes" if of_classes else "outputs"
         raise ManifestError(
             f"suite {suite!r}: {workload.model} takes {model.input_shape} and has "
-            f"{model.classes} classes, {workload.dataset} has {data.shape} and {data.classes}",
+            f"{model.classes} {outputs}, {workload.dataset} has {data.shape} and {data.classes}",
             hint="dlsuite list",
         )
     if (workload.query_samples or 0) > data.samples["test"]:

@@ -1,7 +1,8 @@
 """Batches of the shared data format, in one fixed order for every framework.
 
 On disk: `<split>_inputs.npy`, images (N, C, H, W) uint8 or float32, rows (N, features) float32, and
-`<split>_labels.npy` (N,) int32. Of a text: `<split>_tokens.npy` (tokens,) uint8.
+`<split>_labels.npy`, classes (N,) int32 or numbers (N, outputs) float32. Of a text:
+`<split>_tokens.npy` (tokens,) uint8.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class Split:
             self._raw, self.labels = _sequences(trial, folder / f"{split}_tokens.npy")
         else:
             self._raw = np.load(folder / f"{split}_inputs.npy", mmap_mode="r")
-            self.labels = np.load(folder / f"{split}_labels.npy")
+            labels = np.load(folder / f"{split}_labels.npy")
+            self.labels = labels.astype(trial.dtype) if labels.dtype.kind == "f" else labels
         self._channels_last = layout == "NHWC" and self._raw.ndim == 4
         self._dtype = trial.dtype
         self._in_memory: Array | None = None  # all inputs, after `into_memory`
@@ -53,9 +55,9 @@ class Split:
         self._in_memory = self._convert(self._raw)
 
     def take(self, chosen: Array, mode: Literal["raise", "clip"] = "raise") -> tuple[Array, Array]:
-        """The chosen samples: inputs in the trial's dtype and layout, labels int32.
+        """The chosen samples: inputs in the trial's dtype and layout, and their labels.
 
-        Tokens are int32.
+        Labels are int32, or numbers in the trial's dtype. Tokens are int32.
         """
         labels = self.labels.take(chosen, axis=0, mode=mode)
         if self._in_memory is not None:

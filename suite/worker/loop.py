@@ -19,6 +19,7 @@ import numpy as np
 from . import disturbance, interleaving
 from .data import Batches, Feed, Split, feed
 from .disturbance import Disturbance
+from .losses import LOSSES, predictions
 from .protocol import Array, Distributed, Multistep, Session, Trial, steps_per_call
 from .ranks import Alone
 
@@ -300,7 +301,7 @@ class Training:
             return
         with self._turn:
             accuracy = _accuracy(self._trial, self._session, self._batches, self._layout)
-        if not all(map(math.isfinite, accuracy.values())):
+        if not all(value is None or math.isfinite(value) for value in accuracy.values()):
             raise ArithmeticError(f"the loss of the evaluation is not finite after {step} steps")
         self._emit("epoch", epoch=step // per_epoch, duration_s=self._epoch_s, **accuracy)
         self._epoch_s = 0.0
@@ -333,18 +334,22 @@ def _accuracy(trial: Trial, session: Session, batches: Batches, layout: str) -> 
     for name, split in {"train": batches.split, "test": test}.items():
         labels = split.labels[:samples]
         logits = _predict(trial, session, split, len(labels))
-        losses = cross_entropies(logits, labels)
+        losses = LOSSES[trial.loss](logits, labels)
+        predicted = predictions(trial.loss, logits)
         results[f"{name}_loss"] = float(losses.mean())
-        results[f"{name}_accuracy"] = float(np.mean(logits.argmax(axis=-1) == labels))
+        # Numbers have no accuracy.
+        right = None if predicted is None else float(np.mean(predicted == labels))
+        results[f"{name}_accuracy"] = right
         if name == "test":
-            _keep_predictions(Path(trial.paths["results"]), logits.argmax(axis=-1), labels)
+            if predicted is not None:
+                _keep_predictions(Path(trial.paths["results"]), predicted, labels)
             # The standard error of the mean loss: docs/method.md.
             results["test_loss_error"] = float(losses.std() / math.sqrt(losses.size))
     return results
 
 
 def _keep_predictions(results: Path, predicted: Array, labels: Array) -> None:
-    """Write predictions.npy (2, n): the predicted classes of the last evaluation, and the labels.
+    """Write predictions.npy (2, n): the predictions of the last evaluation, and the labels.
 
     It has the smallest unsigned type. Of more than MAX_PREDICTIONS, evenly spaced ones are written.
     """
@@ -362,11 +367,3 @@ def _predict(trial: Trial, session: Session, split: Split, samples: int) -> Arra
         chosen = np.arange(start, start + trial.rank_batch_size)
         parts.append(session.logits(split.take(chosen, mode="clip")[0]))
     return np.concatenate(parts)[:samples].astype(np.float64)
-
-
-def cross_entropies(logits: Array, labels: Array) -> Array:
-    """-log softmax(logits)[label] for each label; the classes are the last axis of the logits."""
-    shifted = logits - logits.max(axis=-1, keepdims=True)
-    log_sum = np.log(np.exp(shifted).sum(axis=-1))
-    losses: Array = log_sum - np.take_along_axis(shifted, labels[..., None], -1)[..., 0]
-    return losses

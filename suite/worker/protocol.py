@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 # In one call of a variant that does several. As many batches are resident with input `device`, so
 # that every call takes the same ones.
 STEPS_PER_CALL = 8
@@ -45,6 +45,7 @@ class Trial:
     query_samples: int | None  # of inference, from the start of the test split
     latency_bound_s: float | None  # scenario server
     precision: str
+    loss: str  # docs/protocol.md, Losses
     optimizer: dict[str, Any]  # None in inference
     device: str
     cpus: list[int]
@@ -182,10 +183,11 @@ class Session(Protocol):
     """One model on one device, implemented by the `session` module of each framework.
 
     Batches are numpy arrays in the module's `LAYOUT`: inputs (N, C, H, W), (N, H, W, C) or
-    (N, features) in the trial's dtype, labels (N,) int32. A batch of text is (N, length) int32, as
-    are its labels; then logits are (N, length, classes). Of several ranks, each has its slice of
-    every batch, and the gradients are the means over the ranks. Weights, gradients and statistics
-    are canonical (docs/protocol.md): convolutions (out, in, height, width), dense (out, in).
+    (N, features) in the trial's dtype, labels (N,) int32, or of numbers (N, outputs) in the trial's
+    dtype. A batch of text is (N, length) int32, as are its labels; then logits are
+    (N, length, classes). Of several ranks, each has its slice of every batch, and the gradients are
+    the means over the ranks. Weights, gradients and statistics are canonical (docs/protocol.md):
+    convolutions (out, in, height, width), dense (out, in).
 
     A variant that does several steps in one call also implements `Multistep`.
     """

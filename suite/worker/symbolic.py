@@ -7,7 +7,7 @@ written with operators that both have.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -50,7 +50,7 @@ class Session(ABC):
 
     @abstractmethod
     def _labels_and_loss(self, graph: Any) -> tuple[Any, Any]:
-        """The labels (N,) or (N, length) of the graph's logits, and the mean cross-entropy."""
+        """The labels of the graph's logits, and the mean of the trial's loss."""
 
     @abstractmethod
     def _gradients(self, loss: Any, parameters: list[Any]) -> list[Any]:
@@ -161,6 +161,13 @@ class Session(ABC):
             name: self._shared(each.astype(self._trial.dtype), name)
             for name, each in values.items()
         }
+
+
+def of_numbers(loss: str, logits: Any, targets: Any, softplus: Callable[[Any], Any]) -> Any:
+    """The losses of outputs whose targets are numbers, or 0 and 1; softplus is log(1 + exp(x))."""
+    if loss == "mean_squared_error":
+        return (logits - targets) ** 2
+    return softplus(logits) - targets * logits
 
 
 def _mean(decay: float, old: Any, new: Any) -> Any:

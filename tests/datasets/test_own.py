@@ -53,6 +53,34 @@ def test_numbers_stay_as_they_are() -> None:
     assert sorted(both[:, 0]) == pytest.approx(sorted(values[:, 0]), rel=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("labels", "loss", "outputs"),
+    [
+        (LABELS[:, None], "cross_entropy", 4),
+        (LABELS % 2 == 1, "cross_entropy", 2),
+        (np.eye(4)[LABELS], "cross_entropy", 4),
+        (LABELS[:, None] > np.arange(3), "binary_cross_entropy", 3),
+        (LABELS / 7, "mean_squared_error", 1),
+        (np.stack([LABELS, LABELS / 7], axis=1), "mean_squared_error", 2),
+    ],
+)
+def test_the_labels_determine_the_loss(labels: np.ndarray, loss: str, outputs: int) -> None:
+    manifest = catalog.dataset(own.register(npz(X=IMAGES, y=labels), own.Options(), quiet))
+    assert (manifest.loss, manifest.classes) == (loss, outputs)
+    written = np.load(library.folder(manifest) / "train_labels.npy")
+    if loss == "cross_entropy":
+        assert written.shape == (34,) and written.dtype == np.int32
+    else:
+        assert written.shape == (34, outputs) and written.dtype == np.float32
+
+
+def test_another_loss_is_another_data_set() -> None:
+    path = npz(X=IMAGES, y=LABELS)
+    first = own.register(path, own.Options(), quiet)
+    other = own.register(path, own.Options(loss="mean_squared_error"), quiet)
+    assert first != other and catalog.dataset(other).loss == "mean_squared_error"
+
+
 def test_two_files_are_one_data_set() -> None:
     np.save("X.npy", IMAGES)
     np.save("y.npy", LABELS)
@@ -68,9 +96,13 @@ def test_two_files_are_one_data_set() -> None:
         ({"X": IMAGES}, "has X, none of y"),
         ({"a": IMAGES, "y": LABELS}, "has a, y, none of X"),
         ({"X": IMAGES[0], "y": LABELS}, "is neither"),
-        ({"X": IMAGES, "y": LABELS[:9]}, "40 samples and labels of shape"),
+        ({"X": IMAGES, "y": LABELS[:9]}, "40 samples and int64 labels of shape"),
+        ({"X": IMAGES, "y": IMAGES}, "labels of shape"),
+        ({"X": IMAGES, "y": LABELS.astype(str)}, "labels of shape"),
         ({"X": IMAGES, "y": LABELS - 1}, "label -1 in row 1"),
-        ({"X": IMAGES, "y": LABELS * 0.5}, "is no class number"),
+        ({"X": IMAGES, "y": LABELS * 1.0}, "classes, or numbers"),
+        ({"X": IMAGES, "y": np.where(LABELS == 2, np.nan, 0.5)}, "row 3: target 1 is nan"),
+        ({"X": IMAGES[:1], "y": LABELS[:1]}, "too few for a split"),
         ({"X": np.where(IMAGES == 7, np.nan, IMAGES), "y": LABELS}, "row .*, column .*: nan"),
         ({"X": np.full((40, 2), "a"), "y": LABELS}, "values of type"),
         ({"X": np.array([{}] * 40), "y": LABELS}, "pickle"),

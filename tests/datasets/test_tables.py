@@ -23,7 +23,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def read(path: Path, **changes: object) -> tables.Table:
-    options = {"target": "bought", "split": 0.25, "missing": "refuse", "seed": 1}
+    options = {"target": ("bought",), "loss": None, "split": 0.25, "missing": "refuse", "seed": 1}
     return tables.read(path, **{**options, **changes})
 
 
@@ -32,7 +32,9 @@ def test_numbers_are_standardized_by_the_training_rows_and_categories_are_one_ho
 ) -> None:
     found = read(table)
     assert found.inputs.shape == (20, 1 + 3 + 1) and found.inputs.dtype == np.float32
-    assert found.classes == ("False", "True") and found.labels.tolist() == [0, 1] * 10
+    assert found.targets.loss == "cross_entropy" and found.targets.outputs == 2
+    assert found.targets.values.tolist() == [0, 1] * 10
+    assert found.targets.lines == ("2 classes: False, True",)
     assert found.train.sum() == 15
     for column in (0, 4):
         chosen = found.inputs[found.train, column]
@@ -41,6 +43,31 @@ def test_numbers_are_standardized_by_the_training_rows_and_categories_are_one_ho
     assert found.inputs[:3, 1:4].tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
     assert found.columns[1] == "city: 3 categories"
     assert read(table).train.tolist() == found.train.tolist()
+
+
+def test_numbers_with_fractions_are_targets_of_squared_errors(table: Path) -> None:
+    found = read(table, target=("income",))
+    assert found.targets.loss == "mean_squared_error" and found.targets.outputs == 1
+    values = found.targets.values
+    assert values.shape == (20, 1) and values.dtype == np.float32
+    assert values[found.train].mean() == pytest.approx(0, abs=1e-6)
+    assert values[found.train].std() == pytest.approx(1, rel=1e-6)
+    assert found.inputs.shape == (20, 1 + 3 + 1)  # the former target is 0 or 1
+
+
+def test_whole_numbers_are_targets_of_squared_errors_where_that_is_asked_for(table: Path) -> None:
+    assert read(table, target=("age",)).targets.outputs == 20
+    found = read(table, target=("age",), loss="mean_squared_error")
+    assert found.targets.values.shape == (20, 1)
+    assert "1 numbers as targets, standardized" in found.targets.lines[0]
+
+
+def test_several_columns_are_labels_or_numbers(table: Path) -> None:
+    table.write_text("x,a,b,c\n" + "".join(f"{n},{n % 2},{n // 10},{n / 3}\n" for n in range(20)))
+    found = read(table, target=("a", "b"))
+    assert found.targets.loss == "binary_cross_entropy" and found.targets.outputs == 2
+    assert found.targets.values[11].tolist() == [1, 1]
+    assert read(table, target=("a", "c")).targets.loss == "mean_squared_error"
 
 
 @pytest.mark.parametrize("suffix", ["tsv", "parquet"])
@@ -86,12 +113,16 @@ def test_a_missing_number_is_the_mean(table: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "changes", "reason"),
     [
-        (ROWS, {"target": None}, "which column is the class"),
-        (ROWS, {"target": "buoght"}, "no column 'buoght'; nearest: 'bought'"),
-        (ROWS, {"target": "income"}, "column income: 20 values are no classes"),
-        ("a,b\n1,x\n2,x\n", {"target": "b"}, "1 values are no classes"),
-        ("a,b\n1,x\n", {"target": "a"}, "no classes"),
-        ("bought\nyes\nno\nyes\nno\n", {}, "no column beside 'bought'"),
+        (ROWS, {"target": ()}, "which column is the target"),
+        (ROWS, {"target": ("buoght",)}, "no column 'buoght'; nearest: 'bought'"),
+        ("a,b\n1,x\n2,x\n3,x\n", {"target": ("b",)}, "1 values are no classes"),
+        ("a,b\n1,x\n", {"target": ("a",)}, "too few for a split"),
+        ("bought\nyes\nno\nyes\nno\n", {}, "no column beside bought"),
+        (ROWS, {"target": ("bought", "city"), "loss": "cross_entropy"}, "no class"),
+        (ROWS, {"target": ("income", "city")}, "column city: texts are no targets"),
+        (ROWS, {"target": ("age",), "loss": "binary_cross_entropy"}, "row 1: label 1 is 20.0"),
+        ("a,b\n1,2.5\n2,2.5\n3,2.5\n4,2.5\n", {"target": ("b",)}, "have target 1 = 2.5"),
+        ("a,b\n1,2.5\n2,inf\n3,1.5\n4,2.5\n", {"target": ("b",)}, "row 2: target 1 is inf"),
         ("a,bought\ninf,yes\n1,no\n2,no\n3,yes\n", {}, "column a, row 1: inf is no number"),
         ("a,bought\n2020-01-01,yes\n2020-01-02,no\n", {}, "neither a number nor a category"),
         ("a,bought\n1,yes\n?,no\n2,no\n3,yes\n", {}, r"row 2: \? is no number"),

@@ -12,6 +12,7 @@ import pytest
 from suite.protocol import trial_file
 from suite.worker import loop
 from suite.worker.data import Batches
+from suite.worker.losses import cross_entropies
 from suite.worker.protocol import Array, Trial
 from suite.worker.ranks import Alone
 
@@ -35,7 +36,7 @@ class Regression:
         gradient = exponentials / exponentials.sum(axis=1, keepdims=True)
         gradient[np.arange(len(labels)), labels] -= 1
         self.matrix -= self._rate * images.reshape(len(images), -1).T @ gradient / len(labels)
-        return float(loop.cross_entropies(logits, labels).mean())
+        return float(cross_entropies(logits, labels).mean())
 
     def synchronize(self) -> None: ...
 
@@ -251,12 +252,3 @@ def test_a_series_is_steady_when_the_medians_of_two_windows_agree() -> None:
     assert not loop.is_steady(rising)
     assert loop.is_steady([*rising, 200, 201, 199, 200, 200])
     assert not loop.is_steady([200.0] * 5)
-
-
-def test_cross_entropies_are_those_of_softmax() -> None:
-    logits = np.array([[2.0, 0.0, -1.0], [1000.0, 0.0, 0.0]])
-    softmax = np.exp(logits[0]) / np.exp(logits[0]).sum()
-    expected = [-np.log(softmax[1]), 0]
-    assert loop.cross_entropies(logits, np.array([1, 0])) == pytest.approx(expected)
-    of_text = loop.cross_entropies(logits.reshape(1, 2, 3), np.array([[1, 0]]))
-    assert of_text.shape == (1, 2) and of_text[0] == pytest.approx(expected)

@@ -34,6 +34,7 @@ def fitted(workload: Workload) -> DatasetManifest:
         format="synthetic",
         shape=model.input_shape,
         classes=model.classes,
+        loss=workload.loss,
         normalize=_normalize(model),
         samples={split: own or BATCHES[split] * workload.batch_size for split in SPLITS},
     )
@@ -60,9 +61,20 @@ def write(manifest: DatasetManifest, folder: Path, seed: int) -> None:
             np.save(folder / f"{split}_tokens.npy", values)
             continue
         np.save(folder / f"{split}_inputs.npy", _inputs(random, samples, manifest.shape))
-        labels = random.integers(0, manifest.classes, samples, dtype=np.int32)
-        np.save(folder / f"{split}_labels.npy", labels)
+        np.save(folder / f"{split}_labels.npy", _labels(random, samples, manifest))
     prepared.write(folder, NAME, prepared.GENERATED)
+
+
+def _labels(
+    random: np.random.Generator, samples: int, manifest: DatasetManifest
+) -> NDArray[np.int32 | np.float32]:
+    """Classes (samples,), or normal numbers, or zeros and ones, (samples, outputs)."""
+    shape = samples, manifest.classes
+    if manifest.loss == "mean_squared_error":
+        return random.standard_normal(shape, dtype=np.float32)
+    if manifest.loss == "binary_cross_entropy":
+        return random.integers(0, 2, shape).astype(np.float32)
+    return random.integers(0, manifest.classes, samples, dtype=np.int32)
 
 
 def _inputs(random: np.random.Generator, samples: int, shape: tuple[int, ...]) -> NDArray[Any]:

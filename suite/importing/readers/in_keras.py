@@ -32,6 +32,7 @@ CONFIG = "config.json"
 LARGEST_RATIO = 100  # of a file's size to its compressed size: more is no model
 # Layers of keras.applications that a file names without their module.
 OWN = {each.__name__: each for each in (convnext.LayerScale, convnext.StochasticDepth)}
+ENDINGS = ("softmax", "sigmoid")
 PREPROCESSING = (keras.layers.Rescaling, keras.layers.Normalization)
 
 
@@ -101,7 +102,7 @@ def _float64(config: str) -> str:
 
 
 def without_ends(model: Any) -> tuple[Any, list[str]]:
-    """The model between the layers that scale pixels and the softmax, and notes about these."""
+    """The model between the layers that scale pixels and the loss's part, and notes about these."""
     if len(model.inputs) != 1 or len(model.outputs) != 1:
         raise ValueError(f"{len(model.inputs)} inputs and {len(model.outputs)} outputs, not one")
     notes, inputs, outputs = [], model.inputs[0], model.outputs[0]
@@ -114,8 +115,9 @@ def without_ends(model: Any) -> tuple[Any, list[str]]:
         elif not isinstance(layer, keras.layers.InputLayer):
             break
     last = model.layers[-1]
-    if isinstance(last, keras.layers.Softmax) or activation_of(last) == "softmax":
-        notes.append(common.ENDING.format("softmax"))
+    ending = "softmax" if isinstance(last, keras.layers.Softmax) else activation_of(last)
+    if ending in ENDINGS and len(outputs.shape) == 2:
+        notes.append(common.ENDING.format(ending))
         if isinstance(last, (keras.layers.Softmax, keras.layers.Activation)):
             outputs = last.input
         else:

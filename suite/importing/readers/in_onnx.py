@@ -27,7 +27,7 @@ from .common import Refused, flattened, same_sides, sides, simple, whole_pool
 BATCH = 2  # of the shapes; samples are computed in batches of this size
 OPSET = 7  # the oldest whose operators have today's inputs
 CLIP_TO_6 = (0.0, 6.0)
-ENDINGS = {"Softmax": "softmax", "LogSoftmax": "log_softmax"}
+ENDINGS = {"Softmax": "softmax", "LogSoftmax": "log_softmax", "Sigmoid": "sigmoid"}
 
 
 def main(request: dict[str, Any]) -> None:
@@ -130,7 +130,7 @@ class Converter:
         self._names: dict[str, str] = {}  # of the node that makes a value
         self._nodes: dict[str, dict[str, Any]] = {}
         self.weights: dict[str, Any] = {}
-        self.ending: str | None = None  # softmax or log_softmax, the last operator
+        self.ending: str | None = None  # one of ENDINGS, the last operator
         self.operators = {each.op_type for each in self._graph.node}
         inputs = [each.name for each in self._graph.input if each.name not in self._constants]
         self.shape = list(self._shapes[inputs[0]])
@@ -167,7 +167,7 @@ class Converter:
         return list(self._nodes.values()), refusals
 
     def _ending(self, node: Any) -> str | None:
-        """The softmax or its logarithm that the node is, over the classes and before the output."""
+        """The part of a loss that the node is, over the outputs and the last operator."""
         options = options_of(node)
         last = node.output[0] == self._graph.output[0].name
         classes = options.get("axis", -1) in (1, -1) and len(self._shapes[node.output[0]]) == 1
@@ -286,8 +286,9 @@ def dense(graph: Converter, name: str, weight: Any, bias: Any) -> dict[str, Any]
 
 
 def batch_norm(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    if len(graph.shape_of(node.input[0])) != 3:
-        raise Refused("a batch norm takes images")
+    before = graph.shape_of(node.input[0])
+    if len(before) not in (1, 3):
+        raise Refused("a batch norm takes images or vectors")
     for position, role in enumerate(("weight", "bias", "mean", "variance"), 1):
         graph.weights[f"{name}.{role}"] = graph.constant(node, position).astype(np.float64)
     return {
@@ -296,6 +297,7 @@ def batch_norm(graph: Converter, node: Any, name: str, options: dict[str, Any]) 
         "epsilon": float(np.float32(options.get("epsilon", 1e-5)).astype(str)),
         "momentum": round(1 - float(options.get("momentum", 0.9)), 6),
         "initial_scale": 1.0,
+        "images": len(before) == 3,
     }
 
 

@@ -24,7 +24,7 @@ from torch import fx, nn
 from . import common
 from .common import Layer, Refused
 from .pytorch_attributes import of_attribute
-from .pytorch_operations import ENDINGS, FUNCTIONS, MODULES, OPERATIONS
+from .pytorch_operations import ENDINGS, FUNCTIONS, MODULES, NORMS, OPERATIONS
 from .pytorch_shapes import POINTWISE, Form, reshaped
 
 BATCH = 2  # samples that are propagated to find the shapes
@@ -74,7 +74,7 @@ def change(module: nn.Module, inputs: torch.Tensor, seed: int) -> None:
     for parameter in module.parameters():
         parameter.add_(torch.from_numpy(common.noise(parameter.numpy(), random)))
         parameter.copy_(parameter.float())
-    norms = [each for each in module.modules() if isinstance(each, nn.BatchNorm2d)]
+    norms = [each for each in module.modules() if isinstance(each, NORMS)]
     momenta = [each.momentum for each in norms]
     for each in norms:
         each.reset_running_stats()
@@ -155,7 +155,7 @@ class Converter:
         self._parts: dict[str, tuple[fx.Node, list[int]]] = {}  # what is split, and the sizes
         self._forms: dict[str, Form] = {}  # of results that no layer has: by the node of fx
         self._with_parameters: dict[int, str] = {}
-        self.ending: str | None = None  # softmax or log_softmax, the last operation
+        self.ending: str | None = None  # one of ENDINGS, the last operation
         self.weights: dict[str, Any] = {}
 
     def convert(self) -> tuple[list[Layer], list[Layer]]:
@@ -186,7 +186,7 @@ class Converter:
         return nodes, refusals
 
     def _ending(self, node: fx.Node) -> str | None:
-        """The softmax or its logarithm that the node is, over the classes and before the output."""
+        """The part of a loss that the node is, over the outputs and the last operation."""
         if node.op == "call_module":
             module = self._modules[str(node.target)]
             name, axis = ENDINGS.get(type(module)), getattr(module, "dim", None)
@@ -194,8 +194,9 @@ class Converter:
             name = _operation(node)
             axis = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
         last = all(user.op == "output" for user in node.users)
-        classes = axis in (1, -1) and len(self._shapes[node.name]) == 1
-        return name if name in ENDINGS.values() and last and classes else None
+        outputs = name == "sigmoid" or axis in (1, -1)
+        one_axis = len(self._shapes[node.name]) == 1
+        return name if name in ENDINGS.values() and last and outputs and one_axis else None
 
     def _is_prepared(self, node: fx.Node) -> bool:
         """Whether the node is a part of a later one: a tensor of the module, or a split."""

@@ -155,14 +155,15 @@ def dense(graph: Any, node: Any, given: list[Value], before: Shape, after: Shape
 
 def batch_norm(graph: Any, node: Any, given: list[Value], before: Shape, after: Shape) -> Value:
     layer = node.operation
-    if len(before) != 3 or layer.axis not in (-1, 3):
-        raise Refused("a batch norm takes images, and is over the channels")
+    if len(before) not in (1, 3) or layer.axis not in (-1, len(before)):
+        raise Refused("a batch norm takes images or vectors, and is over the channels")
     for role, has in (("scale", layer.scale), ("center", layer.center)):
         if not has:
             graph.notes.append(f"batch norms without {role} get one, which is trained here")
     channels = before[-1]
     numbers = {"epsilon": layer.epsilon, "momentum": round(1 - layer.momentum, 9)}
     made = {"kind": "batch_norm", "channels": channels, **numbers, "initial_scale": 1.0}
+    made["images"] = len(before) == 3
     name = graph.add(layer.name, [given[0].name], made)
     graph.keep(
         name,

@@ -12,6 +12,8 @@ from torch.nn import functional
 
 from .common import Layer, Refused, flattened, pad, pair, sides, simple, whole_pool
 
+NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
+
 
 def conv2d(module: nn.Conv2d, before: Any, after: Any) -> Layer:
     if module.padding_mode != "zeros":
@@ -84,13 +86,19 @@ def linear(module: nn.Linear, before: Any, after: Any) -> Layer:
     }
 
 
-def batch_norm(module: nn.BatchNorm2d, before: Any, after: Any) -> Layer:
-    if len(before) != 3:
-        raise Refused("a batch norm takes images")
+def batch_norm(module: Any, before: Any, after: Any) -> Layer:
+    if len(before) not in (1, 3):
+        raise Refused("a batch norm takes images or vectors")
     if not module.affine or not module.track_running_stats or module.momentum is None:
         raise Refused("a batch norm has a scale, a bias, running statistics and a momentum")
-    numbers = {"epsilon": module.eps, "momentum": module.momentum}
-    return {"kind": "batch_norm", "channels": module.num_features, **numbers, "initial_scale": 1.0}
+    return {
+        "kind": "batch_norm",
+        "channels": module.num_features,
+        "epsilon": module.eps,
+        "momentum": module.momentum,
+        "initial_scale": 1.0,
+        "images": len(before) == 3,
+    }
 
 
 def layer_norm(module: nn.LayerNorm, before: Any, after: Any) -> Layer:
@@ -165,11 +173,15 @@ ACTIVATIONS = {
     nn.Hardsigmoid: "hard_sigmoid",
     nn.Hardswish: "hard_swish",
 }
-ENDINGS: dict[type, str] = {nn.Softmax: "softmax", nn.LogSoftmax: "log_softmax"}
+ENDINGS: dict[type, str] = {
+    nn.Softmax: "softmax",
+    nn.LogSoftmax: "log_softmax",
+    nn.Sigmoid: "sigmoid",
+}
 MODULES: dict[type, Callable[[Any, Any, Any], Layer | None]] = {
     nn.Conv2d: conv2d,
     nn.Linear: linear,
-    nn.BatchNorm2d: batch_norm,
+    **dict.fromkeys(NORMS, batch_norm),
     nn.LayerNorm: layer_norm,
     **{module: simple(kind) for module, kind in ACTIVATIONS.items()},
     nn.LeakyReLU: lambda module, before, after: leaky_relu(module.negative_slope),

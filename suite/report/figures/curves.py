@@ -32,15 +32,18 @@ def curves(run: RunData) -> Iterator[Figure]:
     """Two figures, loss and accuracy, for each workload that trained whole epochs."""
     for title, trials in run.by_workload.items():
         points = [point for trial in trials for point in _points(run, trial)]
-        for value in TITLES if points else ():
-            last = {row["label"]: row for row in points if row["split"] == "test"}
+        for value in TITLES:
+            known = [point for point in points if point[value] is not None]
+            if not known:
+                continue
+            last = {row["label"]: row for row in known if row["split"] == "test"}
             yield Figure(
                 name=name_of(value, title),
                 caption=f"The {value} after each epoch, by epoch and by training time. "
                 "Solid: test split; dashed and hollow: training split.",
                 description=f"{value} on the test split after the last epoch: "
                 + "; ".join(f"{label}: {row[value]:.4g}" for label, row in last.items()),
-                spec=_spec(points, value),
+                spec=_spec(known, value),
                 tags=work_tags(trials[0]),
                 about=title,
             )

@@ -113,8 +113,8 @@ FAULTS = (
         name="loss summed instead of averaged",
         framework="pytorch",
         file="frameworks/pytorch/session.py",
-        right="nn.CrossEntropyLoss()",
-        wrong='nn.CrossEntropyLoss(reduction="sum")',
+        right="LOSSES[trial.loss]()",
+        wrong='LOSSES[trial.loss](reduction="sum")',
     ),
     Fault(
         name="wrong average-pool divisor",
@@ -142,6 +142,24 @@ FAULTS = (
 )
 
 # In a model of text.
+# Of targets that are numbers.
+NUMBER_FAULTS = (
+    Fault(
+        name="half the squared error",
+        framework="jax",
+        file="frameworks/jax/session.py",
+        right="optax.squared_error",
+        wrong="optax.l2_loss",
+    ),
+    Fault(
+        name="the squared error summed over the outputs",
+        framework="mxnet",
+        file="frameworks/mxnet/session.py",
+        right="losses = F.mean(losses, axis=1)",
+        wrong="losses = F.sum(losses, axis=1)",
+    ),
+)
+
 TEXT_FAULTS = (
     Fault(
         name="attention to the future",

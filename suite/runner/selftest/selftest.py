@@ -39,6 +39,7 @@ from suite.runner.selftest.faults import (
     BFLOAT16_FAULTS,
     FAULTS,
     INFERENCE_FAULTS,
+    NUMBER_FAULTS,
     RANK_FAULTS,
     TEXT_FAULTS,
     TWO_RANKS,
@@ -188,7 +189,7 @@ class SelfTest:
 
     def _faults(self) -> Iterator[Fault]:
         """The faults that this machine has cores for."""
-        yield from (*FAULTS, *TEXT_FAULTS, *BFLOAT16_FAULTS)
+        yield from (*FAULTS, *NUMBER_FAULTS, *TEXT_FAULTS, *BFLOAT16_FAULTS)
         yield from (fault for fault in RANK_FAULTS if self._has_cores(fault.device))
         yield from (*INFERENCE_FAULTS, *RUN_FAULTS, *DROPOUT_FAULTS, *TIMED_INFERENCE_FAULTS)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from suite.manifests.workloads import Adam, AdamW, Measure, Sgd, Workload
-from suite.runner.selftest.faults import INFERENCE_FAULTS, TEXT_FAULTS, Fault
+from suite.runner.selftest.faults import INFERENCE_FAULTS, NUMBER_FAULTS, TEXT_FAULTS, Fault
 from suite.runner.selftest.timed_faults import DROPOUT_FAULTS, TIMED_INFERENCE_FAULTS
 
 WORKLOAD = Workload(
@@ -19,6 +19,14 @@ TEXT_WORKLOAD = Workload(
     dataset="synthetic",
     batch_size=8,
     optimizer=AdamW(name="adamw", learning_rate=0.001, weight_decay=0.1),
+)
+
+NUMBER_WORKLOAD = Workload(
+    model="db_mlp",
+    dataset="synthetic",
+    loss="mean_squared_error",
+    batch_size=8,
+    optimizer=Sgd(name="sgd", learning_rate=0.01),
 )
 
 # For timed runs: with short blocks, a run ends soon and has some hundred steps.
@@ -41,7 +49,7 @@ INFERENCE_WORKLOAD = Workload(
 # Workloads that differ only in these have the same inputs.
 SAME_INPUTS = {"precision": "float32", "batch_norm": "per_rank"}
 TIMED_WORKLOADS = (RUN_WORKLOAD, DROPOUT_WORKLOAD, INFERENCE_WORKLOAD)
-WORKLOADS = (WORKLOAD, TEXT_WORKLOAD, *TIMED_WORKLOADS)
+WORKLOADS = (WORKLOAD, NUMBER_WORKLOAD, TEXT_WORKLOAD, *TIMED_WORKLOADS)
 RUN_MEASURE = Measure(
     block_s=0.1,
     min_measure_s=0.5,
@@ -57,6 +65,8 @@ def workload_of(fault: Fault) -> Workload:
     """The workload in which a fault is tested."""
     if fault in TEXT_FAULTS:
         return TEXT_WORKLOAD
+    if fault in NUMBER_FAULTS:
+        return NUMBER_WORKLOAD
     if fault in (*INFERENCE_FAULTS, *TIMED_INFERENCE_FAULTS):
         return INFERENCE_WORKLOAD
     return DROPOUT_WORKLOAD if fault in DROPOUT_FAULTS else WORKLOAD

@@ -20,6 +20,8 @@ def check(where: str, record: Record, folder: Path) -> Iterator[Outcome]:
     if not record.epochs:
         return
     last = record.epochs[-1]
+    if last.test_accuracy is None:  # the targets are numbers
+        return
     path = folder / "logs" / f"{record.name}.{PREDICTIONS}"
     if not path.is_file():
         text = "the predictions are not kept, so the accuracy is not compared"

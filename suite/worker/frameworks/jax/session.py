@@ -29,6 +29,11 @@ SLOTS = {
     "adamw": {"first_moment": "mu", "second_moment": "nu"},
     "rmsprop": {"second_moment": "nu"},
 }
+LOSSES = {
+    "cross_entropy": optax.softmax_cross_entropy_with_integer_labels,
+    "mean_squared_error": optax.squared_error,
+    "binary_cross_entropy": optax.sigmoid_binary_cross_entropy,
+}
 
 Tree = dict[str, Any]  # nested: layer -> part of the layer -> ... -> array
 
@@ -190,8 +195,7 @@ class Session:
 
     def _loss(self, params: Tree, rest: Tree, inputs: Any, labels: Any) -> Any:
         logits, rest = self._apply(self._graph, params, rest, inputs)
-        losses = optax.softmax_cross_entropy_with_integer_labels(logits, labels)
-        return losses.mean(), (logits, rest)
+        return LOSSES[self._trial.loss](logits, labels).mean(), (logits, rest)
 
     def _mean(self, gradients: Tree) -> Tree:
         """The mean over all ranks."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,11 @@ SLOTS = {
     "adamw": {"first_moment": "_momentums", "second_moment": "_velocities"},
     "rmsprop": {"second_moment": "_velocities"},
 }
+LOSSES = {
+    "cross_entropy": partial(keras.losses.SparseCategoricalCrossentropy, from_logits=True),
+    "mean_squared_error": keras.losses.MeanSquaredError,
+    "binary_cross_entropy": partial(keras.losses.BinaryCrossentropy, from_logits=True),
+}
 SETTINGS = ("cudnn_benchmark",)  # of PyTorch; the other backends search by themselves
 # Keras's default on every backend. PyTorch then computes in channels-last memory, which is faster
 # for some models: on two cores of a CPU it was for LeNet, but not for a deeper network.
@@ -58,8 +64,7 @@ class Session:
         self._load(to_channels_last(trial, weights))
         # compile's other settings are Keras's defaults. jit_compile="auto" uses XLA with JAX, and
         # with TensorFlow on a GPU (unless there is an LSTM), and no compiler otherwise.
-        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        self._model.compile(_optimizer(trial), loss)
+        self._model.compile(_optimizer(trial), LOSSES[trial.loss]())
         self._model._loss_tracker = StepLoss(name="loss")  # instead of a plain Mean
         self._trainer = _trainer(self._model)
         self._probe: Any = None

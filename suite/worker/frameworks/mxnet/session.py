@@ -63,7 +63,7 @@ def memory(trial: Trial) -> dict[str, Any]:
     return {"device_reserved_bytes": total - free}
 
 
-class Loss(gluon.HybridBlock):
+class CrossEntropy(gluon.HybridBlock):
     """The softmax (labels, classes), and the mean cross-entropy.
 
     The gradient of the softmax is that of the cross-entropy, summed over samples; the mean, which
@@ -88,6 +88,23 @@ class Loss(gluon.HybridBlock):
         return probabilities, -F.mean(F.log(F.maximum(of_labels, SMALLEST)))
 
 
+class OfNumbers(gluon.HybridBlock):
+    """The losses of the samples (N,), and their mean."""
+
+    def __init__(self, loss: str) -> None:
+        super().__init__()
+        self._loss = loss
+
+    def hybrid_forward(self, F: Any, logits: Any, targets: Any) -> Any:  # noqa: N803
+        if self._loss == "mean_squared_error":
+            losses = F.square(logits - targets)
+        else:  # as gluon.loss.SigmoidBCELoss: its log(1 + exp(x)) does not overflow
+            rest = F.Activation(-F.abs(logits), act_type="softrelu")
+            losses = F.relu(logits) - logits * targets + rest
+        losses = F.mean(losses, axis=1)
+        return losses, F.mean(F.BlockGrad(losses))
+
+
 class Session:
     def __init__(self, trial: Trial, weights: Weights) -> None:
         self._trial = trial
@@ -97,7 +114,7 @@ class Session:
         self._statistics = {each["name"]: found[each["name"]] for each in trial.statistics}
         load(found, weights, trial)
         self._model.hybridize(static_alloc=True, static_shape=True)
-        self._loss: Loss | None = None  # made where the labels of a sample are counted
+        self._loss: gluon.HybridBlock | None = None  # made where a sample's labels are counted
         # One device needs no key-value store; without it the update runs on the gradients' device.
         self._store = distributed.join(trial) if trial.world_size > 1 else None
         self._trainer = gluon.Trainer(
@@ -190,12 +207,14 @@ class Session:
 
     def _forward_backward(self, inputs: Any, targets: Any) -> tuple[Any, Any]:
         if self._loss is None:
-            self._loss = Loss(targets.size // len(targets))
+            several = targets.size // len(targets)
+            classes, loss = self._trial.loss == "cross_entropy", self._trial.loss
+            self._loss = CrossEntropy(several) if classes else OfNumbers(loss)
             self._loss.hybridize(static_alloc=True, static_shape=True)
         with autograd.record():
             logits = self._model(inputs)
-            probabilities, loss = self._loss(logits, targets)
-        probabilities.backward()
+            head, loss = self._loss(logits, targets)
+        head.backward()
         return loss, logits
 
 

@@ -11,7 +11,7 @@ from paddle.nn import functional
 
 
 class BatchNorm(nn.BatchNorm2D):
-    """Batch norm; PaddlePaddle's momentum is the share of the old value.
+    """Batch norm of images or vectors; PaddlePaddle's momentum is the share of the old value.
 
     The running variance is biased, as ours.
     """
@@ -19,6 +19,9 @@ class BatchNorm(nn.BatchNorm2D):
     def __init__(self, layer: dict[str, Any]) -> None:
         momentum = 1 - layer["momentum"]
         super().__init__(layer["channels"], momentum=momentum, epsilon=layer["epsilon"])
+
+    def _check_input_dim(self, values: paddle.Tensor) -> None:
+        """PaddlePaddle's accepts only images."""
 
     def moments(self) -> dict[str, paddle.Tensor]:
         """The running mean and the running biased variance."""

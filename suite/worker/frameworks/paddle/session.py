@@ -21,6 +21,11 @@ SLOTS = {
     "adamw": {"first_moment": "moment1", "second_moment": "moment2"},
     "rmsprop": {"second_moment": "mean_square"},
 }
+LOSSES = {
+    "cross_entropy": nn.CrossEntropyLoss,
+    "mean_squared_error": nn.MSELoss,
+    "binary_cross_entropy": nn.BCEWithLogitsLoss,
+}
 
 
 def version() -> str:
@@ -48,7 +53,7 @@ class Session:
         # PaddlePaddle calls this function after each update of the parameters, and counts none.
         self._steps = 0
         self._optimizer._finish_update = self._count
-        self._loss = nn.CrossEntropyLoss()
+        self._loss = LOSSES[trial.loss]()
         if trial.variant == "static":
             self._model = paddle.jit.to_static(self._model, full_graph=True)
 

@@ -63,18 +63,19 @@ class Graph:
             return LAYERS[kind](layer, values, own)
         raise NotImplementedError(f"PyTensor module has no layer {kind!r}")
 
-    def _batch_norm(self, layer: dict[str, Any], images: Any) -> Any:
+    def _batch_norm(self, layer: dict[str, Any], values: Any) -> Any:
         mean, variance = (self._tensors[f"{layer['name']}.{role}"] for role in ("mean", "variance"))
         weight, bias = (self._tensors[f"{layer['name']}.{role}"] for role in ("weight", "bias"))
         if self._training:
             kept, new = 1 - layer["momentum"], layer["momentum"]
             running = mean, variance
-            mean = images.mean(axis=(1, 2, 3))
-            variance = ((images - _along(mean, images)) ** 2).mean(axis=(1, 2, 3))
+            axes = tuple(range(1, values.ndim))
+            mean = values.mean(axis=axes)
+            variance = ((values - _along(mean, values)) ** 2).mean(axis=axes)
             for old, batch in zip(running, (mean, variance)):
                 self.updates[old] = kept * old + new * batch
         factor = weight / pt.sqrt(variance + layer["epsilon"])
-        return images * _along(factor, images) + _along(bias - mean * factor, images)
+        return values * _along(factor, values) + _along(bias - mean * factor, values)
 
     def _dropout(self, layer: dict[str, Any], values: Any) -> Any:
         # Each layer has a generator of its own.

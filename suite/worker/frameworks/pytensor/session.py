@@ -40,6 +40,10 @@ class Session(symbolic.Session):
         return Graph(self._trial, tensors, training=training)
 
     def _labels_and_loss(self, graph: Graph) -> tuple[Any, Any]:
+        logits, loss = graph.logits, self._trial.loss
+        if loss != "cross_entropy":
+            targets = pt.tensor("labels", shape=logits.type.shape, dtype=self._trial.dtype)
+            return targets, symbolic.of_numbers(loss, logits, targets, pt.softplus).mean()
         labels = pt.tensor("labels", shape=graph.logits.type.shape[:-1], dtype="int32")
         count, classes = math.prod(labels.type.shape), graph.logits.type.shape[-1]
         rows = pt.special.log_softmax(graph.logits.reshape((count, classes)), axis=1)

@@ -19,7 +19,7 @@ LOWEST = -1e30
 
 
 class BatchNorm(nn.BatchNorm2d):
-    """Batch norm whose running variance is the mean of the batches' biased variances.
+    """Batch norm of images or vectors; its running variance is the mean of biased variances.
 
     PyTorch's running variance is the mean of unbiased variances, which are larger by the factor
     n / (n - 1). Here it starts at that factor instead of 1, so it is always larger by that factor,
@@ -33,17 +33,22 @@ class BatchNorm(nn.BatchNorm2d):
     def __init__(self, layer: dict[str, Any], slice_size: int) -> None:
         super().__init__(layer["channels"], eps=layer["epsilon"], momentum=layer["momentum"])
         self.slices = 1
+        self._images = layer["images"]
         values = slice_size * math.prod(layer["input_shape"][1:])
         self._excess = values / max(1, values - 1)  # of one value, there is no unbiased variance
         self.running_var.fill_(self._excess)
+
+    def _check_input_dim(self, values: torch.Tensor) -> None:
+        """PyTorch's accepts only images."""
 
     def biased_variance(self) -> torch.Tensor:
         """The running biased variance."""
         return self.running_var / self._excess
 
-    def plain(self) -> nn.BatchNorm2d:
+    def plain(self) -> nn.Module:
         """PyTorch's own batch norm in inference mode, with this one's running statistics."""
-        norm = nn.BatchNorm2d(self.num_features, eps=self.eps).eval()
+        own = nn.BatchNorm2d if self._images else nn.BatchNorm1d
+        norm = own(self.num_features, eps=self.eps).eval()
         norm.weight, norm.bias, norm.running_mean = self.weight, self.bias, self.running_mean
         norm.running_var = self.biased_variance()
         return norm
@@ -67,7 +72,8 @@ class BatchNorm(nn.BatchNorm2d):
     def _of_all_ranks(self, images: torch.Tensor) -> torch.Tensor:
         """As torch.nn.SyncBatchNorm, which needs a GPU."""
         wide = images.to(self.weight.dtype)
-        moments = torch.stack([wide.mean((0, 2, 3)), wide.square().mean((0, 2, 3))])
+        axes = (0, *range(2, wide.ndim))
+        moments = torch.stack([wide.mean(axes), wide.square().mean(axes)])
         mean, square = mean_over_ranks(moments)
         variance = (square - mean.square()).clamp_min(0)
         with torch.no_grad():
@@ -75,7 +81,8 @@ class BatchNorm(nn.BatchNorm2d):
             self.running_var.lerp_(variance * self._excess, self.momentum)
         factor = self.weight * torch.rsqrt(variance + self.eps)
         offset = self.bias - mean * factor
-        normed = wide * factor[:, None, None] + offset[:, None, None]
+        shape = -1, *[1] * (wide.ndim - 2)
+        normed = wide * factor.view(shape) + offset.view(shape)
         return normed.to(images.dtype)
 
     def _of_slice(self, images: torch.Tensor) -> torch.Tensor:

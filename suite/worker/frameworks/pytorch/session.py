@@ -27,6 +27,11 @@ SLOTS = {
     "adamw": {"first_moment": "exp_avg", "second_moment": "exp_avg_sq"},
     "rmsprop": {"second_moment": "square"},
 }
+LOSSES = {
+    "cross_entropy": nn.CrossEntropyLoss,
+    "mean_squared_error": nn.MSELoss,
+    "binary_cross_entropy": nn.BCEWithLogitsLoss,
+}
 SETTINGS = ("cudnn_benchmark", "fused_optimizer")
 # The modes of torch.compile, by variant.
 COMPILED = {
@@ -77,7 +82,7 @@ class Session:
         self._optimizer.register_step_post_hook(self._count)
         self._seed = trial.seed
         torch.manual_seed(trial.seed + trial.rank)  # other dropout masks on each rank
-        self._loss = nn.CrossEntropyLoss()
+        self._loss = LOSSES[trial.loss]()
         self._run: Any = self._model
         if trial.world_size > 1:
             self._run = distributed.data_parallel(self._model, self._device)
@@ -90,7 +95,8 @@ class Session:
             self._run = rounding.simulated(self._model, modules, trial.simulated_bits)
 
     def put(self, inputs: Any, labels: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        return self._input(inputs), on_device(torch.as_tensor(labels), self._device).long()
+        targets = on_device(torch.as_tensor(labels), self._device)
+        return self._input(inputs), targets if targets.is_floating_point() else targets.long()
 
     def train_step(self, batch: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
         if self._graph:
@@ -181,7 +187,9 @@ class Session:
         return logits.to(torch.get_default_dtype())
 
     def _mean_loss(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        loss: torch.Tensor = self._loss(logits.flatten(0, -2), labels.flatten())
+        if not labels.is_floating_point():  # classes
+            logits, labels = logits.flatten(0, -2), labels.flatten()
+        loss: torch.Tensor = self._loss(logits, labels)
         return loss
 
     def _count(self, optimizer: Any, *arguments: Any) -> None:

@@ -105,6 +105,8 @@ def _lower(
     if kind == "batch_norm":
         if slice_size is None:
             return _batch_norm_of_all_ranks(layer, own)
+        if not layer["images"]:
+            return _batch_norm_of_vectors(layer, own)
         return _batch_norm(layer, own, slice_size)
     if kind == "dropout":
         return _dropout(layer)
@@ -291,6 +293,23 @@ def _batch_norm(layer: dict[str, Any], own: Variables, slice_size: int) -> Layer
     return run
 
 
+def _batch_norm_of_vectors(layer: dict[str, Any], own: Variables) -> Layer:
+    """Batch norm of vectors, for which TensorFlow has no fused operation."""
+
+    def run(vectors: Any, through: Pass) -> Any:
+        wide = tf.cast(vectors, own["weight"].dtype)
+        mean, variance = own["mean"], own["variance"]
+        if through.training:
+            mean, variance = tf.nn.moments(wide, [0])
+            for running, batch in ((own["mean"], mean), (own["variance"], variance)):
+                through.updates.append((running, layer["momentum"] * (batch - running)))
+        weights = own["bias"], own["weight"]
+        normed = tf.nn.batch_normalization(wide, mean, variance, *weights, layer["epsilon"])
+        return tf.cast(normed, vectors.dtype)
+
+    return run
+
+
 def _batch_norm_of_all_ranks(layer: dict[str, Any], own: Variables) -> Layer:
     """Batch norm with the statistics of the whole batch of several ranks."""
 
@@ -298,7 +317,7 @@ def _batch_norm_of_all_ranks(layer: dict[str, Any], own: Variables) -> Layer:
         wide = tf.cast(images, own["weight"].dtype)
         mean, variance = own["mean"], own["variance"]
         if through.training:
-            axes = [0, 1, 2]
+            axes = [*range(wide.shape.rank - 1)]
             moments = [tf.reduce_mean(wide, axes), tf.reduce_mean(tf.square(wide), axes)]
             mean, square = distributed.mean(moments)
             variance = tf.maximum(square - tf.square(mean), 0)

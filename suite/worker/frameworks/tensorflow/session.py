@@ -15,6 +15,12 @@ from . import distributed
 from .layers import Cast, Layer, Pass, Variables, rounded, series, to_bfloat16
 
 LAYOUT = "NHWC"
+# Of labels and logits.
+LOSSES = {
+    "cross_entropy": tf.nn.sparse_softmax_cross_entropy_with_logits,
+    "mean_squared_error": tf.math.squared_difference,
+    "binary_cross_entropy": tf.nn.sigmoid_cross_entropy_with_logits,
+}
 
 
 def version() -> str:
@@ -119,8 +125,7 @@ class Session:
     def _backward(self, inputs: Any, labels: Any, through: Pass) -> tuple[Any, Any, list[Any]]:
         with tf.GradientTape() as tape:
             logits = self._model(inputs, through)
-            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-            loss = tf.reduce_mean(losses)
+            loss = tf.reduce_mean(LOSSES[self._trial.loss](labels, logits))
         gradients = tape.gradient(loss, list(self._variables.values()))
         # That of an embedding is a tf.IndexedSlices.
         gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]

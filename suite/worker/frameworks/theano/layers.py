@@ -63,18 +63,20 @@ class Graph:
         prefix = f"{layer['name']}."
         return {n.removeprefix(prefix): t for n, t in self._tensors.items() if n.startswith(prefix)}
 
-    def _batch_norm(self, layer: dict[str, Any], images: Any) -> Any:
-        own = self._own(layer)
+    def _batch_norm(self, layer: dict[str, Any], values: Any) -> Any:
+        own, images = self._own(layer), values.ndim == 4
+        along = windows.along if images else (lambda vector: vector)
+        axes = (0, 2, 3) if images else (0,)
         mean, variance = own["mean"], own["variance"]
         if self._training:
             kept, new = 1 - layer["momentum"], layer["momentum"]
             running = mean, variance
-            mean = images.mean(axis=(0, 2, 3))
-            variance = ((images - windows.along(mean)) ** 2).mean(axis=(0, 2, 3))
+            mean = values.mean(axis=axes)
+            variance = ((values - along(mean)) ** 2).mean(axis=axes)
             for old, batch in zip(running, (mean, variance)):
                 self.updates[old] = kept * old + new * batch
         factor = own["weight"] / tt.sqrt(variance + layer["epsilon"])
-        return images * windows.along(factor) + windows.along(own["bias"] - mean * factor)
+        return values * along(factor) + along(own["bias"] - mean * factor)
 
     def _dropout(self, layer: dict[str, Any], values: Any) -> Any:
         kept = 1 - layer["rate"]

@@ -39,6 +39,10 @@ class Session(symbolic.Session):
         return Graph(self._trial, tensors, training=training)
 
     def _labels_and_loss(self, graph: Graph) -> tuple[Any, Any]:
+        logits, loss = graph.logits, self._trial.loss
+        if loss != "cross_entropy":
+            targets = tt.matrix("labels", dtype=self._trial.dtype)
+            return targets, symbolic.of_numbers(loss, logits, targets, tt.nnet.softplus).mean()
         labels = tt.TensorType("int32", [False] * (graph.logits.ndim - 1))("labels")
         classes = self._trial.architecture["classes"]
         rows = graph.logits.reshape((-1, classes)) if graph.logits.ndim > 2 else graph.logits

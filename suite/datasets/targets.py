@@ -1,0 +1,81 @@
+"""The targets of data of the user: classes, numbers, or several labels at once.
+
+What they are determines the loss. Numbers are standardized by the training samples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from suite.errors import DataError
+from suite.manifests.losses import Loss
+
+Values = NDArray[np.int32 | np.float32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Targets:
+    """The targets of all samples, for a loss."""
+
+    values: Values  # classes (samples,) int32, or (samples, outputs) float32
+    loss: Loss
+    outputs: int  # of a model: the classes, or the numbers of a sample
+    lines: tuple[str, ...] = ()  # what the user should know
+
+
+def is_binary(values: NDArray[np.generic]) -> bool:
+    """Whether all values are 0 or 1."""
+    return bool(np.isin(values, (0, 1)).all())
+
+
+def numbers(values: NDArray[np.generic], train: NDArray[np.bool_], where: str) -> Targets:
+    """Targets of mean squared error from (samples, outputs), standardized.
+
+    `where` names them in messages. Raise DataError where one is not finite, or all are equal.
+    """
+    wide = values.astype(np.float64)
+    bad = ~np.isfinite(wide)
+    if bad.any():
+        row, column = (int(each[0]) for each in np.nonzero(bad))
+        raise DataError(
+            f"{where}, row {row + 1}: target {column + 1} is {wide[row, column]}", hint="correct it"
+        )
+    mean, std = wide[train].mean(axis=0), wide[train].std(axis=0)
+    if not std.all():
+        column = int(np.flatnonzero(std == 0)[0])
+        raise DataError(
+            f"{where}: all training samples have target {column + 1} = {mean[column]:g}",
+            hint="leave it out",
+        )
+    spread = ", ".join(
+        f"{one:.4g} ± {other:.4g}" for one, other in zip(mean[:3], std[:3], strict=True)
+    )
+    more = " ..." if len(mean) > 3 else ""
+    line = f"{len(mean)} numbers as targets, standardized: mean ± standard deviation {spread}{more}"
+    return Targets(
+        values=((wide - mean) / std).astype(np.float32),
+        loss="mean_squared_error",
+        outputs=len(mean),
+        lines=(line,),
+    )
+
+
+def labels(values: NDArray[np.generic], where: str) -> Targets:
+    """Targets of binary cross-entropy from (samples, outputs), each 0 or 1; else DataError."""
+    wrong = ~np.isin(values, (0, 1))
+    if wrong.any():
+        row, column = (int(each[0]) for each in np.nonzero(wrong))
+        raise DataError(
+            f"{where}, row {row + 1}: label {column + 1} is {values[row, column]}, not 0 or 1",
+            hint="--loss mean_squared_error",
+        )
+    share = values.astype(np.float64).mean()
+    return Targets(
+        values=values.astype(np.float32),
+        loss="binary_cross_entropy",
+        outputs=values.shape[1],
+        lines=(f"{values.shape[1]} labels for each sample, {share:.1%} of them 1",),
+    )

@@ -1,0 +1,8 @@
+"""The losses, which the targets of a data set determine."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+# Of outputs and targets; the formulas are in docs/protocol.md.
+Loss = Literal["cross_entropy", "mean_squared_error", "binary_cross_entropy"]

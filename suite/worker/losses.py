@@ -1,0 +1,46 @@
+"""The losses (docs/protocol.md), computed in NumPy from logits for the evaluation of an epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .protocol import Array
+
+
+def cross_entropies(logits: Array, labels: Array) -> Array:
+    """-log softmax(logits)[label] for each label; the classes are the last axis of the logits."""
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    log_sum = np.log(np.exp(shifted).sum(axis=-1))
+    losses: Array = log_sum - np.take_along_axis(shifted, labels[..., None], -1)[..., 0]
+    return losses
+
+
+def squared_errors(outputs: Array, targets: Array) -> Array:
+    """The mean over the outputs of (output - target)^2, (N,)."""
+    errors: Array = np.square(outputs - targets).mean(axis=-1)
+    return errors
+
+
+def binary_cross_entropies(logits: Array, labels: Array) -> Array:
+    """The mean over the outputs of log(1 + exp(logit)) - label logit, (N,); labels are 0 or 1."""
+    losses: Array = (np.logaddexp(0, logits) - labels * logits).mean(axis=-1)
+    return losses
+
+
+LOSSES: dict[str, Callable[[Array, Array], Array]] = {
+    "cross_entropy": cross_entropies,
+    "mean_squared_error": squared_errors,
+    "binary_cross_entropy": binary_cross_entropies,
+}
+
+
+def predictions(loss: str, logits: Array) -> Array | None:
+    """What the logits predict, in the form of the labels; None where it is a number.
+
+    A class for each label, or for each output whether it is above 0.
+    """
+    if loss == "mean_squared_error":
+        return None
+    return logits.argmax(axis=-1) if loss == "cross_entropy" else (logits > 0).astype(np.int32)
