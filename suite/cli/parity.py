@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -99,6 +101,7 @@ def parity(
         options,
         device=engine_choice.device,
         separate_nodes=engine_choice.separate_nodes,
+        notify=partial(print, file=sys.stderr),
     )
     plan = plan.proofs
     with (

@@ -194,7 +194,8 @@ def run(
         hosts=hosts,
     )
     separate = resources.separate_nodes
-    plan = plan_of(suite, options, device=resources.device, separate_nodes=separate)
+    notify = partial(print, file=sys.stderr)
+    plan = plan_of(suite, options, device=resources.device, separate_nodes=separate, notify=notify)
     limit = TimeLimit.of(max_time or plan.max_time)
     signer = signature.signer(key) if sign or key else None
     start(

@@ -69,6 +69,7 @@ def runtime_settings(framework_name: str, track: str, device: str) -> RuntimeSet
 def suite(name: str, device: str = "cpu") -> SuiteManifest:
     """The suite `name`, or the suite in the file `name` where that ends in .yaml.
 
+    runner/suite_files.py reads those that name other files of the user.
     A suite may have a form for each kind of device: `all` is all_cpu on a CPU, all_cuda on a GPU.
     """
     if name.endswith((".yaml", ".yml")):

@@ -5,7 +5,7 @@ A value has the type of its field: neither `yes` nor `"1"` nor `1.0` is an integ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -28,11 +28,14 @@ LONGEST = 40  # characters of a value that are shown
 Name = Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
 
 
-def load(path: Path, schema: type[M]) -> M:
-    """Read and check one manifest; ManifestError names the file, the line and the reason."""
+def load(path: Path, schema: type[M], change: Callable[[Any], Any] = lambda values: values) -> M:
+    """Read and check one manifest; ManifestError names the file, the line and the reason.
+
+    `change` is applied to the values before they are checked.
+    """
     try:
         document = yaml_file.read(path.read_bytes())
-        return schema.model_validate(document.values, strict=True)
+        return schema.model_validate(change(document.values), strict=True)
     except OSError as error:
         raise ManifestError(f"{path}: {error.strerror}", hint="dlsuite list") from None
     except yaml_file.Refused as error:

@@ -38,6 +38,7 @@ from suite.paths import digest, home, write_atomically
 from suite.protocol.plan import Trial
 from suite.results.certificate import FOLDER, dumped, loaded
 from suite.results.record import Parity
+from suite.worker.losses import predictions
 
 CERTIFICATE_VERSION = 17  # of the file
 
@@ -67,6 +68,8 @@ class Certificate:
     of: dict[str, str]  # the parts of the key: model, inputs, workload, lock, worker, cpu
     # Tensors of the first step that are 0 up to rounding (docs/proofs.md); not known before 17.
     zeros: list[str] = field(default_factory=list)
+    # Of inference with weights of the user: the share of right answers to all queries' samples.
+    accuracy: float | None = None
 
     def status(self) -> Parity:
         """The parity status of runs that this certificate covers."""
@@ -75,6 +78,7 @@ class Certificate:
             steps=len(self.errors),
             certificate=self.key,
             reason=self.reason,
+            accuracy=self.accuracy,
         )
 
 
@@ -229,7 +233,26 @@ def _certify(
         zeros=reference.zeros,
         reference_error=reference.disagreement,
         of=described,
+        accuracy=_accuracy(tensors, trial, reference.prover.inputs),
     )
+
+
+def _accuracy(
+    tensors: list[list[Tensors]] | ProofFailed, trial: Trial, inputs: Inputs
+) -> float | None:
+    """The share of right answers in inference with weights of the user; None where it is unknown.
+
+    Other weights are random, and their answers too.
+    """
+    labels = inputs.data / "test_labels.npy"
+    workload = trial.workload
+    known = workload.scenario and workload.weights_sha256 and labels.is_file()
+    if not known or isinstance(tensors, ProofFailed):
+        return None
+    predicted = predictions(workload.loss, tensors[0][0]["logits"])
+    if predicted is None:
+        return None
+    return float(np.mean(predicted == np.load(labels, mmap_mode="r")[: len(predicted)]))
 
 
 def judged(

@@ -158,6 +158,7 @@ def _of_inference(trial: TrialSummary) -> Cells:
         FIRST_INFERENCE: number(trial.first_result_s, "{:.2f} s"),
         "memory": mebibytes(trial.memory_bytes),
         J_INFERENCE: _energy(trial),
+        "accuracy": number(trial.accuracy, "{:.2%}"),
         "overhead": number(overhead, "{:.1%}"),
         **_outcome(trial),
     }

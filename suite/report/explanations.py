@@ -140,7 +140,10 @@ EXPLANATIONS = {
     ),
     "first step": Explanation("The duration of the first step, with compilation."),
     "epoch": Explanation("The duration of the last whole epoch, without its evaluation."),
-    "accuracy": Explanation("On the test split, after the last whole epoch."),
+    "accuracy": Explanation(
+        "On the test split, after the last whole epoch; in inference with --weights, of the "
+        "samples that the queries take."
+    ),
     "test loss": Explanation(
         "Of targets that are numbers: the mean squared error on the test split, after the last "
         "whole epoch. The targets are standardized, so 1 is the error of their mean."

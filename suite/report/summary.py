@@ -35,7 +35,8 @@ class TrialSummary:
     first_step_s: float | None
     first_result_s: float | None
     epoch_s: float | None
-    accuracy: float | None  # on the test split, after the last epoch
+    # On the test split, after the last epoch; in inference, of the user's weights.
+    accuracy: float | None
     test_loss: float | None
     host_rss_peak_bytes: int | None
     device_peak_bytes: int | None
@@ -100,6 +101,7 @@ def _trial(runs: list[Record], spent: float, differs: tuple[ReportWarning, ...])
     ok = [run for run in runs if run.status == "ok"]
     values = values_of(ok)
     epochs = [run.epochs[-1] for run in ok if run.epochs]
+    parity = parity_of(runs)
     return TrialSummary(
         runs={run.repeat: run for run in runs},
         framework_version=next((run.framework_version for run in ok), None),
@@ -114,13 +116,15 @@ def _trial(runs: list[Record], spent: float, differs: tuple[ReportWarning, ...])
         first_step_s=_median([run.times.first_step_s for run in ok]),
         first_result_s=_median([run.times.first_result_s for run in ok]),
         epoch_s=_median([epoch.duration_s for epoch in epochs]),
-        accuracy=_median([epoch.test_accuracy for epoch in epochs]),
+        accuracy=parity.accuracy
+        if runs[0].workload.scenario
+        else _median([epoch.test_accuracy for epoch in epochs]),
         test_loss=_median([epoch.test_loss for epoch in epochs]),
         device_peak_bytes=max((run.memory.device_peak_bytes or 0 for run in ok), default=0) or None,
         host_rss_peak_bytes=max((run.memory.host_rss_peak_bytes or 0 for run in ok), default=0)
         or None,
         energy=_energy(ok),
-        parity=parity_of(runs),
+        parity=parity,
         warnings=warnings_of(runs) + differs,
     )
 

@@ -253,6 +253,7 @@ class Parity(Strict):
     certificate: str | None = None
     closing: Closing | None = None
     reason: str | None = None
+    accuracy: float | None = None  # of inference with weights of the user
 
     def closed(self, closing: Closing) -> Parity:
         """This status, with the closing proof of a run."""

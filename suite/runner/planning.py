@@ -19,9 +19,11 @@ from suite.manifests.models import problem
 from suite.manifests.strict import first_problem
 from suite.manifests.suites import SuiteManifest
 from suite.manifests.workloads import BatchNorm, Precision, Scenario, SuiteWorkload, Workload
+from suite.messages import Notify
 from suite.models import MODELS, mlp
 from suite.protocol.expansion import expand, without_track
 from suite.protocol.plan import Plan, Trial
+from suite.runner import suite_files
 from suite.runner.processor import has_bfloat16
 
 # The rules of MLPerf Inference: 600 s, at least 662 queries of scenario multi_stream and 24,576
@@ -81,13 +83,22 @@ class RunOptions:
                 )
 
 
-def plan_of(suite: str, options: RunOptions, *, device: str, separate_nodes: bool = False) -> Plan:
+def plan_of(
+    suite: str,
+    options: RunOptions,
+    *,
+    device: str,
+    separate_nodes: bool = False,
+    notify: Notify = lambda text: None,
+) -> Plan:
     """The plan of a suite; UsageError where an option does not fit the suite.
 
     `device` is the device set that the engine's options give; its `separate_nodes` are machines.
     """
     options.check()
-    chosen, notes = _changed(papers.suite(suite, device), options), tuple[str, ...]()
+    in_file = suite_files.is_file(suite)
+    read = suite_files.read(Path(suite), notify) if in_file else papers.suite(suite, device)
+    chosen, notes = _changed(read, options), tuple[str, ...]()
     if not separate_nodes:  # else this machine's CPU is not that of the workers
         chosen, notes = _without_slow(chosen, device)
     for _, workload in chosen.expanded():

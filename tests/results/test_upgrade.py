@@ -219,6 +219,7 @@ def test_all_other_values_of_version_7_are_kept(tmp_path: Path) -> None:
     assert values["parity"]["closing"].pop("batch_size") is None  # added later, without a version
     assert values["parity"]["closing"].pop("answers") is None
     assert values["parity"]["closing"].pop("visible_share") is None
+    assert values["parity"].pop("accuracy") is None
     assert values["inference"] is None
     assert values["repeats"].pop("trial_budget_s") is None
     assert values["times"].pop("exchange_s") is None
