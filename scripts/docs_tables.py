@@ -163,7 +163,11 @@ def _unsupported() -> Iterator[tuple[str, ...]]:
 
 def _combination(entry: Unsupported) -> dict[str, str]:
     """What an entry excludes, without its reason."""
-    return entry.model_dump(exclude={"reason"}, exclude_none=True)
+    found = entry.model_dump(exclude={"reason"}, exclude_defaults=True)
+    return {
+        key: " or ".join(value) if isinstance(value, tuple) else value
+        for key, value in found.items()
+    }
 
 
 def _settings(own: FrameworkTrack) -> str:

@@ -8,7 +8,9 @@ counts for each pair.
 Usage: .venv/bin/python scripts/baselines/compare.py [PAIRS [SLICES [SCRIPT
     [FRAMEWORK[:VARIANT] ...]]]]
 SCRIPT is lenet, gpt_mini, vit_tiny, resnet50, or resnet50_zoo, the published code of that model for
-the framework. `lenet/bf16_mixed` compares in that precision, which the scripts of PyTorch and JAX
+the framework; of PyTorch also mobilenet_v2_zoo and efficientnet_b0_zoo, beside the imported
+mobilenet_v2.model.json or efficientnet_b0.model.json in the current folder.
+`lenet/bf16_mixed` compares in that precision, which the scripts of PyTorch and JAX
 have, and LeNet of TensorFlow and Keras. `lenet/infer` compares the median latency of one image: the
 script's over the suite's.
 `lenet/cuda` and `lenet/bf16_mixed/cuda` compare on a GPU, with batches that lie there. The scripts

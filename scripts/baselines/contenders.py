@@ -16,8 +16,9 @@ from suite.datasets import obtain
 from suite.engines.gpus import Gpus
 from suite.engines.options import EngineOptions
 from suite.engines.venv.engine import VenvEngine
-from suite.manifests import catalog
-from suite.manifests.workloads import Measure
+from suite.manifests import catalog, model_files
+from suite.manifests.suites import SuiteManifest
+from suite.manifests.workloads import Measure, SuiteWorkload
 from suite.protocol import trial_file
 from suite.protocol.expansion import expand
 from suite.protocol.plan import Trial
@@ -98,10 +99,11 @@ def starts(
 ) -> Iterator[Start]:
     """The zoo's workload of `model` in each framework; `infer`: its inference of one image.
 
+    A model that the zoo lacks is imported: it is in MODEL.model.json in the current folder.
     DLSUITE_PYTHON may name the frameworks' Pythons, as for `dlsuite run`.
     """
     suite, known = catalog.suite("zoo"), catalog.frameworks()
-    (workload,) = (each for each in suite.workloads if each.model == model)
+    workload = _workload(suite, model)
     pythons = tuple(os.environ.get("DLSUITE_PYTHON", "").split())
     gpus = None if device == "cpu" else Gpus(count=1)
     engine = VenvEngine(gpus=gpus, pythons=EngineOptions(pythons=pythons).interpreters())
@@ -136,6 +138,16 @@ def starts(
                 folder=folder,
                 data=its_inputs.data,
             )
+
+
+def _workload(suite: SuiteManifest, model: str) -> SuiteWorkload:
+    imported = Path(f"{model}{model_files.SUFFIX}")
+    if imported.is_file():
+        own = suite.default_workload
+        assert own
+        return SuiteWorkload(model=model_files.register(imported), **dict(own))
+    (workload,) = (each for each in suite.workloads if each.model == model)
+    return workload
 
 
 def alternate(

@@ -1,18 +1,5 @@
-"""ResNet-50 of torchvision, which the suite's definition follows.
+"""ResNet-50 of torchvision, which the suite's definition follows."""
 
-The suite's environments do not contain torchvision. Install it in a folder (pip install --no-deps
---target FOLDER torchvision==0.28.0 pillow) and run compare.py with PYTHONPATH=FOLDER.
-"""
+from torchvision_pytorch import train_published
 
-from contextlib import suppress
-
-import torch
-from train_pytorch import train
-
-# torchvision's compiled part is for PyTorch with CUDA; without CUDA these operators are missing.
-for missing in ("nms", "qnms"):
-    with suppress(RuntimeError):
-        torch.library.define(f"torchvision::{missing}", "(Tensor boxes) -> Tensor")
-from torchvision.models import resnet50  # noqa: E402
-
-train(resnet50())
+train_published("resnet50")

@@ -103,7 +103,7 @@ def import_model(
             full = str(path.absolute()) if path.suffix == ".py" else str(path)
             imported = reading.from_pytorch(full, attribute, size, **common)
         elif reader == "keras":
-            imported = reading.from_keras(path, **common)
+            imported = reading.from_keras(path, size, **common)
         else:
             imported = reading.from_onnx(path, size, **common)
         MODELS[name] = lambda: imported.architecture

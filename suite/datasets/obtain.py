@@ -29,10 +29,11 @@ def obtain(workload: Workload, *, seed: int, folder: Path, notify: Notify) -> In
     """
     dataset = library.of(workload)
     if dataset.format == "synthetic":
-        # Models with inputs of the same shape share the data.
+        # Models with inputs of the same shape, and targets of the same loss, share the data.
         shape = "x".join(map(str, dataset.shape))
         sizes = "-".join(str(dataset.samples[split]) for split in SPLITS)
-        data = folder.parent / f"synthetic-{shape}-{dataset.classes}-{sizes}-seed{seed}"
+        targets = f"{dataset.classes}-{dataset.loss}"
+        data = folder.parent / f"synthetic-{shape}-{targets}-{sizes}-seed{seed}"
         if not data.exists():
             folder.parent.mkdir(parents=True, exist_ok=True)
             synthetic.write(dataset, data, seed)

@@ -167,39 +167,63 @@ def _with_nested_concats(nodes: Sequence[Node]) -> list[Node]:
 
 
 def with_paddings(nodes: Sequence[Node]) -> list[Node]:
-    """The nodes; a padding with zeros is a part of the convolution or pool after it.
+    """The nodes; a padding with zeros is a part of the convolutions or pools after it.
 
-    Before a max pool, zeros are as good as no value where none is negative. Raise NotSeriesParallel
-    where the padding is before something else.
+    Where one of these cannot take it, it is a layer of its own. Before a max pool, zeros are as
+    good as no value where none is negative.
     """
-    kinds = {each.name: (each.layer or {}).get("kind") for each in nodes}
-    pads = {each.name: each for each in nodes if each.layer and each.layer["kind"] == "pad"}
-    found: list[Node] = []
+    by_name = {each.name: each for each in nodes}
+    users: dict[str, list[Node]] = {each.name: [] for each in nodes if _is_pad(each)}
     for node in nodes:
-        pad = pads.get(node.inputs[0]) if node.inputs else None
-        if node.name in pads or pad is None or pad.layer is None:
-            found.append(replace(node, layer=None) if node.name in pads else node)
-            continue
-        layer = node.layer or {}
-        averages = layer.get("kind") == "avg_pool2d" and layer.get("count_padding", True)
-        positive = layer.get("kind") == "max_pool2d" and kinds[pad.inputs[0]] in POSITIVE
-        if layer.get("kind") != "conv2d" and not averages and not positive:
-            raise NotSeriesParallel(
-                f"{pad.name}: a padding with zeros is before a convolution, or between a ReLU and"
-                " a max pool"
-            )
-        found.append(replace(node, layer={**layer, **_padded(pad.name, layer, pad.layer["sides"])}))
+        for name in users.keys() & set(node.inputs):
+            users[name].append(node)
+    merged = {
+        name
+        for name, after in users.items()
+        if after and all(_takes(each, by_name[name], by_name) for each in after)
+    }
+    found = []
+    for node in nodes:
+        layer = node.layer
+        if node.name in merged:
+            layer = None
+        elif layer is not None and _is_pad(node):
+            named = dict(zip(("top", "bottom", "left", "right"), layer["sides"], strict=True))
+            layer = {"kind": "zero_padding2d", **named}
+        elif layer is not None and node.inputs and node.inputs[0] in merged:
+            pad = by_name[node.inputs[0]].layer
+            assert pad is not None
+            layer = {**layer, **_padded(layer, pad["sides"])}
+        found.append(replace(node, layer=layer))
     return found
 
 
-def _padded(name: str, layer: Mapping[str, Any], sides: Sequence[int]) -> dict[str, Any]:
+def _is_pad(node: Node) -> bool:
+    return node.layer is not None and node.layer["kind"] == "pad"
+
+
+def _takes(node: Node, pad: Node, by_name: Mapping[str, Node]) -> bool:
+    """Whether a padding with zeros can be that of the operation after it."""
+    if node.layer is None or pad.layer is None:
+        return False
+    kind, before = node.layer["kind"], by_name[pad.inputs[0]].layer
+    positive = before is not None and before["kind"] in POSITIVE
+    fits = {
+        "conv2d": True,
+        "avg_pool2d": node.layer.get("count_padding", True),
+        "max_pool2d": positive,
+    }.get(kind, False)
+    return fits and min(_padded(node.layer, pad.layer["sides"])["extra_padding"]) >= 0
+
+
+def _padded(layer: Mapping[str, Any], sides: Sequence[int]) -> dict[str, list[int]]:
     """The padding of a layer with that before it: top, bottom, left, right."""
     rows, columns = layer.get("padding", (0, 0))
     below, right = layer.get("extra_padding", (0, 0))
-    extra = [below + sides[1] - sides[0], right + sides[3] - sides[2]]
-    if min(extra) < 0:
-        raise NotSeriesParallel(f"{name}: more padding above or on the left than at the other end")
-    return {"padding": [rows + sides[0], columns + sides[2]], "extra_padding": extra}
+    return {
+        "padding": [rows + sides[0], columns + sides[2]],
+        "extra_padding": [below + sides[1] - sides[0], right + sides[3] - sides[2]],
+    }
 
 
 def with_global_pools(layers: Sequence[Layer], shape: Shape) -> tuple[Layer, ...]:

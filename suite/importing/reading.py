@@ -90,10 +90,15 @@ def from_onnx(
     return _read("onnx", str(source), request, name, python, folder, hint)
 
 
-def from_keras(source: Path, *, name: str, python: Path, folder: Path) -> Imported:
-    """Import a .keras file by the Python of Keras's environment; raise as `from_pytorch`."""
-    hint = "keras.saving.load_model says more; the file has no code of its author"
-    request = {"source": str(source.absolute())}
+def from_keras(
+    source: Path, shape: tuple[int, ...] | None, *, name: str, python: Path, folder: Path
+) -> Imported:
+    """Import a .keras file by the Python of Keras's environment; `shape` None: that of the file.
+
+    Raise as `from_pytorch`.
+    """
+    hint = "keras.saving.load_model says more; --input 3x224x224 sets an open shape"
+    request = {"source": str(source.absolute()), "input": shape}
     return _read("keras", str(source), request, name, python, folder, hint)
 
 

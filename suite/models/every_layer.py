@@ -13,6 +13,7 @@ from suite.models.layers import (
     ChannelShuffle,
     ChannelSlice,
     Conv2d,
+    Cropping2d,
     Dense,
     Dropout,
     Flatten,
@@ -30,6 +31,7 @@ from suite.models.layers import (
     Sigmoid,
     Silu,
     Tanh,
+    ZeroPadding2d,
 )
 from suite.models.sequences import (
     ClassToken,
@@ -122,7 +124,7 @@ def every_window() -> Architecture:
 
 
 def every_channel() -> Architecture:
-    """The layers of ConvNeXt and ShuffleNet, which compute with channels, and a norm of vectors."""
+    """The layers of ConvNeXt and ShuffleNet; sides of images, and a norm of vectors."""
     block = (
         LayerNorm(name="norm", features=32, images=True),
         Conv2d(name="mixed", in_channels=32, out_channels=32, kernel=(1, 1)),
@@ -141,6 +143,8 @@ def every_channel() -> Architecture:
         Add(name="add", branches=((), block)),  # 32 x 7 x 7
         Concat(name="concat", branches=halves),  # 24 x 7 x 7
         ChannelShuffle(name="shuffle", groups=2),
+        ZeroPadding2d(name="zeros", top=1, right=3, bottom=2),  # 24 x 10 x 10
+        Cropping2d(name="cropping", top=2, left=1, bottom=1),  # 24 x 7 x 9
         Conv2d(name="last", in_channels=24, out_channels=32, kernel=(3, 3)),
         GlobalAvgPool2d(name="pool"),
         Dense(name="hidden", in_features=32, out_features=16, bias=False),

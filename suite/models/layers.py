@@ -287,6 +287,51 @@ class ChannelShuffle(Layer):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Sides(Layer):
+    """A layer that changes the four sides of an image by so many pixels."""
+
+    top: int = 0
+    bottom: int = 0
+    left: int = 0
+    right: int = 0
+    sign: ClassVar[int]
+
+    def __post_init__(self) -> None:
+        if min(self.top, self.bottom, self.left, self.right) < 0:
+            raise ValueError(f"layer {self.name!r}: a side is negative")
+
+    def output_shape(self, shape: Shape) -> Shape:
+        sides = (self.top + self.bottom, self.left + self.right)
+        fits = len(shape) == 3 and all(
+            size + self.sign * change > 0 for size, change in zip(shape[1:], sides, strict=True)
+        )
+        expect(self, shape, fits)
+        height, width = (
+            size + self.sign * change for size, change in zip(shape[1:], sides, strict=True)
+        )
+        return (shape[0], height, width)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZeroPadding2d(Sides):
+    """Zeros at the four sides of an image.
+
+    Before a convolution, and before an average in which padding counts, `padding` does the same.
+    """
+
+    kind = "zero_padding2d"
+    sign = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cropping2d(Sides):
+    """An image without so many pixels at its four sides."""
+
+    kind = "cropping2d"
+    sign = -1
+
+
+@dataclass(frozen=True, kw_only=True)
 class Dropout(Layer):
     """In training: zero with probability `rate`, otherwise the value times 1 / (1 - rate).
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from suite.parity.prover import Prover
 
 # What the reference depends on, beside the model and its inputs: of training, and of inference.
-OF_STEPS = ("batch_size", "optimizer", "steps", "slices")
+OF_STEPS = ("batch_size", "optimizer", "loss", "steps", "slices")
 OF_INFERENCE = ("query_samples",)
 # Facts of a machine that records have since version 12.
 SINCE_12 = ("cpu_features", "cpu_quota")
@@ -51,6 +51,8 @@ def of_trial(trial: Trial, architecture: Architecture, steps: int) -> dict[str, 
         "model": json.dumps(architecture.to_json()),
         "batch_size": workload.batch_size,
         "optimizer": optimizer.model_dump_json() if optimizer else None,
+        # Certificates from before there were other losses have none.
+        **({"loss": workload.loss} if workload.loss != "cross_entropy" else {}),
         "scenario": workload.scenario,
         "query_samples": workload.query_samples,
         "steps": steps,
@@ -84,9 +86,10 @@ def _described(gpu: Mapping[str, Any]) -> str:
 def of_workload(trial: Trial, inputs: Inputs, steps: int) -> dict[str, Any]:
     """The values that define the computation."""
     parts = of_trial(trial, inputs.architecture, steps)
+    names = OF_INFERENCE if trial.workload.scenario else OF_STEPS
     return {
         "model": parts["model"],
         "inputs": inputs.sha256,
         "normalize": inputs.dataset.normalize.model_dump_json(),
-        **{name: parts[name] for name in (OF_INFERENCE if trial.workload.scenario else OF_STEPS)},
+        **{name: parts[name] for name in names if name in parts},
     }

@@ -20,7 +20,7 @@ from suite.manifests.strict import first_problem
 from suite.manifests.suites import SuiteManifest
 from suite.manifests.workloads import BatchNorm, Precision, Scenario, SuiteWorkload, Workload
 from suite.messages import Notify
-from suite.models import MODELS, mlp
+from suite.models import MODELS
 from suite.protocol.expansion import expand, without_track
 from suite.protocol.plan import Plan, Trial
 from suite.runner import suite_files
@@ -290,12 +290,8 @@ def _with_weights(workloads: list[SuiteWorkload], path: Path) -> list[SuiteWorkl
 
 def _perceptron(options: RunOptions) -> list[str]:
     """The model of a table of the user, where no model is named; else none."""
-    data = catalog.own_dataset(options.data) if options.data and not options.models else None
-    if data is None or len(data.shape) != 1:
-        return []
-    fitted = mlp.fitted(data.shape[0], data.classes)
-    MODELS[fitted.name] = lambda: fitted
-    return [fitted.name]
+    found = suite_files.perceptron(options.data) if options.data and not options.models else None
+    return [found] if found else []
 
 
 def _of_own_model(

@@ -13,12 +13,12 @@ from suite.datasets import own
 from suite.datasets.own_images import ColorMode, Sizes
 from suite.datasets.tables import Missing
 from suite.errors import ManifestError
-from suite.manifests import model_files, user_weights
+from suite.manifests import catalog, model_files, user_weights
 from suite.manifests.losses import Loss
 from suite.manifests.strict import Strict, first_problem, load
 from suite.manifests.suites import SuiteManifest
 from suite.messages import Notify
-from suite.models import MODELS
+from suite.models import MODELS, mlp
 
 
 def _several(value: object) -> object:
@@ -64,6 +64,16 @@ def read(path: Path, notify: Notify) -> SuiteManifest:
     return load(path, SuiteManifest, partial(_with_names, path, notify))
 
 
+def perceptron(dataset: str) -> str | None:
+    """The name of the perceptron for a table of the user; None for other data."""
+    data = catalog.own_dataset(dataset)
+    if data is None or len(data.shape) != 1:
+        return None
+    fitted = mlp.fitted(data.shape[0], data.classes)
+    MODELS[fitted.name] = lambda: fitted
+    return fitted.name
+
+
 def _with_names(path: Path, notify: Notify, values: Any) -> Any:
     """The values of the file with names in place of files."""
     workloads = values.get("workloads") if isinstance(values, Mapping) else None
@@ -78,11 +88,6 @@ def _workload(path: Path, notify: Notify, values: Any) -> Any:
     found, folder = dict(values), path.parent
     if isinstance(model := found.get("model"), str) and model_files.is_file(model):
         found["model"] = model_files.register(folder / model)
-    if isinstance(weights := found.pop("weights", None), str):
-        if found.get("model") not in MODELS:
-            raise ManifestError(f"{path}: weights {weights} need a model", hint=f"edit {path}")
-        model = MODELS[found["model"]]()
-        found["weights_sha256"] = user_weights.register(folder / weights, model)
     data = found.get("dataset")
     if isinstance(data, str) and own.is_path(data):
         data = {"path": data}
@@ -93,4 +98,11 @@ def _workload(path: Path, notify: Notify, values: Any) -> Any:
             raise ManifestError(
                 f"{path}: dataset: {first_problem(error)}", hint=f"edit {path}"
             ) from None
+        if "model" not in found and (made := perceptron(found["dataset"])):
+            found["model"] = made
+    if isinstance(weights := found.pop("weights", None), str):
+        if found.get("model") not in MODELS:
+            raise ManifestError(f"{path}: weights {weights} need a model", hint=f"edit {path}")
+        known = MODELS[found["model"]]()
+        found["weights_sha256"] = user_weights.register(folder / weights, known)
     return found

@@ -116,6 +116,20 @@ def _extent(layer: dict[str, Any]) -> list[int]:
     return [step * (size - 1) + 1 for size, step in zip(layer["kernel"], dilation)]
 
 
+def side_paddings(layer: dict[str, Any]) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The changes of an image's height and width, each at its start and at its end."""
+    return (layer["top"], layer["bottom"]), (layer["left"], layer["right"])
+
+
+def kept(layer: dict[str, Any]) -> tuple[slice, slice]:
+    """The rows and columns of an image that a cropping keeps."""
+    sizes = layer["input_shape"][1:]
+    rows, columns = (
+        slice(start, size - end) for size, (start, end) in zip(sizes, side_paddings(layer))
+    )
+    return rows, columns
+
+
 def same_paddings(layer: dict[str, Any]) -> list[tuple[int, int]]:
     """The padding that SAME means in TensorFlow and Keras."""
     pairs = []

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from .layouts import paddings
+from .layouts import kept, paddings, side_paddings
 from .protocol import Array, Weights
 
 Layer = dict[str, Any]
@@ -162,6 +162,20 @@ def _channel_shuffle(graph: Graph, layer: Layer, value: str) -> str:
     return graph.node("Reshape", [turned, graph.constant(f"{name}.whole", whole)], name)
 
 
+def _zero_padding2d(graph: Graph, layer: Layer, value: str) -> str:
+    starts, ends = zip(*side_paddings(layer))
+    pads = np.array([0, 0, *starts, 0, 0, *ends])
+    return graph.node("Pad", [value, graph.constant(f"{layer['name']}.pads", pads)], layer["name"])
+
+
+def _cropping2d(graph: Graph, layer: Layer, value: str) -> str:
+    name, parts = layer["name"], kept(layer)
+    starts = graph.constant(f"{name}.starts", np.array([each.start for each in parts]))
+    stops = graph.constant(f"{name}.stops", np.array([each.stop for each in parts]))
+    axes = graph.constant(f"{name}.axes", np.array([2, 3]))
+    return graph.node("Slice", [value, starts, stops, axes], name)
+
+
 def _gelu(graph: Graph, layer: Layer, value: str) -> str:
     form = "tanh" if layer["approximate"] else "none"
     return graph.node("Gelu", [value], layer["name"], approximate=form)
@@ -295,6 +309,8 @@ LAYERS: dict[str, Callable[[Graph, Layer, str], str]] = {
     "tanh": _simple("Tanh"),
     "scale": _scale,
     "channel_slice": _channel_slice,
+    "zero_padding2d": _zero_padding2d,
+    "cropping2d": _cropping2d,
     "channel_shuffle": _channel_shuffle,
     "gelu": _gelu,
     "relu6": _relu6,

@@ -1,6 +1,8 @@
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
+import numpy as np
 import pytest
 
 from suite.datasets import library, obtain
@@ -9,8 +11,35 @@ from suite.datasets.formats.prepared import Images
 from suite.datasets.inputs import Inputs
 from suite.errors import DataError
 from suite.manifests import catalog
+from suite.manifests.losses import Loss
+from suite.manifests.workloads import Sgd, Workload
 from suite.models import MODELS
 from suite.protocol.plan import Plan
+
+
+def test_generated_targets_are_those_of_the_loss(tmp_path: Path) -> None:
+    workload = Workload(
+        model="db_mlp",
+        dataset="synthetic",
+        batch_size=8,
+        optimizer=Sgd(name="sgd", learning_rate=0.01),
+    )
+    inputs = {
+        loss: obtain.obtain(
+            workload.model_copy(update={"loss": loss}),
+            seed=1,
+            folder=tmp_path / "inputs" / loss,
+            notify=print,
+        )
+        for loss in get_args(Loss)
+    }
+    assert len({each.sha256 for each in inputs.values()}) == 3
+    found = {loss: np.load(each.data / "train_labels.npy") for loss, each in inputs.items()}
+    outputs = MODELS["db_mlp"]().classes
+    assert (found["cross_entropy"].shape, found["cross_entropy"].dtype) == ((64,), np.int32)
+    assert set(np.unique(found["binary_cross_entropy"])) == {0, 1}
+    for loss in ("mean_squared_error", "binary_cross_entropy"):
+        assert (found[loss].shape, found[loss].dtype) == ((64, outputs), np.float32)
 
 
 def test_a_loader_needs_a_folder_of_photographs(

@@ -52,9 +52,9 @@ def imported(tmp_path: Path) -> Import:
     return run
 
 
-def read(folder: Path) -> Imported:
+def read(folder: Path, shape: tuple[int, ...] | None = None) -> Imported:
     python = python_of("keras")
-    return reading.from_keras(folder / "net.keras", name="net", python=python, folder=folder)
+    return reading.from_keras(folder / "net.keras", shape, name="net", python=python, folder=folder)
 
 
 def kinds(found: Imported) -> list[str]:
@@ -88,6 +88,35 @@ def test_a_sequence_of_layers_and_a_model_inside_one(imported: Import) -> None:
         end="",
     )
     assert kinds(found) == ["conv2d", "relu", "global_avg_pool2d", "dense"]
+
+
+@pytest.mark.verify
+def test_sides_that_no_window_takes_are_layers(imported: Import) -> None:
+    found = imported(
+        "x = L.Conv2D(4, 3)(x)\nx = L.MaxPooling2D(3, 2)(L.ZeroPadding2D(1)(x))\n"
+        "x = L.Cropping2D(((1, 0), (2, 1)))(L.ZeroPadding2D(((0, 1), (0, 1)))(x))\n"
+        "x = L.BatchNormalization()(L.Dense(6)(L.Flatten()(x)))\nx = L.Dense(3)(x)\n"
+    )
+    assert kinds(found) == [
+        *("conv2d", "zero_padding2d", "max_pool2d", "zero_padding2d", "cropping2d"),
+        *("flatten", "dense", "batch_norm", "dense"),
+    ]
+    assert found.architecture.layers[4].to_json((4, 8, 8))["left"] == 2
+
+
+@pytest.mark.verify
+def test_an_open_shape_is_set(imported: Import, tmp_path: Path) -> None:
+    code = (
+        "x = inputs = keras.Input((None, None, 3))\n"
+        "x = L.Dense(3, activation='sigmoid')(L.GlobalAveragePooling2D()(L.Conv2D(4, 3)(x)))\n"
+    )
+    with pytest.raises(EngineError, match="open shape"):
+        imported(code)
+    found = read(tmp_path, (3, 12, 10))
+    assert found.architecture.input_shape == (3, 12, 10)
+    assert kinds(found) == ["conv2d", "global_avg_pool2d", "dense"]  # the loss has the sigmoid
+    with pytest.raises(EngineError, match=r"not \[12, 10, 4\]"):
+        read(tmp_path, (4, 12, 10))
 
 
 @pytest.mark.verify

@@ -93,6 +93,25 @@ def test_a_function_and_an_object_are_models_too(imported: Import) -> None:
     assert kinds(imported(code, name="net")) == ["flatten", "dense"]
 
 
+def test_vectors_are_normalized_and_a_sigmoid_at_the_end_is_a_part_of_the_loss(
+    imported: Import,
+) -> None:
+    code = (
+        "net = nn.Sequential(nn.Flatten(), nn.Linear(192, 6), nn.BatchNorm1d(6), nn.ReLU(),"
+        " nn.Linear(6, 3), nn.Sigmoid())\n"
+    )
+    found = imported(code, name="net")
+    assert kinds(found) == ["flatten", "dense", "batch_norm", "relu", "dense"]
+    assert found.ending == "sigmoid" and "the sigmoid at the end is left out" in found.notes[0]
+
+
+def test_zeros_that_no_window_takes_are_a_layer(imported: Import) -> None:
+    code = "net = nn.Sequential(nn.ZeroPad2d((1, 0, 2, 0)), nn.Flatten(), nn.Linear(270, 3))\n"
+    found = imported(code, name="net")
+    assert kinds(found) == ["zero_padding2d", "flatten", "dense"]
+    assert found.architecture.layers[0].output_shape((3, 8, 8)) == (3, 10, 9)
+
+
 def test_several_results_in_training_are_traced_in_inference(imported: Import) -> None:
     found = imported("""
         class Net(nn.Module):
@@ -115,7 +134,6 @@ def test_several_results_in_training_are_traced_in_inference(imported: Import) -
             r"Conv2d at layer, input \[3, 8, 8\]: padding_mode='reflect'",
         ),
         ("nn.ConstantPad2d(1, 2.0)", "value=2: a padding is with zeros"),
-        ("nn.ZeroPad2d(1)", "a padding with zeros is before a convolution"),
         ("nn.Softplus()", "Softplus at layer, input .*: no layer is this module"),
         ("nn.BatchNorm2d(3, affine=False)", "a batch norm has a scale"),
         ("nn.AvgPool2d(3, ceil_mode=True)", "whole windows"),

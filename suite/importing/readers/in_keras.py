@@ -2,8 +2,9 @@
 
     python -m readers.in_keras REQUEST.json
 
-The request has `source` (the file), `samples`, `changed`, `seed` and `folder`. The answer is that
-of in_pytorch.py; the logits are those of Keras on TensorFlow in float64.
+The request has `source` (the file), `input` (channels, height, width of a sample, where the file's
+shape is open, else null), `samples`, `changed`, `seed` and `folder`. The answer is that of
+in_pytorch.py; the logits are those of Keras on TensorFlow in float64.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ PREPROCESSING = (keras.layers.Rescaling, keras.layers.Normalization)
 
 def main(request: dict[str, Any]) -> None:
     folder = Path(request["folder"])
-    model, notes = without_ends(load(Path(request["source"]), folder))
+    model, notes = without_ends(load(Path(request["source"]), folder, request["input"]))
     graph = Converter(model)
     refusals = graph.convert()
     inputs = common.random_inputs(request, graph.shape)
@@ -62,14 +63,19 @@ def main(request: dict[str, Any]) -> None:
     common.write(folder, values, inputs)
 
 
-def load(source: Path, folder: Path) -> Any:
-    """The model in float64. Raise ValueError where the file has code, or is damaged."""
+def load(source: Path, folder: Path, shape: list[int] | None) -> Any:
+    """The model in float64, with an open shape of its input set to `shape`.
+
+    Raise ValueError where the file has code, or is damaged.
+    """
     with zipfile.ZipFile(source) as file:
         for each in file.infolist():
             if each.file_size > LARGEST_RATIO * max(each.compress_size, 2**20):
                 raise ValueError(f"{each.filename} has {each.file_size:,} bytes uncompressed")
         config = file.read(CONFIG).decode()
         _must_have_no_code(json.loads(config))
+        if shape:
+            config = _with_shape(config, shape)
         in_float64 = folder / "float64.keras"
         with zipfile.ZipFile(in_float64, "w") as changed:
             for each in file.infolist():
@@ -94,6 +100,24 @@ def _must_have_no_code(config: Any) -> None:
             _must_have_no_code(each)
 
 
+def _with_shape(config: str, shape: list[int]) -> str:
+    """The configuration with an input of `shape`: channels, height, width."""
+    values = json.loads(config)
+    layers = values["config"]["layers"]
+    first = next((each for each in layers if each["class_name"] == "InputLayer"), None)
+    if first is None:
+        raise ValueError("it has no input layer, whose shape could be set")
+    key = "batch_shape" if "batch_shape" in first["config"] else "batch_input_shape"
+    found, wanted = first["config"][key], [None, *shape[1:], shape[0]]
+    fits = len(found) == len(wanted) and all(
+        one in (None, other) for one, other in zip(found, wanted, strict=True)
+    )
+    if not fits:
+        raise ValueError(f"its input has the shape {found[1:]}, not {wanted[1:]}")
+    first["config"][key] = wanted
+    return json.dumps(values)
+
+
 def _float64(config: str) -> str:
     """The configuration with all types of computation and of variables as float64."""
     for name in ("float32", "float16", "mixed_float16", "mixed_bfloat16", "bfloat16"):
@@ -107,7 +131,7 @@ def without_ends(model: Any) -> tuple[Any, list[str]]:
         raise ValueError(f"{len(model.inputs)} inputs and {len(model.outputs)} outputs, not one")
     notes, inputs, outputs = [], model.inputs[0], model.outputs[0]
     if None in inputs.shape[1:]:
-        raise ValueError(f"its input has an open shape, {inputs.shape[1:]}: save one with a size")
+        raise ValueError(f"its input has an open shape, {inputs.shape[1:]}: --input 3x224x224")
     for layer in model.layers:
         if isinstance(layer, PREPROCESSING):
             inputs = layer.output

@@ -242,6 +242,12 @@ def reshape(graph: Any, node: Any, given: list[Value], before: Shape, after: Sha
     raise Refused(f"{before} to {after}: images become features only")
 
 
+def cropping(graph: Any, node: Any, given: list[Value], before: Shape, after: Shape) -> Value:
+    (top, bottom), (left, right) = node.operation.cropping
+    sides = {"top": top, "bottom": bottom, "left": left, "right": right}
+    return Value(graph.add(node.operation.name, [given[0].name], {"kind": "cropping2d", **sides}))
+
+
 def zero_padding(graph: Any, node: Any, given: list[Value], before: Shape, after: Shape) -> Value:
     (top, bottom), (left, right) = node.operation.padding
     made = pad(top, bottom, left, right)
@@ -347,6 +353,7 @@ LAYERS: dict[str, Callable[..., Value]] = {
     "Flatten": flatten,
     "Reshape": reshape,
     "ZeroPadding2D": zero_padding,
+    "Cropping2D": cropping,
     "Dropout": dropout,
     "StochasticDepth": stochastic_depth,
     "Activation": activation,

@@ -47,6 +47,7 @@ def check_record(where: str, record: Record, context: Context) -> Iterator[Outco
         proven = certificate.proven and (parity.closing is None or parity.closing.proven)
         yield from compared(where, "parity.proven", proven, parity.proven)
         yield from compared(where, "parity.steps", len(certificate.errors), parity.steps)
+        yield from compared(where, "parity.accuracy", certificate.accuracy, parity.accuracy)
         if run := context.runs.get(record.name):
             yield from _of_trial(where, run.trial.proof_trial, context, certificate, record)
     elif parity.certificate is None and parity.proven:

@@ -12,7 +12,7 @@ from flax import nnx
 from jax import lax
 from jax import numpy as jnp
 
-from ...layouts import paddings
+from ...layouts import kept, paddings, side_paddings
 from ...protocol import Trial
 from . import matmul, rounding
 from .distributed import AXIS
@@ -260,6 +260,11 @@ def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any
         return lambda images: images[..., layer["start"] : layer["stop"]]
     if kind == "channel_shuffle":
         return partial(_channel_shuffle, layer["groups"])
+    if kind == "zero_padding2d":
+        return partial(jnp.pad, pad_width=((0, 0), *side_paddings(layer), (0, 0)))
+    if kind == "cropping2d":
+        rows, columns = kept(layer)
+        return lambda images: images[:, rows, columns]
     if kind == "scale":
         return Scale(layer["channels"], trial.dtype)
     if kind == "gelu":

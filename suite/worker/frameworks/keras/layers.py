@@ -11,7 +11,7 @@ import keras
 import numpy as np
 from keras import layers, ops
 
-from ...layouts import paddings, same_paddings, shares
+from ...layouts import paddings, same_paddings, shares, side_paddings
 from ...protocol import Trial
 
 
@@ -153,6 +153,10 @@ def _lower(layer: dict[str, Any], seed: int) -> Any:
         return layers.Lambda(lambda images: images[..., part], **named)
     if kind == "channel_shuffle":
         return _channel_shuffle(layer)
+    if kind == "zero_padding2d":
+        return layers.ZeroPadding2D(side_paddings(layer), **named)
+    if kind == "cropping2d":
+        return layers.Cropping2D(side_paddings(layer), **named)
     if kind == "gelu":
         function = keras.activations.gelu
         approximate = layer["approximate"]

@@ -10,7 +10,7 @@ import numpy as np
 from mxnet import gluon
 from mxnet.gluon import nn
 
-from ...layouts import shares
+from ...layouts import kept, shares, side_paddings
 
 
 class Branches(gluon.HybridBlock):
@@ -208,6 +208,14 @@ def _lower(layer: dict[str, Any], embeddings: dict[str, nn.Embedding]) -> gluon.
         return nn.HybridLambda(
             lambda ops, x: x.reshape((0, -4, groups, -1, -2)).swapaxes(1, 2).reshape((0, -3, -2))
         )
+    if kind == "zero_padding2d":
+        (top, bottom), (left, right) = side_paddings(layer)
+        widths = (0, 0, 0, 0, top, bottom, left, right)
+        return nn.HybridLambda(lambda ops, x: ops.pad(x, mode="constant", pad_width=widths))
+    if kind == "cropping2d":
+        rows, columns = kept(layer)
+        begin, end = (None, None, rows.start, columns.start), (None, None, rows.stop, columns.stop)
+        return nn.HybridLambda(lambda ops, x: ops.slice(x, begin=begin, end=end))
     if kind == "scale":
         return Scale(layer, prefix)
     if kind == "layer_norm" and layer["images"]:

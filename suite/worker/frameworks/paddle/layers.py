@@ -9,6 +9,8 @@ import paddle
 from paddle import nn
 from paddle.nn import functional
 
+from ...layouts import kept
+
 
 class BatchNorm(nn.BatchNorm2D):
     """Batch norm of images or vectors; PaddlePaddle's momentum is the share of the old value.
@@ -184,6 +186,11 @@ def _lower(layer: dict[str, Any]) -> nn.Layer:
         return Apply(lambda images: images[:, layer["start"] : layer["stop"]])
     if kind == "channel_shuffle":
         return nn.ChannelShuffle(layer["groups"])
+    if kind == "zero_padding2d":
+        return nn.ZeroPad2D([layer[side] for side in ("left", "right", "top", "bottom")])
+    if kind == "cropping2d":
+        rows, columns = kept(layer)
+        return Apply(lambda images: images[:, :, rows, columns])
     if kind == "scale":
         return Scale(layer)
     if kind == "gelu":

@@ -15,6 +15,7 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 
+from ...layouts import kept, side_paddings
 from ...protocol import Trial
 from . import sequences, windows
 
@@ -95,6 +96,13 @@ def _along(vector: Any, values: Any) -> Any:
     return vector.dimshuffle(0, *["x"] * (values.ndim - 1))
 
 
+def _zero_padding2d(layer: dict[str, Any], images: Any, own: dict[str, Any]) -> Any:
+    (top, bottom), (left, right) = side_paddings(layer)
+    channels, height, width, batch = images.type.shape
+    zeros = pt.zeros((channels, top + height + bottom, left + width + right, batch), images.dtype)
+    return pt.set_subtensor(zeros[:, top : top + height, left : left + width], images)
+
+
 def _of_samples(values: Any) -> tuple[int, ...]:
     """A shape with one value for each sample: sequences have the batch first, all others last."""
     shape = values.type.shape
@@ -173,6 +181,8 @@ LAYERS = {
     "avg_pool2d": lambda layer, images, own: windows.avg_pool(images, layer),
     "gelu": _gelu,
     "channel_slice": lambda layer, images, own: images[layer["start"] : layer["stop"]],
+    "zero_padding2d": _zero_padding2d,
+    "cropping2d": lambda layer, images, own: images[(slice(None), *kept(layer))],
     "channel_shuffle": _channel_shuffle,
     "scale": lambda layer, images, own: images * _along(own["weight"], images),
     "dense": _dense,

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ...layouts import shares
+from ...layouts import kept, shares
 from .distributed import mean_over_ranks
 
 # Of padding before a max pool. It is lower than any value of a model, and finite, because the
@@ -313,6 +313,11 @@ def _lower(layer: dict[str, Any], slice_size: int) -> nn.Module:
     if kind == "channel_shuffle":
         groups = layer["groups"]
         return Apply(lambda x: x.unflatten(1, (groups, -1)).transpose(1, 2).flatten(1, 2))
+    if kind == "zero_padding2d":
+        return nn.ZeroPad2d([layer[side] for side in ("left", "right", "top", "bottom")])
+    if kind == "cropping2d":
+        rows, columns = kept(layer)
+        return Apply(lambda images: images[:, :, rows, columns])
     if kind == "scale":
         return Scale(layer["channels"])
     if kind == "gelu":

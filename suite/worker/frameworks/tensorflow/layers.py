@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ...layouts import paddings, same_paddings, shares
+from ...layouts import kept, paddings, same_paddings, shares, side_paddings
 from . import distributed
 
 
@@ -47,7 +47,7 @@ tf.register_tensor_conversion_function(CastVariable, _tensor)
 # The results of these are some of their inputs: the same whether rounded before or after.
 SELECTING = (
     *("relu", "max_pool2d", "flatten", "tokens", "rows", "first_token"),
-    *("channel_slice", "channel_shuffle"),
+    *("channel_slice", "channel_shuffle", "zero_padding2d", "cropping2d"),
 )
 # Their parameters are read in float32.
 UNROUNDED = ("batch_norm", "layer_norm", "scale", "embedding", "class_token", "position_embedding")
@@ -138,6 +138,12 @@ def _function(layer: dict[str, Any], own: Variables, cast: Cast) -> Callable[[An
         return lambda x: x[..., layer["start"] : layer["stop"]]
     if kind == "channel_shuffle":
         return _channel_shuffle(layer)
+    if kind == "zero_padding2d":
+        widths = [(0, 0), *side_paddings(layer), (0, 0)]
+        return lambda x: tf.pad(x, widths)
+    if kind == "cropping2d":
+        rows, columns = kept(layer)
+        return lambda x: x[:, rows, columns]
     if kind == "scale":
         factors = own["weight"]
         return lambda x: tf.cast(tf.cast(x, factors.dtype) * factors, x.dtype)

@@ -9,6 +9,7 @@ from typing import Any
 import theano.tensor as tt
 from theano.sandbox.rng_mrg import MRG_RandomStreams
 
+from ...layouts import kept
 from ...protocol import Trial
 from . import sequences, windows
 
@@ -137,6 +138,7 @@ SIMPLE = {
     "first_token": lambda sequence: sequence[:, 0],
 }
 WINDOWS = {
+    "zero_padding2d": windows.zero_padding,
     "conv2d": windows.convolve,
     "max_pool2d": windows.max_pool,
     "avg_pool2d": windows.avg_pool,
@@ -145,6 +147,7 @@ LAYERS = {
     "leaky_relu": lambda layer, x, own: tt.switch(x > 0, x, layer["slope"] * x),
     "gelu": _gelu,
     "channel_slice": lambda layer, images, own: images[:, layer["start"] : layer["stop"]],
+    "cropping2d": lambda layer, images, own: images[(slice(None), slice(None), *kept(layer))],
     "channel_shuffle": _channel_shuffle,
     "scale": lambda layer, images, own: images * windows.along(own["weight"]),
     "dense": _dense,

@@ -9,6 +9,8 @@ import numpy as np
 import theano.tensor as tt
 from theano.tensor.signal.pool import pool_2d
 
+from ...layouts import side_paddings
+
 
 def along(vector: Any) -> Any:
     """A vector along the channels of images."""
@@ -63,6 +65,15 @@ def avg_pool(layer: dict[str, Any], images: Any, own: dict[str, Any], batch_size
         mode="average_inc_pad",
     )
     return _repeatable(layer, result)
+
+
+def zero_padding(layer: dict[str, Any], images: Any, own: dict[str, Any], batch_size: int) -> Any:
+    """The images with zeros at their sides."""
+    channels, height, width = layer["input_shape"]
+    (top, bottom), (left, right) = side_paddings(layer)
+    whole = top + height + bottom, left + width + right
+    frame = tt.alloc(np.asarray(0, images.dtype), batch_size, channels, *whole)
+    return tt.set_subtensor(frame[:, :, top : top + height, left : left + width], images)
 
 
 def _padded(layer: dict[str, Any], images: Any, batch_size: int) -> Any:

@@ -1,0 +1,87 @@
+"""The reference's losses, sides of images and norms of vectors, compared with values by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from suite.manifests.losses import Loss
+from suite.models.architecture import Architecture
+from suite.models.layers import BatchNorm, Cropping2d, Dense, Flatten, ZeroPadding2d
+from suite.parity.reference import TOLERANCE
+from suite.parity.tensors import Tensors
+from suite.paths import WORKER
+from suite.protocol.plan import Plan
+from tests.conftest import made_up
+from tests.parity.test_oracle import Values, by_lowerings, first_images, largest_error
+
+FEATURES, OUTPUTS, EPSILON = 4 * 7, 3, 1e-2
+MODEL = Architecture(
+    name="oracle_losses",
+    input_shape=(1, 28, 28),
+    classes=OUTPUTS,
+    layers=(
+        ZeroPadding2d(name="zeros", top=1, left=2, right=3),  # 29 x 33
+        Cropping2d(name="cropping", bottom=25, left=1, right=25),  # 4 x 7
+        Flatten(name="flatten"),
+        BatchNorm(name="norm", channels=FEATURES, epsilon=EPSILON, images=False),
+        Dense(name="outputs", in_features=FEATURES, out_features=OUTPUTS),
+    ),
+)
+
+
+def by_hand(flat: Values, images: Values, targets: Values, loss: Loss) -> Tensors:
+    """Outputs, loss and gradients of MODEL with the weights `flat`."""
+    scale, shift = flat[:FEATURES], flat[FEATURES : 2 * FEATURES]
+    weight, bias = flat[2 * FEATURES : -OUTPUTS].reshape(OUTPUTS, FEATURES), flat[-OUTPUTS:]
+    padded = np.pad(images, ((0, 0), (1, 0), (2, 3)))
+    x = padded[:, :4, 1:8].reshape(len(images), -1)
+    deviations = np.sqrt(x.var(axis=0) + EPSILON)
+    normed = (x - x.mean(axis=0)) / deviations
+    hidden = normed * scale + shift
+    outputs = hidden @ weight.T + bias
+    if loss == "mean_squared_error":
+        value = np.mean((outputs - targets) ** 2)
+        off = 2 * (outputs - targets) / outputs.size
+    else:
+        sigmoid = 1 / (1 + np.exp(-outputs))
+        value = -np.mean(targets * np.log(sigmoid) + (1 - targets) * np.log(1 - sigmoid))
+        off = (sigmoid - targets) / outputs.size
+    back = off @ weight
+    return {
+        "logits": outputs,
+        "loss": np.asarray(value),
+        "gradients norm.weight": (back * normed).sum(axis=0),
+        "gradients norm.bias": back.sum(axis=0),
+        "gradients outputs.weight": (off.T @ hidden).ravel(),
+        "gradients outputs.bias": off.sum(axis=0),
+    }
+
+
+@pytest.mark.parametrize("loss", ["mean_squared_error", "binary_cross_entropy"])
+def test_both_lowerings_compute_the_definitions(
+    loss: Loss, quick: Callable[..., Plan], tmp_path: Path
+) -> None:
+    trial = quick("pytorch").trials[0]
+    workload = trial.workload.model_copy(update={"loss": loss})
+    given = made_up(trial.workload, tmp_path)
+    flat = np.random.default_rng(5).normal(0.2, 0.4, MODEL.parameter_count).astype(np.float32)
+    np.save(given.weights, flat)
+    random = np.random.default_rng(6)
+    for split in ("train", "test"):
+        path = given.data / f"{split}_labels.npy"
+        targets = random.normal(size=(len(np.load(path)), OUTPUTS))
+        if loss == "binary_cross_entropy":
+            targets = targets > 0
+        np.save(path, targets.astype(np.float32))
+    inputs = replace(given, architecture=MODEL)
+    order = np.load(inputs.order)[0, : workload.batch_size]
+    chosen = np.load(inputs.data / "train_labels.npy")[order].astype(np.float64)
+    images = first_images(inputs, workload.batch_size)
+    expected = by_hand(flat.astype(np.float64), images, chosen, loss)
+    for found in by_lowerings(inputs, replace(trial, workload=workload), WORKER, tmp_path / "work"):
+        assert largest_error({name: found[name] for name in expected}, expected) < TOLERANCE
