@@ -10,8 +10,6 @@ import typer
 
 from suite.cli.session import progress
 from suite.datasets import library
-from suite.datasets.formats.prepared import Images
-from suite.datasets.names import SHOWN, shown
 from suite.errors import DataError, Interrupted
 from suite.manifests import catalog
 
@@ -42,24 +40,8 @@ def prepare(
     print(folder)
     images = library.read(dataset).images
     if images:
-        for note in images.notes:
+        for note in images.remarks(folder):
             print(note, file=sys.stderr)
-        _report_unreadable(images, folder)
-
-
-def _report_unreadable(images: Images, folder: Path) -> None:
-    """Name the image files that could not be read, if any."""
-    if not images.unreadable:
-        return
-    omitted = sorted(images.unreadable)
-    total = sum(images.samples.values()) + len(omitted)
-    more = ", ..." if len(omitted) > SHOWN else ""
-    print(
-        f"{len(omitted):,} of {total:,} files are unreadable and omitted: "
-        f"{', '.join(map(shown, omitted[:SHOWN]))}{more}; "
-        f"{folder / 'dataset.json'} lists all with the reason",
-        file=sys.stderr,
-    )
 
 
 @data.command()

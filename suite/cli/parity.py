@@ -20,6 +20,7 @@ from suite.cli.options import (
     Hosts,
     IfBusy,
     ImagesFolder,
+    LossChoice,
     MemoryLimit,
     Models,
     Nodes,
@@ -60,6 +61,11 @@ def parity(
         str | None,
         typer.Option(help="The suite to prove; default: quick, or zoo where a model is named."),
     ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(help="Instead of the suite's: a data set of dlsuite list, or synthetic."),
+    ] = None,
+    loss: LossChoice = None,
     track: Tracks = None,
     precision: PrecisionChoice = None,
     steps: Annotated[
@@ -89,6 +95,8 @@ def parity(
     options = RunOptions(
         frameworks=tuple(framework or ()),
         models=tuple(model or ()),
+        data=data,
+        loss=loss,
         tracks=tuple(track or ()),
         precision=precision,
         proof_steps=steps,

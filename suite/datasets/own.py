@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.datasets import own_images, tables, targets
+from suite.datasets import own_images, own_manifest, tables, targets
 from suite.datasets.formats import prepared
 from suite.datasets.own_images import ImageSet, Sizes
 from suite.datasets.tables import READERS, Missing
 from suite.datasets.targets import Targets
 from suite.errors import DataError
 from suite.manifests import catalog
-from suite.manifests.datasets import DatasetManifest, Normalize
+from suite.manifests.datasets import DatasetManifest
 from suite.manifests.files import names as known_names
 from suite.manifests.losses import Loss
 from suite.messages import Notify
@@ -252,17 +252,12 @@ def _write(
     for split, chosen in (("train", train), ("test", ~train)):
         np.save(folder / f"{split}_inputs.npy", np.ascontiguousarray(inputs[chosen]))
         np.save(folder / f"{split}_labels.npy", found.values[chosen])
-    channels = inputs.shape[1] if inputs.ndim == 4 else 1
-    pixels = inputs.dtype == np.uint8
-    return DatasetManifest(
-        name=name,
-        title=f"{path.name}, {len(train):,} samples",
-        format="own",
-        shape=inputs.shape[1:],
-        classes=found.outputs,
+    return own_manifest.describe(
+        name,
+        f"{path.name}, {len(train):,} samples",
+        inputs.shape[1:],
+        {"train": int(train.sum()), "test": int((~train).sum())},
+        pixels=inputs.dtype == np.uint8,
+        outputs=found.outputs,
         loss=found.loss,
-        normalize=Normalize(
-            mean=(0.5 if pixels else 0.0,) * channels, std=(0.25 if pixels else 1.0,) * channels
-        ),
-        samples={"train": int(train.sum()), "test": int((~train).sum())},
     )

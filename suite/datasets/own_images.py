@@ -9,11 +9,12 @@ from typing import Literal
 
 from PIL import Image
 
+from suite.datasets import own_manifest
 from suite.datasets.formats import image_folder, listing, prepared
 from suite.datasets.formats.decode import Form
 from suite.datasets.formats.listing import Listing
 from suite.errors import DataError, UsageError
-from suite.manifests.datasets import DatasetManifest, Normalize
+from suite.manifests.datasets import DatasetManifest
 from suite.messages import Notify
 from suite.paths import digest
 
@@ -56,20 +57,12 @@ class ImageSet:
         described = prepared.read(target)
         images = described.images if described else None
         assert images is not None  # it was written from a folder
-        for note in images.notes:
+        for note in images.remarks(target):
             notify(f"{name}: {note}")
-        if images.unreadable:
-            file, reason = next(iter(images.unreadable.items()))
-            notify(f"{name}: {len(images.unreadable):,} files are unreadable: {file}: {reason} ...")
-        channels = self.form.channels
-        return DatasetManifest(
-            name=name,
-            title=f"{self.found.root.name}, {sum(images.samples.values()):,} images",
-            format="own",
-            shape=self.form.shape,
-            classes=len(images.classes),
-            normalize=Normalize(mean=(0.5,) * channels, std=(0.25,) * channels),
-            samples=images.samples,
+        title = f"{self.found.root.name}, {sum(images.samples.values()):,} images"
+        form, outputs = self.form.shape, len(images.classes)
+        return own_manifest.describe(
+            name, title, form, images.samples, pixels=True, outputs=outputs
         )
 
 

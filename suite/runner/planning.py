@@ -299,11 +299,18 @@ def _of_own_model(
 ) -> list[SuiteWorkload]:
     """The suite's workloads with a model of the user, where their data fit it.
 
-    UsageError where none does.
+    Where the suite has a workload for models that it does not list, it is the only one. UsageError
+    where none fits.
     """
     found: dict[SuiteWorkload, None] = {}
     datasets = {}
-    for workload in suite.all_workloads:
+    default = suite.default_workload
+    candidates = (
+        [SuiteWorkload.model_validate({"model": model, **dict(default)})]
+        if default
+        else suite.all_workloads
+    )
+    for workload in candidates:
         replaced = _with(workload, {**changes, "model": model})
         datasets[replaced.dataset] = data = library.of(replaced)
         if options.scenarios and workload.scenario not in options.scenarios:

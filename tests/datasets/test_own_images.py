@@ -98,7 +98,9 @@ def test_a_picture_that_is_smaller_than_the_crop_is_unreadable_with_the_reason(
     two_classes()
     put("bee/small.png", 7, size=(4, 4))
     own.register(Path("pictures"), own.Options(sizes=Sizes(crop=6)), print)
-    assert "bee/small.png: ValueError: 4 x 4 pixels, smaller than 6 x 6" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "files are unreadable and omitted: bee/small.png; " in shown
+    assert "of the first ValueError: 4 x 4 pixels, smaller than 6 x 6" in shown
 
 
 def test_a_changed_folder_is_another_data_set_and_an_equal_one_is_read_once() -> None:

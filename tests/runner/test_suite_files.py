@@ -58,6 +58,15 @@ def test_files_are_found_beside_the_suite_and_prepared(here: Path) -> None:
     assert any("1 numbers as targets" in text for text in seen)
 
 
+def test_a_model_of_the_user_has_the_workload_that_a_suite_has_for_others(here: Path) -> None:
+    model = str(here / "net.model.json")
+    options = RunOptions(models=(model,), frameworks=("jax",), loss="binary_cross_entropy")
+    workloads = {each.workload for each in plan_of("zoo", options, device="cpu").trials}
+    (found,) = workloads
+    assert (found.model, found.dataset, found.batch_size) == ("mlp_2_1", "synthetic", 8)
+    assert found.loss == "binary_cross_entropy"
+
+
 @pytest.mark.parametrize(
     ("old", "new", "error", "reason"),
     [

@@ -11,10 +11,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
+from suite.datasets.names import SHOWN, shown
 from suite.manifests.datasets import Split
 from suite.paths import digest, sha256, write_atomically
 
@@ -38,6 +40,21 @@ class Images(BaseModel):
     samples: dict[Split, int]
     unreadable: dict[str, str]  # file -> reason; omitted from the samples
     notes: tuple[str, ...] = ()  # what else the user should know about the folder
+
+    def remarks(self, folder: Path) -> Iterator[str]:
+        """The notes, and which files could not be read; `folder` is that of the dataset."""
+        yield from self.notes
+        if not self.unreadable:
+            return
+        omitted = sorted(self.unreadable)
+        total = sum(self.samples.values()) + len(omitted)
+        more = ", ..." if len(omitted) > SHOWN else ""
+        yield (
+            f"{len(omitted):,} of {total:,} files are unreadable and omitted: "
+            f"{', '.join(map(shown, omitted[:SHOWN]))}{more}; "
+            f"{folder / DESCRIPTION} lists all with the reason, of the first "
+            f"{self.unreadable[omitted[0]]}"
+        )
 
 
 class Description(BaseModel):
