@@ -105,9 +105,12 @@ def run(
     ] = None,
     repeats: Annotated[int | None, typer.Option(help="Runs of each trial.")] = None,
     interleave: Annotated[
-        bool,
-        typer.Option("--interleave", help="Run a workload's trials at once, block by block."),
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--interleave/--no-interleave",
+            help="Run a workload's trials at once, block by block; default: the suite's.",
+        ),
+    ] = None,
     proof_steps: Annotated[
         int | None, typer.Option(help="Training steps to compare; default: the suite's.")
     ] = None,

@@ -38,7 +38,8 @@ class SuiteManifest(Strict):
     proof_steps: PositiveInt = PROOF_STEPS  # fewer where ten take hours
     peak: bool = True  # measure the hardware peak before the runs
     verify_runs: bool = False  # every run ends with a closing proof, not only the first
-    interleave: bool = False  # the trials of a workload run at once, block by block in turn
+    # The trials of a workload run at once, block by block in turn; `cpu`: where they can, on a CPU.
+    interleave: bool | Literal["cpu"] = False
     deadline_s: PositiveFloat
     # As --max-time, where the user gives none.
     max_time: str | None = Field(default=None, pattern=r"^(\d+h(\d+m)?(\d+s)?|\d+m(\d+s)?|\d+s)$")

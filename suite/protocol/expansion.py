@@ -78,7 +78,7 @@ def expand(
         title=suite.title,
         measure=suite.measure,
         repeats=suite.repeats,
-        interleave=suite.interleave,
+        interleave=suite.interleave is True,  # runner/alternation.py decides where it is `cpu`
         peak=suite.peak,
         verify_runs=suite.verify_runs,
         deadline_s=suite.deadline_s,
@@ -108,7 +108,7 @@ def _cpu_parts(suite: SuiteManifest, devices: Sequence[str], *, separate_nodes: 
     So a rank has as many cores in every trial of a plan.
     """
     sets = [Devices.parse(each) for each in devices]
-    if suite.interleave:
+    if suite.interleave is True:
         _check_interleaving(suite, sets)
     on_cpu = [each for each in sets if each.kind == "cpu"]
     return max((each.per_node if separate_nodes else each.ranks for each in on_cpu), default=1)

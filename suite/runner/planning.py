@@ -24,6 +24,7 @@ from suite.models import MODELS
 from suite.protocol.expansion import expand, without_track
 from suite.protocol.plan import Plan, Trial
 from suite.runner import suite_files
+from suite.runner.alternation import alternating
 from suite.runner.processor import has_bfloat16
 
 # The rules of MLPerf Inference: 600 s, at least 662 queries of scenario multi_stream and 24,576
@@ -53,7 +54,7 @@ class RunOptions:
     devices: tuple[str, ...] = ()
     nodes: int | None = None
     proof_steps: int | None = None
-    interleave: bool = False
+    interleave: bool | None = None  # None: as the suite
     verify_runs: bool = False
     full_durations: bool = False
 
@@ -113,7 +114,14 @@ def plan_of(
         separate_nodes=separate_nodes,
     )
     plan = plan.only(plan.trials, *notes)
-    return plan if options.tracks else _without_repeated(plan)
+    plan = plan if options.tracks else _without_repeated(plan)
+    where_possible = options.interleave is None and read.interleave == "cpu"
+    return alternating(plan) if where_possible and not separate_nodes else plan
+
+
+def _interleave(suite: SuiteManifest, options: RunOptions) -> bool:
+    """Whether all trials must be interleaved: `cpu` of a suite is decided by the plan."""
+    return suite.interleave is True if options.interleave is None else options.interleave
 
 
 def _devices(suite: SuiteManifest, options: RunOptions, device: str) -> tuple[str, ...]:
@@ -185,7 +193,7 @@ def _changed(suite: SuiteManifest, options: RunOptions) -> SuiteManifest:
     """The suite with the options applied."""
     changes: dict[str, Any] = {
         "workloads": _workloads(suite, options),
-        "interleave": options.interleave or suite.interleave,
+        "interleave": _interleave(suite, options),
         "verify_runs": options.verify_runs or suite.verify_runs,
     }
     if options.full_durations:

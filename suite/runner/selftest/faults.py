@@ -141,7 +141,6 @@ FAULTS = (
     ),
 )
 
-# In a model of text.
 # Of targets that are numbers.
 NUMBER_FAULTS = (
     Fault(
@@ -160,6 +159,7 @@ NUMBER_FAULTS = (
     ),
 )
 
+# In a model of text.
 TEXT_FAULTS = (
     Fault(
         name="attention to the future",
