@@ -24,7 +24,7 @@ from suite.manifests.workloads import Sgd, Workload
 from suite.models import MODELS
 from suite.models.architecture import Architecture
 from suite.models.branches import Branches
-from suite.models.layers import Layer, Shape
+from suite.models.layer import Layer, Shape
 from suite.parity.workers import FRAMEWORKS
 from suite.paths import sha256
 from suite.report import table

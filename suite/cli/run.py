@@ -105,12 +105,13 @@ def run(
     ] = None,
     repeats: Annotated[int | None, typer.Option(help="Runs of each trial.")] = None,
     interleave: Annotated[
-        bool | None,
-        typer.Option(
-            "--interleave/--no-interleave",
-            help="Run a workload's trials at once, block by block; default: the suite's.",
-        ),
-    ] = None,
+        bool,
+        typer.Option("--interleave", help="Run a workload's trials at once, block by block."),
+    ] = False,
+    no_interleave: Annotated[
+        bool,
+        typer.Option("--no-interleave", help="One run after the other, whatever the suite has."),
+    ] = False,
     proof_steps: Annotated[
         int | None, typer.Option(help="Training steps to compare; default: the suite's.")
     ] = None,
@@ -178,7 +179,7 @@ def run(
         scale=scale,
         repeats=repeats,
         proof_steps=proof_steps,
-        interleave=interleave,
+        interleave=_interleave(interleave, no_interleave),
         verify_runs=verify_runs,
         full_durations=full_durations,
         devices=tuple(devices or ()),
@@ -210,6 +211,15 @@ def run(
         fresh_peak=fresh_peak,
         signer=signer,
     )
+
+
+def _interleave(asked: bool, refused: bool) -> bool | None:
+    """The user's choice; None where there is none."""
+    if asked and refused:
+        raise UsageError(
+            "--interleave and --no-interleave exclude each other", hint="omit one of them"
+        )
+    return True if asked else False if refused else None
 
 
 def resume(

@@ -18,7 +18,7 @@ from suite.manifests.datasets import SPLITS, DatasetManifest
 from suite.manifests.workloads import Workload
 from suite.messages import Notify
 from suite.models import MODELS
-from suite.models.layers import Parameter
+from suite.models.layer import Parameter
 from suite.paths import digest, sha256
 
 

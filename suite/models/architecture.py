@@ -18,7 +18,7 @@ from suite.models.branches import (
     series_values,
     without,
 )
-from suite.models.layers import Layer, Parameter, Shape
+from suite.models.layer import Layer, Parameter, Shape
 
 
 @dataclass(frozen=True, kw_only=True)

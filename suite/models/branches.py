@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from suite.models.layers import Layer, Parameter, Shape, expect
+from suite.models.layer import Layer, Parameter, Shape, expect
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from suite.models import branches, layers, sequences
 from suite.models.architecture import Architecture
-from suite.models.layers import Layer
+from suite.models.layer import Layer
 
 MODULES = (layers, sequences, branches)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from suite.models.layers import Layer, Parameter, Shape, expect
+from suite.models.layer import Layer, Parameter, Shape, expect
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.models.layers import Parameter
+from suite.models.layer import Parameter
 from suite.worker.sketch import SIZE, sketch
 
 if TYPE_CHECKING:

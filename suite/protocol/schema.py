@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
 from suite.manifests.losses import Loss
 from suite.manifests.workloads import Input, Measure, Optimizer, Scenario
 from suite.models.branches import Branches
-from suite.models.layers import Layer
+from suite.models.layer import Layer
 from suite.paths import REPOSITORY
 from suite.worker.protocol import SCHEMA_VERSION
 

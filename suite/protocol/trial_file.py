@@ -10,7 +10,7 @@ from typing import Any
 from suite.datasets.inputs import Inputs
 from suite.errors import UsageError
 from suite.manifests.workloads import Measure
-from suite.models.layers import Parameter
+from suite.models.layer import Parameter
 from suite.protocol.plan import Trial
 from suite.protocol.schema import Mode, Precision, TrialFile
 from suite.worker.protocol import SCHEMA_VERSION

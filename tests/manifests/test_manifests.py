@@ -64,8 +64,8 @@ def test_an_invalid_value_is_refused(refused: Callable[..., str]) -> None:
     assert "unknown model 'lenett'; nearest: 'lenet'" in refused(
         QUICK.replace("model: lenet", "model: lenett")
     )
-    assert "repeats.at_most: 4 is less than at_least" in refused(
-        QUICK.replace("at_least: 4", "at_least: 5")
+    assert "repeats.at_most: 6 is less than at_least" in refused(
+        QUICK.replace("at_least: 6", "at_least: 7")
     )
     assert "tracks.0: unknown track 'equl'; nearest: 'equal'" in refused(
         QUICK.replace("[equal]", "[equl]")

@@ -43,10 +43,12 @@ def test_without_options_the_plan_is_that_of_the_suite() -> None:
     same = f"left out, the same settings as in another track: {repeated}"
     assert plan.notes == (same,)
     assert {trial.proof_steps for trial in plan.trials} == {suite.proof_steps}
-    assert (plan.interleave, plan.verify_runs) == (suite.interleave, suite.verify_runs)
+    assert suite.interleave == "cpu" and plan.interleave
+    assert plan.verify_runs == suite.verify_runs
     assert {trial.track for trial in plan.trials} == {"equal", "tuned"}
     assert {trial.device for trial in plan.trials} == {"cpu"}
     on_gpu = plan_of("quick", RunOptions(), device="cuda")
+    assert not on_gpu.interleave
     tuned = [trial.framework for trial in on_gpu.trials if trial.track == "tuned"]
     assert tuned == ["pytorch", "tensorflow", "jax", "mxnet"] and on_gpu.notes == ()
 

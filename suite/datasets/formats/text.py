@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from suite.manifests.datasets import DatasetManifest
-from suite.models.layers import Shape
+from suite.models.layer import Shape
 
 
 def arrays(manifest: DatasetManifest, raw: Path) -> Iterator[tuple[str, NDArray[Any]]]:
