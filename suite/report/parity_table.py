@@ -67,13 +67,21 @@ def _reasons(rows: Iterable[Row]) -> list[str]:
     ]
 
 
+# After the model, by the loss.
+SHORT = {
+    "cross_entropy": "",
+    "mean_squared_error": " (squared error)",
+    "binary_cross_entropy": " (several labels)",
+}
+
+
 def _cells(trial: Trial, certificate: Certificate | None) -> dict[str, str]:
     workload = trial.workload
     worst = certificate.worst if certificate else {}
     steps = f"{len(certificate.errors)}/{certificate.steps}" if certificate else UNKNOWN
     proven = certificate is not None and certificate.proven
     return {
-        "model": workload.model,
+        "model": workload.model + SHORT[workload.loss],
         "optimizer": workload.way.split()[0],
         "framework": trial.configuration,
         "steps": steps,
