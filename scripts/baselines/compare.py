@@ -19,6 +19,7 @@ for that are lenet, resnet50 and vit_tiny of PyTorch, and lenet and resnet50 of 
 
 from __future__ import annotations
 
+import os
 import statistics
 import sys
 from collections.abc import Callable
@@ -53,7 +54,10 @@ def ratios(start: Start, script: str, slices: int) -> list[float]:
     numbers = [str(workload.batch_size), str(rate), workload.precision]
     command: list[str | Path] = [start.python, path, start.data, trial.variant, *numbers]
     command += [script] if infer else []
-    ours, theirs = start.suite(), Contender(command, start.environment)
+    # A worker does not get the user's PYTHONPATH, which has torchvision for a published model.
+    paths = [start.environment.get("PYTHONPATH"), os.environ.get("PYTHONPATH")]
+    environment = {**start.environment, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    ours, theirs = start.suite(), Contender(command, environment)
     for contender in (ours, theirs):
         contender.steps(1)
     step_s = theirs.step_s()
