@@ -54,6 +54,7 @@ def parameters(name):
 """
 LIBRARIES = {"torchvision": ("pytorch", TORCHVISION), "keras": ("keras", KERAS)}
 SIZES = {"inception_v3": 299}  # 224 for all others of torchvision
+OPEN = ("MobileNetV3Small", "MobileNetV3Large")  # of Keras: their files have an open input
 MODULE = "models_of_the_library"
 SAMPLES = 2  # with the own weights, and with changed ones
 HEAD = ("model", "layers", "parameters", "error", "with changed weights", "reason or note")
@@ -76,7 +77,7 @@ def _row(framework: str, interpreter: Path, name: str) -> bool:
     size = SIZES.get(name, 224)
     source, shape = f"{MODULE}.py:{name}", f"3x{size}x{size}"
     if framework == "keras":
-        source, shape = f"{name}.keras", ""
+        source, shape = f"{name}.keras", shape if name in OPEN else ""
     try:
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             import_model(source, shape or None, file, [f"{framework}={interpreter}"])

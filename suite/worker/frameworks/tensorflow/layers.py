@@ -26,6 +26,7 @@ Layer = Callable[[Any, Pass], Any]
 Variables = dict[str, Any]
 
 
+Moments = Callable[[Any], tuple[Any, Any]]  # from a batch to its mean and variance
 Cast = Callable[[Any], Any]  # converts a tensor, or rounds its values and their gradient
 
 
@@ -104,9 +105,9 @@ def _lower(
         return lambda x, through: join([branch(x, through) for branch in branches])
     if kind == "batch_norm":
         if slice_size is None:
-            return _batch_norm_of_all_ranks(layer, own)
+            return _plain_batch_norm(layer, own, _moments_of_all_ranks)
         if not layer["images"]:
-            return _batch_norm_of_vectors(layer, own)
+            return _plain_batch_norm(layer, own, _moments_of_vectors)
         return _batch_norm(layer, own, slice_size)
     if kind == "dropout":
         return _dropout(layer)
@@ -299,41 +300,35 @@ def _batch_norm(layer: dict[str, Any], own: Variables, slice_size: int) -> Layer
     return run
 
 
-def _batch_norm_of_vectors(layer: dict[str, Any], own: Variables) -> Layer:
-    """Batch norm of vectors, for which TensorFlow has no fused operation."""
+def _plain_batch_norm(layer: dict[str, Any], own: Variables, moments: Moments) -> Layer:
+    """Batch norm without TensorFlow's fused operation; `moments` are those of a batch."""
 
-    def run(vectors: Any, through: Pass) -> Any:
-        wide = tf.cast(vectors, own["weight"].dtype)
+    def run(values: Any, through: Pass) -> Any:
+        wide = tf.cast(values, own["weight"].dtype)
         mean, variance = own["mean"], own["variance"]
         if through.training:
-            mean, variance = tf.nn.moments(wide, [0])
+            mean, variance = moments(wide)
             for running, batch in ((own["mean"], mean), (own["variance"], variance)):
                 through.updates.append((running, layer["momentum"] * (batch - running)))
         weights = own["bias"], own["weight"]
         normed = tf.nn.batch_normalization(wide, mean, variance, *weights, layer["epsilon"])
-        return tf.cast(normed, vectors.dtype)
+        return tf.cast(normed, values.dtype)
 
     return run
 
 
-def _batch_norm_of_all_ranks(layer: dict[str, Any], own: Variables) -> Layer:
-    """Batch norm with the statistics of the whole batch of several ranks."""
+def _moments_of_vectors(values: Any) -> tuple[Any, Any]:
+    """The mean and variance of each feature; the fused operation is one of images."""
+    mean, variance = tf.nn.moments(values, [0])
+    return mean, variance
 
-    def run(images: Any, through: Pass) -> Any:
-        wide = tf.cast(images, own["weight"].dtype)
-        mean, variance = own["mean"], own["variance"]
-        if through.training:
-            axes = [*range(wide.shape.rank - 1)]
-            moments = [tf.reduce_mean(wide, axes), tf.reduce_mean(tf.square(wide), axes)]
-            mean, square = distributed.mean(moments)
-            variance = tf.maximum(square - tf.square(mean), 0)
-            for running, batch in ((own["mean"], mean), (own["variance"], variance)):
-                through.updates.append((running, layer["momentum"] * (batch - running)))
-        weights = own["bias"], own["weight"]
-        normed = tf.nn.batch_normalization(wide, mean, variance, *weights, layer["epsilon"])
-        return tf.cast(normed, images.dtype)
 
-    return run
+def _moments_of_all_ranks(values: Any) -> tuple[Any, Any]:
+    """The mean and variance over the whole batch of several ranks."""
+    axes = [*range(values.shape.rank - 1)]
+    squares = tf.reduce_mean(tf.square(values), axes)
+    mean, square = distributed.mean([tf.reduce_mean(values, axes), squares])
+    return mean, tf.maximum(square - tf.square(mean), 0)
 
 
 def _product(values: Any, weight: Any, *, transpose_b: bool = False) -> Any:
