@@ -40,7 +40,11 @@ FAULTS = {
         "found = [1, 1, 1, 1]",
     ),
     "the incomplete window omitted": (OPERATIONS, '"ceil": bool(ceil)', '"ceil": False'),
-    "the usual epsilon": (OPERATIONS, '"epsilon": module.eps, "mom', '"epsilon": 1e-5, "mom'),
+    "the usual epsilon": (
+        OPERATIONS,
+        '"epsilon": module.eps,\n        "mom',
+        '"epsilon": 1e-5,\n        "mom',
+    ),
     "the exact GELU": (OPERATIONS, 'approximate == "tanh"', "False"),
     "a transposed weight": (
         *(CONVERTER, KEPT),
