@@ -108,7 +108,7 @@ Target = Annotated[
 ]
 LossChoice = Annotated[
     Loss | None,
-    typer.Option("--loss", help="Of your data; default: cross_entropy for classes, else by them."),
+    typer.Option("--loss", help="Of your data; default: the one that the targets are for."),
 ]
 Labels = Annotated[
     Path | None, typer.Option("--labels", metavar="FILE", help="Of --data X.npy: y.npy.")

@@ -233,9 +233,8 @@ def _must_be_finite(path: Path, inputs: NDArray[Any]) -> None:
     flat = inputs.reshape(len(inputs), -1)
     if inputs.dtype.kind not in "iuf":
         raise DataError(f"{path}: values of type {inputs.dtype}", hint="numbers")
-    bad = ~np.isfinite(flat)
-    if bad.any():
-        row, column = (int(each[0]) for each in np.nonzero(bad))
+    if place := targets.first(~np.isfinite(flat)):
+        row, column = place
         raise DataError(
             f"{path}, row {row + 1}, column {column + 1}: {flat[row, column]}", hint="correct it"
         )

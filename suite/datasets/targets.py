@@ -31,15 +31,20 @@ def is_binary(values: NDArray[np.generic]) -> bool:
     return bool(np.isin(values, (0, 1)).all())
 
 
+def first(wrong: NDArray[np.bool_]) -> tuple[int, int] | None:
+    """The row and the column, from 0, of the first value that is wrong; None where none is."""
+    places = np.argwhere(wrong)
+    return (int(places[0, 0]), int(places[0, 1])) if len(places) else None
+
+
 def numbers(values: NDArray[np.generic], train: NDArray[np.bool_], where: str) -> Targets:
     """Targets of mean squared error from (samples, outputs), standardized.
 
     `where` names them in messages. Raise DataError where one is not finite, or all are equal.
     """
     wide = values.astype(np.float64)
-    bad = ~np.isfinite(wide)
-    if bad.any():
-        row, column = (int(each[0]) for each in np.nonzero(bad))
+    if place := first(~np.isfinite(wide)):
+        row, column = place
         raise DataError(
             f"{where}, row {row + 1}: target {column + 1} is {wide[row, column]}", hint="correct it"
         )
@@ -65,9 +70,8 @@ def numbers(values: NDArray[np.generic], train: NDArray[np.bool_], where: str) -
 
 def labels(values: NDArray[np.generic], where: str) -> Targets:
     """Targets of binary cross-entropy from (samples, outputs), each 0 or 1; else DataError."""
-    wrong = ~np.isin(values, (0, 1))
-    if wrong.any():
-        row, column = (int(each[0]) for each in np.nonzero(wrong))
+    if place := first(~np.isin(values, (0, 1))):
+        row, column = place
         raise DataError(
             f"{where}, row {row + 1}: label {column + 1} is {values[row, column]}, not 0 or 1",
             hint="--loss mean_squared_error",

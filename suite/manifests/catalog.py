@@ -66,13 +66,18 @@ def runtime_settings(framework_name: str, track: str, device: str) -> RuntimeSet
     return named("track", track, Track).runtime_settings(own)
 
 
+def is_suite_file(name: str) -> bool:
+    """Whether a suite is named by its file."""
+    return name.endswith((".yaml", ".yml"))
+
+
 def suite(name: str, device: str = "cpu") -> SuiteManifest:
     """The suite `name`, or the suite in the file `name` where that ends in .yaml.
 
     runner/suite_files.py reads those that name other files of the user.
     A suite may have a form for each kind of device: `all` is all_cpu on a CPU, all_cuda on a GPU.
     """
-    if name.endswith((".yaml", ".yml")):
+    if is_suite_file(name):
         return load(Path(name), SuiteManifest)
     of_device = f"{name}_{device.partition(':')[0]}"
     return named("suite", of_device if of_device in names("suite") else name, SuiteManifest)

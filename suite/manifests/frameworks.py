@@ -12,7 +12,7 @@ from pydantic import Field, PositiveInt, ValidationInfo, field_validator
 from suite.errors import nearest
 from suite.manifests.devices import DeviceKind, Devices
 from suite.manifests.losses import Loss
-from suite.manifests.strict import Name, Strict
+from suite.manifests.strict import Name, Strict, several
 from suite.manifests.tracks import FrameworkTrack, TrackName
 from suite.manifests.workloads import BatchNorm, Input, Precision, Scenario, Workload
 
@@ -27,11 +27,6 @@ def _python_range(text: str) -> str:
     return text
 
 
-def _several(value: object) -> object:
-    """One value as several."""
-    return (value,) if isinstance(value, str) else value
-
-
 # A kind of layer (docs/protocol.md), or a field of it: conv2d.groups
 LayerName = Annotated[str, Field(pattern=r"^[a-z0-9_]+(\.[a-z_]+)?$")]
 
@@ -44,10 +39,10 @@ class Unsupported(Strict):
 
     variant: Name | None = None
     device: DeviceKind | None = None
-    layer: Annotated[tuple[LayerName, ...], Before(_several)] = ()  # any of these
+    layer: Annotated[tuple[LayerName, ...], Before(several)] = ()  # any of these
     input: Input | None = None
     precision: Precision | None = None
-    loss: Annotated[tuple[Loss, ...], Before(_several)] = ()  # any of these
+    loss: Annotated[tuple[Loss, ...], Before(several)] = ()  # any of these
     mode: Literal["train", "infer"] | None = None
     scenario: Scenario | None = None
     ranks: Literal["several"] | None = None

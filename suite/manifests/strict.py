@@ -28,6 +28,11 @@ LONGEST = 40  # characters of a value that are shown
 Name = Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
 
 
+def several(value: object) -> object:
+    """One text as several, before a field is checked."""
+    return (value,) if isinstance(value, str) else value
+
+
 def load(path: Path, schema: type[M], change: Callable[[Any], Any] = lambda values: values) -> M:
     """Read and check one manifest; ManifestError names the file, the line and the reason.
 

@@ -166,15 +166,12 @@ class Sides(Layer):
             raise ValueError(f"layer {self.name!r}: a side is negative")
 
     def output_shape(self, shape: Shape) -> Shape:
-        sides = (self.top + self.bottom, self.left + self.right)
-        fits = len(shape) == 3 and all(
-            size + self.sign * change > 0 for size, change in zip(shape[1:], sides, strict=True)
-        )
-        expect(self, shape, fits)
-        height, width = (
-            size + self.sign * change for size, change in zip(shape[1:], sides, strict=True)
-        )
-        return (shape[0], height, width)
+        expect(self, shape, len(shape) == 3)
+        channels, height, width = shape
+        height += self.sign * (self.top + self.bottom)
+        width += self.sign * (self.left + self.right)
+        expect(self, shape, min(height, width) > 0)
+        return (channels, height, width)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -97,7 +97,7 @@ def plan_of(
     `device` is the device set that the engine's options give; its `separate_nodes` are machines.
     """
     options.check()
-    in_file = suite_files.is_file(suite)
+    in_file = catalog.is_suite_file(suite)
     read = suite_files.read(Path(suite), notify) if in_file else papers.suite(suite, device)
     chosen, notes = _changed(read, options), tuple[str, ...]()
     if not separate_nodes:  # else this machine's CPU is not that of the workers

@@ -15,21 +15,17 @@ from suite.datasets.tables import Missing
 from suite.errors import ManifestError
 from suite.manifests import catalog, model_files, user_weights
 from suite.manifests.losses import Loss
-from suite.manifests.strict import Strict, first_problem, load
+from suite.manifests.strict import Strict, first_problem, load, several
 from suite.manifests.suites import SuiteManifest
 from suite.messages import Notify
 from suite.models import MODELS, mlp
-
-
-def _several(value: object) -> object:
-    return (value,) if isinstance(value, str) else value
 
 
 class OwnData(Strict):
     """`dataset` of a workload: a file or folder, with the options of `dlsuite run --data`."""
 
     path: str
-    target: Annotated[tuple[str, ...], BeforeValidator(_several)] = ()
+    target: Annotated[tuple[str, ...], BeforeValidator(several)] = ()
     loss: Loss | None = None
     labels: str | None = None
     split: float = Field(default=own.Options.split, ge=0.01, le=0.9)
@@ -49,11 +45,6 @@ class OwnData(Strict):
             sizes=Sizes(resize=self.resize, crop=self.crop, color_mode=self.color_mode),
         )
         return own.register(folder / self.path, options, notify)
-
-
-def is_file(name: str) -> bool:
-    """Whether a suite is named by its file."""
-    return name.endswith((".yaml", ".yml"))
 
 
 def read(path: Path, notify: Notify) -> SuiteManifest:
