@@ -166,6 +166,35 @@ def _with_nested_concats(nodes: Sequence[Node]) -> list[Node]:
     return found
 
 
+def with_last_states(nodes: Sequence[Node]) -> list[Node]:
+    """The nodes; the last state of a recurrent layer is the result of that layer.
+
+    Raise NotSeriesParallel where its other states are used too, or it is of another layer.
+    """
+    by_name = {each.name: each for each in nodes}
+    users: dict[str, list[Node]] = {each.name: [] for each in nodes}
+    for node in nodes:
+        for name in node.inputs:
+            users[name].append(node)
+    found = {each.name: each for each in nodes}
+    for node in nodes:
+        if node.layer is None or node.layer["kind"] != "last_state":
+            continue
+        owner, passed = by_name[node.inputs[0]], [node]
+        while owner.layer is None and owner.inputs:
+            passed.append(owner)
+            owner = by_name[owner.inputs[0]]
+        alone = all(len(users[each.inputs[0]]) == 1 for each in passed)
+        if owner.layer is None or "sequence" not in owner.layer or not alone:
+            raise NotSeriesParallel(
+                f"{node.name}: the last member of a sequence is taken of a recurrent layer"
+                " whose other states are not used"
+            )
+        found[owner.name] = replace(owner, layer={**owner.layer, "sequence": False})
+        found[node.name] = replace(node, layer=None)
+    return [*found.values()]
+
+
 def with_paddings(nodes: Sequence[Node]) -> list[Node]:
     """The nodes; a padding with zeros is a part of the convolutions or pools after it.
 

@@ -21,6 +21,7 @@ from suite.importing.graph import (
     Node,
     NotSeriesParallel,
     with_global_pools,
+    with_last_states,
     with_paddings,
 )
 from suite.models.architecture import Architecture
@@ -171,7 +172,8 @@ def _architecture(name: str, shape: tuple[int, ...], values: dict[str, Any]) -> 
         for each in values["nodes"]
     ]
     try:
-        layers = with_global_pools(Graph(with_paddings(nodes)).layers(), shape)
+        nodes = with_last_states(with_paddings(nodes))
+        layers = with_global_pools(Graph(nodes).layers(), shape)
         made = Architecture(name=name, input_shape=shape, classes=values["classes"], layers=layers)
         made.shapes()
     except (NotSeriesParallel, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Five small models that hold every kind of layer, for the self-test and for tests.
+"""Seven small models that hold every kind of layer, for the self-test and for tests.
 
 They follow no published network.
 """
@@ -19,6 +19,7 @@ from suite.models.layers import (
     Flatten,
     Gelu,
     GlobalAvgPool2d,
+    GroupNorm,
     HardSigmoid,
     HardSwish,
     Layer,
@@ -27,16 +28,21 @@ from suite.models.layers import (
     MaxPool2d,
     Relu,
     Relu6,
+    RmsNorm,
     Scale,
     Sigmoid,
     Silu,
     Tanh,
+    TransposedConv2d,
+    Upsample,
     ZeroPadding2d,
 )
 from suite.models.sequences import (
     ClassToken,
     FirstToken,
+    Gru,
     Lstm,
+    MeanToken,
     PositionEmbedding,
     Rows,
     SelfAttention,
@@ -182,3 +188,69 @@ def every_sequence() -> Architecture:
         Dense(name="classes", in_features=16, out_features=10, bias=False),
     )
     return Architecture(name="every_sequence", input_shape=(1, 28, 28), classes=10, layers=layers)
+
+
+def every_decoder() -> Architecture:
+    """The layers by which images grow, and the norms of groups of channels."""
+    larger: dict[str, Any] = {"in_channels": 16, "out_channels": 8}
+    both = (
+        (Upsample(name="nearest", factor=(2, 1)),),
+        (Upsample(name="bilinear", factor=(2, 1), mode="bilinear"),),
+    )
+    layers: tuple[Layer, ...] = (
+        Conv2d(name="conv", in_channels=1, out_channels=16, kernel=(4, 4), stride=(4, 4)),
+        GroupNorm(name="group_norm", channels=16, groups=4),  # 16 x 7 x 7
+        Relu(name="relu"),
+        TransposedConv2d(
+            name="twice", kernel=(3, 3), stride=(2, 2), padding=(1, 1), extra=(1, 1), **larger
+        ),  # 8 x 14 x 14
+        GroupNorm(name="instance_norm", channels=8, groups=8),
+        Concat(name="concat", branches=both),  # 16 x 28 x 14
+        TransposedConv2d(
+            name="uneven", kernel=(2, 3), stride=(2, 1), padding=(0, 1), bias=False, **larger
+        ),  # 8 x 56 x 14
+        AvgPool2d(name="avg_pool", kernel=(8, 7), stride=(8, 7)),  # 8 x 7 x 2
+        Flatten(name="flatten"),
+        Dense(name="classes", in_features=112, out_features=10),
+    )
+    return Architecture(name="every_decoder", input_shape=(1, 28, 28), classes=10, layers=layers)
+
+
+def every_attention() -> Architecture:
+    """Attention as in large language models, a gated perceptron, and recurrent sequences."""
+    grouped: dict[str, Any] = {"heads": 4, "kv_heads": 2, "rotary_theta": 1e4, "bias": False}
+    attention = (
+        # The corners of digits are empty: a smaller epsilon would enlarge what is only rounding.
+        RmsNorm(name="norm1", features=16, epsilon=1e-2),
+        SelfAttention(name="grouped", features=16, causal=True, **grouped),
+    )
+    up: dict[str, Any] = {"in_features": 16, "out_features": 32, "bias": False}
+    gate = (Dense(name="gate", **up), Silu(name="silu"))
+    perceptron = (
+        RmsNorm(name="norm2", features=16, epsilon=1e-2),
+        Multiply(name="gated", branches=(gate, (Dense(name="up", **up),))),
+        Dense(name="down", in_features=32, out_features=16, bias=False),
+    )
+    turned: dict[str, Any] = {"heads": 2, "rotary_theta": 100.0, "interleaved": True}
+    second = (
+        RmsNorm(name="norm3", features=16),
+        SelfAttention(name="turned", features=16, **turned),
+    )
+    sizes: dict[str, Any] = {"in_features": 16, "hidden": 16}
+    recurrent = (
+        (Lstm(name="lstm", sequence=True, **sizes), MeanToken(name="mean")),
+        (Gru(name="gru", sequence=True, **sizes), Gru(name="last_gru", **sizes)),
+        (SelfAttention(name="plain", features=16, heads=2, bias=False), FirstToken(name="first")),
+    )
+    window: dict[str, Any] = {"kernel": (7, 7), "stride": (7, 7)}
+    layers: tuple[Layer, ...] = (
+        Conv2d(name="patches", in_channels=1, out_channels=16, **window),
+        Tokens(name="tokens"),  # 16 tokens of 16
+        Add(name="add1", branches=((), attention)),
+        Add(name="add2", branches=((), perceptron)),
+        Add(name="add3", branches=((), second)),
+        RmsNorm(name="norm4", features=16),
+        Add(name="add4", branches=recurrent),
+        Dense(name="classes", in_features=16, out_features=10),
+    )
+    return Architecture(name="every_attention", input_shape=(1, 28, 28), classes=10, layers=layers)

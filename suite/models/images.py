@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from suite.models.layer import Layer, Pair, Parameter, Shape, affine, expect
 from suite.models.norms import BatchNorm
@@ -55,6 +55,71 @@ class Conv2d(Layer):
             *(["conv2d.dilation"] if self.dilation != (1, 1) else []),
         )
         return super().needs | set(fields_used) | _uneven(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransposedConv2d(Layer):
+    """The gradient of a convolution's input, as a layer (Dumoulin and Visin 2016).
+
+    Weight (in, out, height, width). Each value of the input adds its product with the weight to
+    a window of the output; windows are `stride` apart. `padding` is cut off on both sides, and
+    `extra` rows and columns are added below and to the right, where windows may reach.
+    """
+
+    kind = "conv2d_transposed"
+    in_channels: int
+    out_channels: int
+    kernel: Pair
+    stride: Pair = (1, 1)
+    padding: Pair = (0, 0)
+    extra: Pair = (0, 0)
+    bias: bool = True
+
+    def __post_init__(self) -> None:
+        if any(extra >= stride for extra, stride in zip(self.extra, self.stride, strict=True)):
+            raise ValueError(f"layer {self.name!r}: `extra` is not less than the stride")
+
+    def output_shape(self, shape: Shape) -> Shape:
+        expect(self, shape, len(shape) == 3 and shape[0] == self.in_channels)
+        parts = (shape[1:], self.stride, self.kernel, self.padding, self.extra)
+        sizes = tuple(
+            (size - 1) * stride + kernel - 2 * padding + extra
+            for size, stride, kernel, padding, extra in zip(*parts, strict=True)
+        )
+        expect(self, shape, min(sizes) > 0)
+        return (self.out_channels, *sizes)
+
+    def parameters(self) -> tuple[Parameter, ...]:
+        shape = (self.in_channels, self.out_channels, *self.kernel)
+        fan_in = self.in_channels * math.prod(self.kernel) / math.prod(self.stride)
+        weight = Parameter(name=f"{self.name}.weight", shape=shape, std=math.sqrt(2 / fan_in))
+        bias = Parameter(name=f"{self.name}.bias", shape=(self.out_channels,))
+        return (weight, bias) if self.bias else (weight,)
+
+    def macs(self, shape: Shape) -> int:
+        return math.prod(shape) * self.out_channels * math.prod(self.kernel)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Upsample(Layer):
+    """An image with `factor` times the rows and columns.
+
+    `nearest` repeats each value. `bilinear` interpolates between the centers of pixels, and beyond
+    the outermost centers the values are theirs: PyTorch's `align_corners=False`.
+    """
+
+    kind = "upsample"
+    factor: Pair
+    mode: Literal["nearest", "bilinear"] = "nearest"
+
+    def output_shape(self, shape: Shape) -> Shape:
+        expect(self, shape, len(shape) == 3)
+        height, width = self.factor
+        return (shape[0], height * shape[1], width * shape[2])
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return super().needs | {f"upsample.{self.mode}"}
 
 
 @dataclass(frozen=True, kw_only=True)

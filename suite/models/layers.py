@@ -21,11 +21,13 @@ from suite.models.images import (
     Flatten,
     GlobalAvgPool2d,
     MaxPool2d,
+    TransposedConv2d,
+    Upsample,
     ZeroPadding2d,
     conv_norm,
 )
 from suite.models.layer import Layer, Pair, Parameter, Shape, expect
-from suite.models.norms import BatchNorm, LayerNorm, Scale, scale
+from suite.models.norms import BatchNorm, GroupNorm, LayerNorm, RmsNorm, Scale, scale
 
 __all__ = [
     "AvgPool2d",
@@ -39,6 +41,7 @@ __all__ = [
     "Flatten",
     "Gelu",
     "GlobalAvgPool2d",
+    "GroupNorm",
     "HardSigmoid",
     "HardSwish",
     "Layer",
@@ -49,11 +52,14 @@ __all__ = [
     "Parameter",
     "Relu",
     "Relu6",
+    "RmsNorm",
     "Scale",
     "Shape",
     "Sigmoid",
     "Silu",
     "Tanh",
+    "TransposedConv2d",
+    "Upsample",
     "ZeroPadding2d",
     "conv_norm",
     "expect",

@@ -66,6 +66,52 @@ class LayerNorm(Layer):
 
 
 @dataclass(frozen=True, kw_only=True)
+class GroupNorm(Layer):
+    """Normalization over the height, the width and the channels of a group (Wu and He 2018).
+
+    The variance is the biased one. With as many groups as channels, it is instance norm (Ulyanov et
+    al. 2016).
+    """
+
+    kind = "group_norm"
+    channels: int
+    groups: int
+    epsilon: float = 1e-5
+
+    def __post_init__(self) -> None:
+        if self.channels % self.groups:
+            raise ValueError(
+                f"layer {self.name!r}: {self.groups} groups do not divide its channels"
+            )
+
+    def output_shape(self, shape: Shape) -> Shape:
+        expect(self, shape, len(shape) == 3 and shape[0] == self.channels)
+        return shape
+
+    def parameters(self) -> tuple[Parameter, ...]:
+        return scale(self.name, self.channels)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RmsNorm(Layer):
+    """x times a scale, over the root of the mean of x^2 on the last axis (Zhang and Sennrich 2019).
+
+    `epsilon` is inside the root.
+    """
+
+    kind = "rms_norm"
+    features: int
+    epsilon: float = 1e-6
+
+    def output_shape(self, shape: Shape) -> Shape:
+        expect(self, shape, len(shape) == 2 and shape[1] == self.features)
+        return shape
+
+    def parameters(self) -> tuple[Parameter, ...]:
+        return scale(self.name, self.features)[:1]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Scale(Layer):
     """A learned factor for each channel of an image (Touvron et al. 2021, layer scale)."""
 

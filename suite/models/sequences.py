@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from suite.models.layer import Layer, Parameter, Shape, expect
 
@@ -111,66 +112,142 @@ class FirstToken(Layer):
 
 
 @dataclass(frozen=True, kw_only=True)
+class MeanToken(Layer):
+    """(length, features) to (features,): the mean of the members of the sequence."""
+
+    kind = "mean_token"
+
+    def output_shape(self, shape: Shape) -> Shape:
+        expect(self, shape, len(shape) == 2)
+        return shape[1:]
+
+
+@dataclass(frozen=True, kw_only=True)
 class SelfAttention(Layer):
     """softmax(q k' / sqrt(features / heads)) v for each head (Vaswani et al. 2017).
 
-    Where it is `causal`, a member attends only to itself and to those before it. `in_weight`
-    (3 x features, features) holds queries, keys and values, in that order.
+    Where it is `causal`, a member attends only to itself and to those before it. `in_weight` holds
+    queries, keys and values, in that order; without `kv_heads` it is (3 x features, features).
+
+    With `kv_heads`, that many heads of keys and values are each used by as many consecutive heads
+    of queries (Ainslie et al. 2023).
+
+    With `rotary_theta`, queries and keys are rotated by their position p (Su et al. 2021): pair i
+    of the n values of a head by the angle p theta^(-2i / n). Pair i is values i and i + n / 2, or
+    where `interleaved` values 2i and 2i + 1.
     """
 
     kind = "self_attention"
     features: int
     heads: int
     causal: bool = False
+    bias: bool = True
+    kv_heads: int | None = None  # None: `heads`
+    rotary_theta: float | None = None
+    interleaved: bool = False
+
+    def __post_init__(self) -> None:
+        if self.features % self.heads:
+            raise ValueError(f"layer {self.name!r}: {self.heads} heads do not divide its features")
+        if self.kv_heads is not None and self.heads % self.kv_heads:
+            raise ValueError(f"layer {self.name!r}: kv_heads do not divide its heads")
+        if self.rotary_theta is not None and self.features // self.heads % 2:
+            raise ValueError(f"layer {self.name!r}: the size of a head is odd")
 
     def output_shape(self, shape: Shape) -> Shape:
         expect(self, shape, len(shape) == 2 and shape[1] == self.features)
         return shape
 
+    @property
+    def in_features(self) -> int:
+        """The number of values of queries, keys and values of a member together."""
+        size = self.features // self.heads
+        return self.features + 2 * size * (self.kv_heads or self.heads)
+
     def parameters(self) -> tuple[Parameter, ...]:
         size, std = self.features, math.sqrt(1 / self.features)
-        return (
-            Parameter(name=f"{self.name}.in_weight", shape=(3 * size, size), std=std),
-            Parameter(name=f"{self.name}.in_bias", shape=(3 * size,)),
+        found = (
+            Parameter(name=f"{self.name}.in_weight", shape=(self.in_features, size), std=std),
+            Parameter(name=f"{self.name}.in_bias", shape=(self.in_features,)),
             Parameter(name=f"{self.name}.out_weight", shape=(size, size), std=std),
             Parameter(name=f"{self.name}.out_bias", shape=(size,)),
         )
+        return found if self.bias else found[::2]
 
     def macs(self, shape: Shape) -> int:
         length, size = shape
         pairs = length * (length + 1) // 2 if self.causal else length * length
-        return 4 * length * size * size + 2 * pairs * size
+        return length * size * (self.in_features + size) + 2 * pairs * size
+
+    @property
+    def needs(self) -> frozenset[str]:
+        fields_used = (
+            *([] if self.bias else ["self_attention.bias"]),
+            *([] if self.kv_heads is None else ["self_attention.kv_heads"]),
+            *([] if self.rotary_theta is None else ["self_attention.rotary_theta"]),
+        )
+        return super().needs | set(fields_used)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lstm(Layer):
+class Recurrent(Layer):
     """(length, in_features) to the last hidden state (hidden,); the initial states are zero.
 
-    Hochreiter and Schmidhuber 1997 with forget gates (Gers et al. 2000) and one bias.
-    `input_weight` (4 x hidden, in) and `hidden_weight` (4 x hidden, hidden) hold the gates in the
-    order input, forget, cell, output.
+    With `sequence`, to the hidden states of all members (length, hidden). `input_weight`
+    (gates x hidden, in) and `hidden_weight` (gates x hidden, hidden) hold the gates one after the
+    other.
     """
 
-    kind = "lstm"
+    gates: ClassVar[int]
+    biases: ClassVar[tuple[str, ...]]
     in_features: int
     hidden: int
+    sequence: bool = False
 
     def output_shape(self, shape: Shape) -> Shape:
         expect(self, shape, len(shape) == 2 and shape[1] == self.in_features)
-        return (self.hidden,)
+        return (shape[0], self.hidden) if self.sequence else (self.hidden,)
 
     def parameters(self) -> tuple[Parameter, ...]:
-        std = math.sqrt(1 / self.hidden)
-        gates = 4 * self.hidden
+        std, rows = math.sqrt(1 / self.hidden), self.gates * self.hidden
         return (
-            Parameter(name=f"{self.name}.input_weight", shape=(gates, self.in_features), std=std),
-            Parameter(name=f"{self.name}.hidden_weight", shape=(gates, self.hidden), std=std),
-            Parameter(name=f"{self.name}.bias", shape=(gates,)),
+            Parameter(name=f"{self.name}.input_weight", shape=(rows, self.in_features), std=std),
+            Parameter(name=f"{self.name}.hidden_weight", shape=(rows, self.hidden), std=std),
+            *(Parameter(name=f"{self.name}.{role}", shape=(rows,)) for role in self.biases),
         )
 
     def macs(self, shape: Shape) -> int:
-        return shape[0] * 4 * self.hidden * (self.in_features + self.hidden)
+        return shape[0] * self.gates * self.hidden * (self.in_features + self.hidden)
 
     def input_gradient_macs(self, shape: Shape) -> int:
         """Without those of the gradients of the hidden states, which every step needs."""
-        return shape[0] * 4 * self.hidden * self.in_features
+        return shape[0] * self.gates * self.hidden * self.in_features
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return super().needs | ({f"{self.kind}.sequence"} if self.sequence else set())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lstm(Recurrent):
+    """Hochreiter and Schmidhuber 1997 with forget gates (Gers et al. 2000) and one bias.
+
+    The gates are in the order input, forget, cell, output.
+    """
+
+    kind = "lstm"
+    gates = 4
+    biases = ("bias",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gru(Recurrent):
+    """Cho et al. 2014, with the reset gate after the product with the hidden state, as in cuDNN.
+
+    The gates are in the order reset, update, new. Both products have a bias, because that of the
+    recurrent one is multiplied by the reset gate.
+    """
+
+    kind = "gru"
+    gates = 3
+    biases = ("bias", "hidden_bias")

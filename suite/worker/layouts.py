@@ -1,6 +1,7 @@
 """Conversions for channels-last frameworks: weights to and from their layout, paddings as pairs.
 
-Convolutions: (out, in, height, width) <-> (height, width, in, out). Dense layers and all other
+Convolutions: (out, in, height, width) <-> (height, width, in, out), and transposed convolutions
+(in, out, height, width) <-> (height, width, out, in). Dense layers and all other
 matrix products: (out, in) <-> (in, out). The dense layer after a flatten gets its inputs in another
 order, because channels-last flattens (height, width, channel). Its rows are permuted here once, so
 the steps need no permutation.
@@ -19,6 +20,7 @@ from .protocol import Array, Trial, Weights
 MATRICES = {
     "dense": ("weight",),
     "lstm": ("input_weight", "hidden_weight"),
+    "gru": ("input_weight", "hidden_weight"),
     "self_attention": ("in_weight", "out_weight"),
 }
 
@@ -72,7 +74,7 @@ def _kernels(trial: Trial) -> list[tuple[str, tuple[int, int, int] | None]]:
         name, kind = layer["name"], layer["kind"]
         if kind == "flatten":
             flattened = tuple(layer["input_shape"])
-        elif kind == "conv2d":
+        elif kind in ("conv2d", "conv2d_transposed"):
             kernels.append((f"{name}.weight", None))
         else:
             kernels += [(f"{name}.{role}", flattened) for role in MATRICES.get(kind, ())]
@@ -92,6 +94,12 @@ def paddings(layer: dict[str, Any]) -> list[tuple[int, int]]:
         missing = stride - remainder if layer.get("ceil") and remainder else 0
         pairs.append((pad, pad + extra + missing))
     return pairs
+
+
+def transposed_paddings(layer: dict[str, Any]) -> list[tuple[int, int]]:
+    """The padding of a transposed convolution, as a convolution of its spread-out input."""
+    parts = (layer["kernel"], layer["padding"], layer["extra"])
+    return [(size - 1 - pad, size - 1 - pad + extra) for size, pad, extra in zip(*parts)]
 
 
 def shares(layer: dict[str, Any]) -> Array | None:

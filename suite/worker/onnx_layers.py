@@ -9,12 +9,13 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from .attention import kv_heads, part_sizes, rotation
 from .layouts import kept, paddings, side_paddings
 from .protocol import Array, Weights
 
 Layer = dict[str, Any]
-# ONNX's order of the LSTM's gates, as numbers of ours: input, output, forget, cell.
-GATES = [0, 3, 1, 2]
+# ONNX's order of the gates, as numbers of ours: input, output, forget, cell; update, reset, new.
+GATES = {"lstm": [0, 3, 1, 2], "gru": [1, 0, 2]}
 
 
 class Graph:
@@ -92,9 +93,11 @@ def _dense(graph: Graph, layer: Layer, value: str) -> str:
 
 
 def _product(graph: Graph, layer: Layer, value: str, weight: str, bias: str) -> str:
-    """A product on the last axis of a sequence, and its bias."""
+    """A product on the last axis of a sequence, and its bias, if any."""
     name = f"{layer['name']}.{weight}.product"
     product = graph.node("MatMul", [value, graph.transposed(layer, weight)], name)
+    if not layer["bias"]:
+        return product
     return graph.node("Add", [product, graph.weight(layer, bias)], f"{layer['name']}.{bias}.sum")
 
 
@@ -137,6 +140,42 @@ def _layer_norm(graph: Graph, layer: Layer, value: str) -> str:
     last = graph.node("Transpose", [value], f"{name}.last", perm=[0, 2, 3, 1])
     normed = graph.node("LayerNormalization", [last, *parameters], f"{name}.normed", **options)
     return graph.node("Transpose", [normed], name, perm=[0, 3, 1, 2])
+
+
+def _group_norm(graph: Graph, layer: Layer, value: str) -> str:
+    options = {"num_groups": layer["groups"], "epsilon": layer["epsilon"]}
+    parameters = [graph.weight(layer, "weight"), graph.weight(layer, "bias")]
+    return graph.node("GroupNormalization", [value, *parameters], layer["name"], **options)
+
+
+def _rms_norm(graph: Graph, layer: Layer, value: str) -> str:
+    options = {"axis": -1, "epsilon": layer["epsilon"]}
+    weight = graph.weight(layer, "weight")
+    return graph.node("RMSNormalization", [value, weight], layer["name"], **options)
+
+
+def _transposed_conv2d(graph: Graph, layer: Layer, value: str) -> str:
+    inputs = [value, graph.weight(layer, "weight")]
+    if layer["bias"]:
+        inputs.append(graph.weight(layer, "bias"))
+    return graph.node(
+        "ConvTranspose",
+        inputs,
+        layer["name"],
+        kernel_shape=list(layer["kernel"]),
+        strides=list(layer["stride"]),
+        pads=[*layer["padding"], *layer["padding"]],
+        output_padding=list(layer["extra"]),
+    )
+
+
+def _upsample(graph: Graph, layer: Layer, value: str) -> str:
+    factors = np.array([1, 1, *layer["factor"]], "float32")
+    inputs = [value, "", graph.constant(f"{layer['name']}.factors", factors)]
+    if layer["mode"] == "bilinear":
+        return graph.node("Resize", inputs, layer["name"], mode="linear")
+    places = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    return graph.node("Resize", inputs, layer["name"], mode="nearest", **places)
 
 
 def _scale(graph: Graph, layer: Layer, value: str) -> str:
@@ -216,6 +255,10 @@ def _first_token(graph: Graph, layer: Layer, value: str) -> str:
     return graph.node("Gather", [value, first], layer["name"], axis=1)
 
 
+def _mean_token(graph: Graph, layer: Layer, value: str) -> str:
+    return graph.node("ReduceMean", [value, _axes(graph, 1)], layer["name"], keepdims=0)
+
+
 def _embedding(graph: Graph, layer: Layer, value: str) -> str:
     return graph.node("Gather", [graph.weight(layer, "weight"), value], layer["name"], axis=0)
 
@@ -226,33 +269,94 @@ def _tied_head(graph: Graph, layer: Layer, value: str) -> str:
 
 
 def _self_attention(graph: Graph, layer: Layer, value: str) -> str:
-    name, heads = layer["name"], layer["heads"]
+    name, heads, kept = layer["name"], layer["heads"], kv_heads(layer)
     joined = _product(graph, layer, value, "in_weight", "in_bias")
     parts = [f"{name}.{part}" for part in ("queries", "keys", "values")]
-    graph.node_of("Split", [joined], parts, axis=2, num_outputs=3)
-    options = {"q_num_heads": heads, "kv_num_heads": heads, "is_causal": int(layer["causal"])}
+    sizes = graph.constant(f"{name}.sizes", np.array(part_sizes(layer)))
+    graph.node_of("Split", [joined, sizes], parts, axis=2)
+    if layer["rotary_theta"] is not None:
+        parts[:2] = (_rotated(graph, layer, part) for part in parts[:2])
+    options = {"q_num_heads": heads, "kv_num_heads": kept, "is_causal": int(layer["causal"])}
     mixed = graph.node("Attention", parts, f"{name}.mixed", **options)
     return _product(graph, layer, mixed, "out_weight", "out_bias")
 
 
+def _rotated(graph: Graph, layer: Layer, value: str) -> str:
+    """Queries or keys (N, length, heads x features of a head), rotated by their position."""
+    name, length, tables = layer["name"], layer["input_shape"][0], rotation(layer)
+    assert tables is not None
+    pairs = tables[0].shape[1]
+    axis = 4 if layer["interleaved"] else 3  # of the two values of a pair
+    split_shape = [graph.batch_size, length, -1, pairs]
+    split_shape.insert(axis, 2)
+    split = graph.node(
+        "Reshape",
+        [value, graph.constant(f"{name}.pairs", np.array(split_shape))],
+        f"{value}.pairs",
+    )
+    first, second = graph.node_of(
+        "Split", [split], [f"{value}.first", f"{value}.second"], axis=axis, num_outputs=2
+    )
+    table_shape = [1, length, 1, pairs]
+    table_shape.insert(axis, 1)
+    cosines, sines = (
+        graph.constant(f"{name}.{role}", table.reshape(table_shape).astype("float32"))
+        for role, table in zip(("cosines", "sines"), tables)
+    )
+
+    def times(part: str, table: str) -> str:
+        return graph.node("Mul", [part, table], f"{part}.times.{table}")
+
+    turned = [
+        graph.node("Sub", [times(first, cosines), times(second, sines)], f"{first}.turned"),
+        graph.node("Add", [times(second, cosines), times(first, sines)], f"{second}.turned"),
+    ]
+    joined = graph.node("Concat", turned, f"{value}.joined", axis=axis)
+    whole = np.array([graph.batch_size, length, -1])
+    return graph.node(
+        "Reshape", [joined, graph.constant(f"{name}.whole", whole)], f"{value}.rotated"
+    )
+
+
 def _lstm(graph: Graph, layer: Layer, value: str) -> str:
-    """ONNX's LSTM has the length before the batch, another order of the gates, and two biases."""
-    name, hidden = layer["name"], layer["hidden"]
-    roles = ("input_weight", "hidden_weight")
-    weights = [graph.constant(f"{name}.{role}", _gates(graph, layer, role)) for role in roles]
+    """ONNX's LSTM has two biases; that of the recurrent product is zero."""
     bias = _gates(graph, layer, "bias")
-    both = graph.constant(f"{name}.bias", np.concatenate([bias, np.zeros_like(bias)], axis=1))
-    sequence = graph.node("Transpose", [value], f"{name}.sequence", perm=[1, 0, 2])
-    outputs = ["", f"{name}.last"]
-    graph.node_of("LSTM", [sequence, *weights, both], outputs, hidden_size=hidden)
-    return graph.node("Squeeze", [outputs[-1], _axes(graph, 0)], name)
+    return _recurrent(graph, layer, value, "LSTM", np.concatenate([bias, np.zeros_like(bias)], 1))
+
+
+def _gru(graph: Graph, layer: Layer, value: str) -> str:
+    """With the reset gate after the recurrent product."""
+    biases = np.concatenate([_gates(graph, layer, role) for role in ("bias", "hidden_bias")], 1)
+    return _recurrent(graph, layer, value, "GRU", biases, linear_before_reset=1)
+
+
+def _recurrent(
+    graph: Graph, layer: Layer, value: str, operator: str, biases: Array, **options: Any
+) -> str:
+    """An operator that has the length before the batch, and another order of the gates."""
+    name = layer["name"]
+    inputs = [
+        graph.node("Transpose", [value], f"{name}.members", perm=[1, 0, 2]),
+        *(
+            graph.constant(f"{name}.{role}", _gates(graph, layer, role))
+            for role in ("input_weight", "hidden_weight")
+        ),
+        graph.constant(f"{name}.bias", biases),
+    ]
+    states, last = (f"{name}.states", "") if layer["sequence"] else ("", f"{name}.last")
+    options["hidden_size"] = layer["hidden"]
+    graph.node_of(operator, inputs, [states, last] if last else [states], **options)
+    if last:
+        return graph.node("Squeeze", [last, _axes(graph, 0)], name)
+    whole = graph.node("Squeeze", [states, _axes(graph, 1)], f"{name}.whole")  # the direction
+    return graph.node("Transpose", [whole], name, perm=[1, 0, 2])
 
 
 def _gates(graph: Graph, layer: Layer, role: str) -> Array:
-    """A parameter of an LSTM with ONNX's order of gates, (1, 4 x hidden, ...): of one direction."""
-    values = graph.values(layer, role)
-    split = values.reshape(4, layer["hidden"], *values.shape[1:])
-    return split[GATES].reshape(1, *values.shape)
+    """A parameter with ONNX's order of gates, (1, gates x hidden, ...): of one direction."""
+    values, order = graph.values(layer, role), GATES[layer["kind"]]
+    split = values.reshape(len(order), layer["hidden"], *values.shape[1:])
+    return split[order].reshape(1, *values.shape)
 
 
 def _join(operator: str) -> Callable[[Graph, Layer, str], str]:
@@ -330,6 +434,12 @@ LAYERS: dict[str, Callable[[Graph, Layer, str], str]] = {
     "tied_head": _tied_head,
     "self_attention": _self_attention,
     "lstm": _lstm,
+    "gru": _gru,
+    "mean_token": _mean_token,
+    "group_norm": _group_norm,
+    "rms_norm": _rms_norm,
+    "conv2d_transposed": _transposed_conv2d,
+    "upsample": _upsample,
     "add": _join("Add"),
     "multiply": _join("Mul"),
     "concat": _concat,

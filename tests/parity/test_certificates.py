@@ -48,7 +48,11 @@ def certify(
 
 @pytest.mark.verify
 @pytest.mark.parametrize(
-    "model", ["every_layer", "every_sequence", "every_mobile", "every_window", "every_channel"]
+    "model",
+    [
+        *("every_layer", "every_sequence", "every_mobile", "every_window", "every_channel"),
+        *("every_decoder", "every_attention"),
+    ],
 )
 def test_every_kind_of_layer_is_the_same_in_every_framework(model: str) -> None:
     """With Adam and RMSProp, in each default variant; `make parity-small` tests all variants."""

@@ -30,6 +30,8 @@ NAMES = (
     "every_mobile",
     "every_window",
     "every_channel",
+    "every_decoder",
+    "every_attention",
     "vit_tiny_cifar10",
 )
 DATASETS = {"vit_tiny_cifar10": "cifar10"}  # mnist for the others

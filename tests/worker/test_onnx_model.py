@@ -18,6 +18,7 @@ BATCH_SIZE = 3
 # ResNet-50 takes smaller images than its own, to save time.
 NAMES = (
     *("lenet", "every_layer", "every_sequence", "every_mobile", "every_window", "every_channel"),
+    *("every_decoder", "every_attention"),
     *("gpt_tiny", "vit_tiny_cifar10", "resnet50"),
 )
 

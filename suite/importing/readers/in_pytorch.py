@@ -25,6 +25,7 @@ from . import common
 from .common import Layer, Refused
 from .pytorch_attributes import of_attribute
 from .pytorch_operations import ENDINGS, FUNCTIONS, MODULES, NORMS, OPERATIONS
+from .pytorch_recurrent import KINDS, NOTE, weights
 from .pytorch_shapes import POINTWISE, Form, reshaped
 
 BATCH = 2  # samples that are propagated to find the shapes
@@ -40,6 +41,7 @@ def main(request: dict[str, Any]) -> None:
     nodes, refusals = graph.convert()
     ending = graph.ending
     notes += [common.ENDING.format(ending)] if ending else []
+    notes += [NOTE] if any(isinstance(each, nn.LSTM) for each in module.modules()) else []
     inputs = common.random_inputs(request, shape)
     module.double().eval()
     with torch.no_grad():
@@ -114,6 +116,7 @@ def trace(
     for training in (True, False):
         module.train(training)
         traced = fx.GraphModule(module, fx.Tracer().trace(module))
+        traced.graph.eliminate_dead_code()  # such as the unused state of a recurrent layer
         shapes = Shapes(traced).of(torch.zeros(BATCH, *shape))
         output = next(node for node in traced.graph.nodes if node.op == "output").args[0]
         if isinstance(output, fx.Node) and output.name in shapes:
@@ -137,8 +140,11 @@ class Shapes(fx.Interpreter):
 
     def run_node(self, n: fx.Node) -> Any:
         result = super().run_node(n)
-        # Of an attention the second result is its weights, which are None here.
-        first = result[0] if isinstance(result, tuple) and result[1:] == (None,) else result
+        # Of an attention the second result is its weights, which are None here; of a recurrent
+        # layer it is the last state.
+        several = isinstance(result, tuple)
+        recurrent = n.op == "call_module" and type(self.fetch_attr(str(n.target))) in KINDS
+        first = result[0] if several and (result[1:] == (None,) or recurrent) else result
         if isinstance(first, torch.Tensor):
             self.found[n.name] = tuple(first.shape[1:])
         return result
@@ -291,9 +297,9 @@ class Converter:
         given = {each: self._attributes[each] for each in names if each in self._attributes}
         if given:
             last = self._forms.get(self._tensors(node)[0].name) == Form("last")
-            layer, weights = of_attribute(name, node, given, before[0], after, channels_last=last)
+            layer, found = of_attribute(name, node, given, before[0], after, channels_last=last)
             owner = self._names[node.name]
-            for role, values in weights.items():
+            for role, values in found.items():
                 self.weights[f"{owner}.{role}"] = values.detach().double().numpy()
             return layer
         if name == "getitem" and (part := self._part(node)):
@@ -319,6 +325,9 @@ class Converter:
             raise Refused(f"its weights are those of {earlier} too: shared weights have no layer")
         self._with_parameters[id(module)] = str(node.target)
         name = self._names[node.name]
+        if layer["kind"] in KINDS.values():
+            self.weights |= {f"{name}.{role}": each for role, each in weights(module).items()}
+            return
         for role, values in (*module.named_parameters(), *module.named_buffers()):
             if role == "num_batches_tracked":
                 continue

@@ -189,6 +189,55 @@ def layer_norm(graph: Any, node: Any, given: list[Value], before: Shape, after: 
     return Value(name, value.form)
 
 
+def group_norm(graph: Any, node: Any, given: list[Value], before: Shape, after: Shape) -> Value:
+    layer = node.operation
+    if len(before) != 3 or layer.axis not in (-1, 3) or not (layer.center and layer.scale):
+        raise Refused("a group norm takes images, and has a scale and a bias")
+    made = {"kind": "group_norm", "channels": before[-1], "groups": layer.groups}
+    name = graph.add(layer.name, [given[0].name], {**made, "epsilon": layer.epsilon})
+    graph.keep(name, weight=layer.gamma, bias=layer.beta)
+    return Value(name)
+
+
+def transposed(graph: Any, node: Any, given: list[Value], before: Shape, after: Shape) -> Value:
+    layer = node.operation
+    _last(layer)
+    if list(layer.dilation_rate) != [1, 1] or layer.output_padding is not None:
+        raise Refused("a transposed convolution has no dilation, and Keras's own size")
+    parts = (before, layer.strides, layer.kernel_size)
+    whole = [(size - 1) * stride + kernel for size, stride, kernel in zip(*parts, strict=False)]
+    starts = [max(kernel - stride, 0) // 2 for _, stride, kernel in zip(*parts, strict=False)]
+    starts = starts if layer.padding == "same" else [0, 0]
+    ends = [size - start - end for size, start, end in zip(whole, starts, after, strict=False)]
+    made = {
+        "kind": "conv2d_transposed",
+        "in_channels": before[-1],
+        "out_channels": after[-1],
+        "kernel": list(layer.kernel_size),
+        "stride": list(layer.strides),
+        "padding": [0, 0],
+        "extra": [max(-end, 0) for end in ends],
+        "bias": layer.use_bias,
+    }
+    name = graph.add(layer.name, [given[0].name], made)
+    weight = np.asarray(layer.kernel).transpose(3, 2, 0, 1)
+    graph.keep(name, weight=weight, bias=layer.bias if layer.use_bias else None)
+    cut = [*starts, *(max(end, 0) for end in ends)]
+    if any(cut):
+        sides = dict(zip(("top", "left", "bottom", "right"), cut, strict=True))
+        name = graph.add(f"{layer.name}_cut", [name], {"kind": "cropping2d", **sides})
+    return _activated(graph, layer, name)
+
+
+def upsample(graph: Any, node: Any, given: list[Value], before: Shape, after: Shape) -> Value:
+    layer = node.operation
+    _last(layer)
+    if layer.interpolation not in ("nearest", "bilinear"):
+        raise Refused(f"interpolation={layer.interpolation!r}: nearest or bilinear")
+    made = {"kind": "upsample", "factor": list(layer.size), "mode": layer.interpolation}
+    return Value(graph.add(layer.name, [given[0].name], made))
+
+
 def layer_scale(graph: Any, node: Any, given: list[Value], before: Shape, after: Shape) -> Value:
     layer = node.operation
     factors = np.asarray(layer.gamma)
@@ -346,6 +395,9 @@ LAYERS: dict[str, Callable[..., Value]] = {
     "BatchNormalization": batch_norm,
     "LayerNormalization": layer_norm,
     "LayerScale": layer_scale,
+    "GroupNormalization": group_norm,
+    "Conv2DTranspose": transposed,
+    "UpSampling2D": upsample,
     "MaxPooling2D": pool("max_pool2d"),
     "AveragePooling2D": pool("avg_pool2d"),
     "GlobalAveragePooling2D": global_pool("avg_pool2d"),

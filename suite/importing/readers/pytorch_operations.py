@@ -11,6 +11,7 @@ from torch import fx, nn
 from torch.nn import functional
 
 from .common import Layer, Refused, flattened, pad, pair, sides, simple, whole_pool
+from .pytorch_recurrent import KINDS, member, recurrent
 
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 
@@ -67,16 +68,6 @@ def padded(node: fx.Node, before: Any, after: Any) -> Layer | None:
     return pad(top, bottom, left, right)
 
 
-def first_of(node: fx.Node, before: Any, after: Any) -> Layer | None:
-    """An index: the first result of an attention, or the first member of a sequence."""
-    index = node.args[1]
-    if index == 0 and tuple(before[0]) == tuple(after):
-        return None
-    if len(before[0]) == 2 and index == (slice(None), 0):
-        return {"kind": "first_token"}
-    raise Refused(f"[{index}]: the first member of a sequence is the only one that is taken")
-
-
 def linear(module: nn.Linear, before: Any, after: Any) -> Layer:
     return {
         "kind": "dense",
@@ -105,6 +96,53 @@ def layer_norm(module: nn.LayerNorm, before: Any, after: Any) -> Layer:
     if len(module.normalized_shape) != 1 or not module.elementwise_affine or module.bias is None:
         raise Refused("a layer norm is over the last axis, with a scale and a bias")
     return {"kind": "layer_norm", "features": module.normalized_shape[0], "epsilon": module.eps}
+
+
+def group_norm(module: nn.GroupNorm, before: Any, after: Any) -> Layer:
+    if len(before) != 3 or not module.affine:
+        raise Refused("a group norm takes images, and has a scale and a bias")
+    sizes = {"channels": module.num_channels, "groups": module.num_groups}
+    return {"kind": "group_norm", **sizes, "epsilon": module.eps}
+
+
+def instance_norm(module: nn.InstanceNorm2d, before: Any, after: Any) -> Layer:
+    if not module.affine or module.track_running_stats:
+        raise Refused("an instance norm has a scale and a bias, and no running statistics")
+    channels = module.num_features
+    return {"kind": "group_norm", "channels": channels, "groups": channels, "epsilon": module.eps}
+
+
+def rms_norm(module: nn.RMSNorm, before: Any, after: Any) -> Layer:
+    if len(module.normalized_shape) != 1 or len(before) != 2 or module.weight is None:
+        raise Refused("an RMS norm is over the last axis of a sequence, with a scale")
+    if module.eps is None:
+        raise Refused("eps=None is another number in each type: give it")
+    return {"kind": "rms_norm", "features": module.normalized_shape[0], "epsilon": module.eps}
+
+
+def transposed(module: nn.ConvTranspose2d, before: Any, after: Any) -> Layer:
+    if module.groups != 1 or pair(module.dilation) != [1, 1]:
+        raise Refused("a transposed convolution has one group and no dilation")
+    return {
+        "kind": "conv2d_transposed",
+        "in_channels": module.in_channels,
+        "out_channels": module.out_channels,
+        "kernel": pair(module.kernel_size),
+        "stride": pair(module.stride),
+        "padding": pair(module.padding),
+        "extra": pair(module.output_padding),
+        "bias": module.bias is not None,
+    }
+
+
+def upsample(before: Any, after: Any, mode: str, align_corners: Any) -> Layer:
+    """A resize to whole multiples of height and width."""
+    if len(before) != 3 or any(new % old for new, old in zip(after[1:], before[1:], strict=True)):
+        raise Refused(f"{tuple(before)} to {tuple(after)}: an image grows by whole factors")
+    if mode not in ("nearest", "bilinear") or align_corners:
+        raise Refused(f"mode={mode!r}, align_corners={align_corners}: nearest, or bilinear without")
+    factor = [new // old for new, old in zip(after[1:], before[1:], strict=True)]
+    return {"kind": "upsample", "factor": factor, "mode": mode}
 
 
 def max_pool(kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool) -> Layer:
@@ -183,6 +221,13 @@ MODULES: dict[type, Callable[[Any, Any, Any], Layer | None]] = {
     nn.Linear: linear,
     **dict.fromkeys(NORMS, batch_norm),
     nn.LayerNorm: layer_norm,
+    nn.GroupNorm: group_norm,
+    nn.InstanceNorm2d: instance_norm,
+    nn.RMSNorm: rms_norm,
+    nn.ConvTranspose2d: transposed,
+    nn.Upsample: lambda m, before, after: upsample(before, after, m.mode, m.align_corners),
+    nn.UpsamplingNearest2d: lambda m, before, after: upsample(before, after, "nearest", None),
+    **dict.fromkeys(KINDS, recurrent),
     **{module: simple(kind) for module, kind in ACTIVATIONS.items()},
     nn.LeakyReLU: lambda module, before, after: leaky_relu(module.negative_slope),
     nn.GELU: lambda module, before, after: gelu(module.approximate),
@@ -207,8 +252,10 @@ MODULES: dict[type, Callable[[Any, Any, Any], Layer | None]] = {
 
 
 def reduced(node: fx.Node, before: Any, after: Any) -> Layer:
-    """A mean over height and width."""
+    """A mean over height and width, or over the members of a sequence."""
     channels = before[0][0]
+    if len(before[0]) == 2 and argument(node, 1, "dim") == 1 and tuple(after) == before[0][1:]:
+        return {"kind": "mean_token"}
     if len(before[0]) == 3 and tuple(after) == (channels,):
         return {"kind": "global_avg_pool2d"}
     if len(before[0]) == 3 and tuple(after) == (channels, 1, 1):
@@ -254,7 +301,7 @@ OPERATIONS: dict[str, Operation] = {
     "reshape": lambda node, before, after: flattened(before[0], after),
     "mean": reduced,
     "pad": padded,
-    "getitem": first_of,
+    "getitem": member,
     "add": added,
     "mul": multiplied,
     "cat": concatenated,
@@ -274,6 +321,12 @@ OPERATIONS: dict[str, Operation] = {
         argument(node, 6, "divisor_override"),
     ),
     "adaptive_avg_pool2d": lambda node, before, after: adaptive_pool(before[0], after),
+    "interpolate": lambda node, before, after: upsample(
+        before[0],
+        after,
+        argument(node, 3, "mode", "nearest"),
+        argument(node, 4, "align_corners"),
+    ),
 }
 # The names of functions by which OPERATIONS has them; methods have their own names.
 FUNCTIONS: dict[Any, str] = {
@@ -316,4 +369,5 @@ FUNCTIONS: dict[Any, str] = {
     torch.max_pool2d: "max_pool2d",
     functional.avg_pool2d: "avg_pool2d",
     functional.adaptive_avg_pool2d: "adaptive_avg_pool2d",
+    functional.interpolate: "interpolate",
 }

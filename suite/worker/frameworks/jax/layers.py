@@ -12,7 +12,8 @@ from flax import nnx
 from jax import lax
 from jax import numpy as jnp
 
-from ...layouts import kept, paddings, side_paddings
+from ...attention import kv_heads, part_sizes, rotation
+from ...layouts import kept, paddings, side_paddings, transposed_paddings
 from ...protocol import Trial
 from . import matmul, rounding
 from .distributed import AXIS
@@ -117,14 +118,29 @@ def is_biased(layer: dict[str, Any], role: str, trial: Trial) -> bool:
     """Whether the product with the weight `role` of a layer is made as `Biased`."""
     if layer["kind"] == "lstm":
         return trial.mixed and role == "hidden_weight"  # the other product has no bias
-    return trial.mixed and bool(layer["kind"] == "self_attention" or layer.get("bias"))
+    return trial.mixed and bool(layer["kind"] == "gru" or layer.get("bias"))
 
 
-class LayerNorm(nnx.LayerNorm):
-    """Flax's layer norm in float32. In bfloat16 Flax would round its scale and bias too."""
+class InFull:
+    """A norm of Flax in float32. In bfloat16 Flax would round its scale and bias too."""
+
+    param_dtype: Any
 
     def __call__(self, values: Any) -> Any:
-        return super().__call__(values.astype(self.param_dtype)).astype(values.dtype)
+        normed = super().__call__(values.astype(self.param_dtype))  # type: ignore[misc]
+        return normed.astype(values.dtype)
+
+
+class LayerNorm(InFull, nnx.LayerNorm):
+    """Over the last axis."""
+
+
+class GroupNorm(InFull, nnx.GroupNorm):
+    """Over height, width and the channels of a group."""
+
+
+class RmsNorm(InFull, nnx.RMSNorm):
+    """By the root of the mean of the squares on the last axis."""
 
 
 def average_pool(values: Any, **sizes: Any) -> Any:
@@ -143,34 +159,60 @@ class Embedding(nnx.Embed):
 class SelfAttention(nnx.Module):
     def __init__(self, layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> None:
         size = layer["features"]
-        self.heads, self.causal = layer["heads"], layer["causal"]
+        self.causal, self.of_head = layer["causal"], size // layer["heads"]
+        self.repeats = layer["heads"] // kv_heads(layer)
+        sizes = part_sizes(layer)
+        self.ends = (sizes[0], sizes[0] + sizes[1])  # of the queries and of the keys
+        rotates = layer["rotary_theta"] is not None
+        self.rotated = partial(rotated, layer) if rotates else None
         self.in_float64 = trial.dtype == "float64"
         self.rounded_bits = trial.simulated_bits
         # cuDNN's fused attention takes no float32.
         fused = trial.mixed and trial.device != "cpu"
         self.implementation = "cudnn" if fused else None
-        dense = {"kind": "dense", "in_features": size, "bias": True}
-        self.input = _lower({**dense, "out_features": 3 * size}, trial, rngs)
+        dense = {"kind": "dense", "in_features": size, "bias": layer["bias"]}
+        self.input = _lower({**dense, "out_features": sum(sizes)}, trial, rngs)
         self.output = _lower({**dense, "out_features": size}, trial, rngs)
 
     def __call__(self, sequence: Any) -> Any:
         batch, length, features = sequence.shape
-        parts = self.input(sequence)
+        parts = self._rounded(self.input(sequence))
+        shape = batch, length, -1, self.of_head
+        queries, keys, values = (part.reshape(shape) for part in jnp.split(parts, self.ends, -1))
+        if self.rotated:
+            queries, keys = (self._rounded(self.rotated(each)) for each in (queries, keys))
+        if self.repeats > 1 and (self.rounded_bits or self.in_float64):
+            keys, values = (jnp.repeat(each, self.repeats, 2) for each in (keys, values))
         if self.rounded_bits:
-            parts = rounding.rounded(self.rounded_bits, parts)
-        shape = batch, length, self.heads, -1
-        heads = [part.reshape(shape) for part in jnp.split(parts, 3, axis=-1)]
-        if self.rounded_bits:
-            mixed = rounding.attention(self.rounded_bits, self.causal, *heads)
+            mixed = rounding.attention(self.rounded_bits, self.causal, queries, keys, values)
         elif self.in_float64:
             # jax.nn.dot_product_attention computes its softmax in float32.
-            shares = rounding.attention_shares(*heads[:2], causal=self.causal)
-            mixed = jnp.einsum("bhqk,bkhd->bqhd", shares, heads[2])
+            shares = rounding.attention_shares(queries, keys, causal=self.causal)
+            mixed = jnp.einsum("bhqk,bkhd->bqhd", shares, values)
         else:
             mixed = jax.nn.dot_product_attention(
-                *heads, is_causal=self.causal, implementation=self.implementation
+                queries, keys, values, is_causal=self.causal, implementation=self.implementation
             )
         return self.output(mixed.reshape(batch, length, features))
+
+    def _rounded(self, values: Any) -> Any:
+        return rounding.rounded(self.rounded_bits, values) if self.rounded_bits else values
+
+
+def rotated(layer: dict[str, Any], heads: Any) -> Any:
+    """Queries or keys (batch, length, heads, features of a head), rotated by their position."""
+    wide = heads.astype(jnp.promote_types(heads.dtype, jnp.float32))
+    tables = rotation(layer)
+    assert tables is not None
+    cosines, sines = (jnp.asarray(each[:, None], wide.dtype) for each in tables)
+    if layer["interleaved"]:
+        first, second = wide[..., ::2], wide[..., 1::2]
+    else:
+        first, second = jnp.split(wide, 2, -1)
+    turned = first * cosines - second * sines, second * cosines + first * sines
+    if layer["interleaved"]:
+        return jnp.stack(turned, -1).reshape(heads.shape).astype(heads.dtype)
+    return jnp.concatenate(turned, -1).astype(heads.dtype)
 
 
 class Scale(nnx.Module):
@@ -202,17 +244,35 @@ class PositionEmbedding(nnx.Module):
         return (sequence.astype(weight.dtype) + weight).astype(sequence.dtype)
 
 
-class Lstm(nnx.Module):
+class Recurrent(nnx.Module):
+    """An LSTM or a GRU; with `sequence`, the hidden states of all members."""
+
     def __init__(self, layer: dict[str, Any], trial: Trial, **common: Any) -> None:
         size = layer["hidden"]
-        cell = nnx.OptimizedLSTMCell(layer["in_features"], size, **common)
-        if is_biased(layer, "hidden_weight", trial):
-            product = nnx.Linear(size, 4 * size, use_bias=False, **common)
-            cell.dense_h = Biased(product, 4 * size, trial.dtype)
+        self.whole = layer["sequence"]
+        if layer["kind"] == "lstm":
+            cell = nnx.OptimizedLSTMCell(layer["in_features"], size, **common)
+            if is_biased(layer, "hidden_weight", trial):
+                product = nnx.Linear(size, 4 * size, use_bias=False, **common)
+                cell.dense_h = Biased(product, 4 * size, trial.dtype)
+        else:
+            cell = nnx.GRUCell(layer["in_features"], size, **common)
+            # Flax's has no bias in the product with the hidden state.
+            cell.dense_i = _affine(layer["in_features"], 3 * size, trial, **common)
+            cell.dense_h = _affine(size, 3 * size, trial, **common)
         self.layer = nnx.RNN(cell)
 
     def __call__(self, sequence: Any) -> Any:
-        return self.layer(sequence)[:, -1]
+        states = self.layer(sequence)
+        return states if self.whole else states[:, -1]
+
+
+def _affine(inputs: int, outputs: int, trial: Trial, **common: Any) -> Any:
+    """A dense layer with a bias."""
+    if not trial.mixed:
+        return nnx.Linear(inputs, outputs, **common)
+    product = nnx.Linear(inputs, outputs, use_bias=False, **common)
+    return Biased(product, outputs, trial.dtype)
 
 
 def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any], Any]:
@@ -222,10 +282,9 @@ def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any
     compute = "bfloat16" if trial.mixed else trial.dtype
     dtypes = {"dtype": compute, "param_dtype": trial.dtype, "rngs": rngs}
     common = {**dtypes, "kernel_init": nnx.initializers.zeros}
-    if kind in ("conv2d", "dense") and is_biased(layer, "weight", trial):
+    if kind in PRODUCTS and is_biased(layer, "weight", trial):
         product = _lower({**layer, "bias": False}, trial, rngs)
-        channels = layer["out_channels" if kind == "conv2d" else "out_features"]
-        return Biased(product, channels, trial.dtype)
+        return Biased(product, layer[PRODUCTS[kind]], trial.dtype)
     if kind == "conv2d":
         return nnx.Conv(
             layer["in_channels"],
@@ -239,6 +298,19 @@ def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any
             conv_general_dilated=_convolution(trial),
             **common,
         )
+    if kind == "conv2d_transposed":
+        return nnx.ConvTranspose(
+            layer["in_channels"],
+            layer["out_channels"],
+            tuple(layer["kernel"]),
+            tuple(layer["stride"]),
+            padding=transposed_paddings(layer),
+            use_bias=layer["bias"],
+            transpose_kernel=True,
+            **common,
+        )
+    if kind == "upsample":
+        return partial(_upsampled, layer)
     if kind in ("max_pool2d", "avg_pool2d"):
         sizes: dict[str, Any] = {"padding": paddings(layer), "strides": tuple(layer["stride"])}
         sizes["window_shape"] = tuple(layer["kernel"])
@@ -253,9 +325,13 @@ def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any
         norm = BatchNorm(layer["channels"], **numbers, **dtypes)
         norm.slices = trial.own_slices
         return norm
+    in_full = {**dtypes, "dtype": trial.dtype, "epsilon": layer.get("epsilon")}
     if kind == "layer_norm":
-        in_full = {**dtypes, "dtype": trial.dtype}
-        return LayerNorm(layer["features"], epsilon=layer["epsilon"], **in_full)
+        return LayerNorm(layer["features"], **in_full)
+    if kind == "group_norm":
+        return GroupNorm(layer["channels"], num_groups=layer["groups"], **in_full)
+    if kind == "rms_norm":
+        return RmsNorm(layer["features"], **in_full)
     if kind == "channel_slice":
         return lambda images: images[..., layer["start"] : layer["stop"]]
     if kind == "channel_shuffle":
@@ -276,8 +352,8 @@ def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any
         return partial(nnx.leaky_relu, negative_slope=layer["slope"])
     if kind == "self_attention":
         return SelfAttention(layer, trial, rngs)
-    if kind == "lstm":
-        return Lstm(layer, trial, **common)
+    if kind in ("lstm", "gru"):
+        return Recurrent(layer, trial, **common)
     if kind == "embedding":
         return Embedding(layer["vocabulary"], layer["features"], **dtypes)
     if kind == "class_token":
@@ -296,12 +372,27 @@ def _channel_shuffle(groups: int, images: Any) -> Any:
     return parts.swapaxes(-1, -2).reshape(images.shape)
 
 
+def _upsampled(layer: dict[str, Any], images: Any) -> Any:
+    batch, height, width, channels = images.shape
+    rows, columns = layer["factor"]
+    if layer["mode"] == "bilinear":
+        shape = batch, rows * height, columns * width, channels
+        return jax.image.resize(images, shape, "bilinear")
+    return jnp.repeat(jnp.repeat(images, rows, 1), columns, 2)
+
+
 def _convolution(trial: Trial) -> Callable[..., Any]:
     if trial.dtype == "float64":
         return matmul.convolve_by_rows
     return matmul.convolve if trial.variant == "matmul" else lax.conv_general_dilated
 
 
+# The field with the number of outputs, by the kind of a product that may have a bias.
+PRODUCTS = {
+    "conv2d": "out_channels",
+    "conv2d_transposed": "out_channels",
+    "dense": "out_features",
+}
 JOINS: dict[str, Callable[[list[Any]], Any]] = {
     "add": lambda results: sum(results[1:], results[0]),
     "multiply": lambda results: math.prod(results[1:], start=results[0]),
@@ -320,19 +411,27 @@ SIMPLE: dict[str, Callable[[Any], Any]] = {
     "rows": lambda images: images[..., 0],
     "tokens": lambda images: images.reshape((images.shape[0], -1, images.shape[-1])),
     "first_token": lambda sequence: sequence[:, 0],
+    "mean_token": lambda sequence: sequence.mean(1),
 }
 # The path of a parameter or statistic inside its layer, by its canonical role, where it is not the
 # role itself.
 PATHS: dict[str, dict[str, tuple[str, ...]]] = {
     "conv2d": {"weight": ("kernel",)},
+    "conv2d_transposed": {"weight": ("kernel",)},
     "dense": {"weight": ("kernel",)},
     "batch_norm": {"weight": ("scale",), "variance": ("var",)},
-    "layer_norm": {"weight": ("scale",)},
+    **dict.fromkeys(("layer_norm", "group_norm", "rms_norm"), {"weight": ("scale",)}),
     "embedding": {"weight": ("embedding",)},
     "lstm": {
         "input_weight": ("layer", "cell", "dense_i", "kernel"),
         "hidden_weight": ("layer", "cell", "dense_h", "kernel"),
         "bias": ("layer", "cell", "dense_h", "bias"),
+    },
+    "gru": {
+        "input_weight": ("layer", "cell", "dense_i", "kernel"),
+        "hidden_weight": ("layer", "cell", "dense_h", "kernel"),
+        "bias": ("layer", "cell", "dense_i", "bias"),
+        "hidden_bias": ("layer", "cell", "dense_h", "bias"),
     },
     "self_attention": {
         "in_weight": ("input", "kernel"),

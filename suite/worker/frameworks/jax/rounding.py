@@ -1,8 +1,8 @@
 """The rounding of bfloat16 or TF32, simulated in float64 for the tolerances of proofs.
 
 Rounded, as by Flax with `dtype=bfloat16`: the input, the result of each layer, and the parameters
-of layers with products; in the backward pass, the gradients of all these. An LSTM is rounded only
-outside: its cell computes in float64.
+of layers with products; in the backward pass, the gradients of all these. An LSTM or a GRU is
+rounded only outside: its cell computes in float64.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from jax import numpy as jnp
 from ...protocol import Trial
 
 EXPONENT_BITS = 8  # of float32, bfloat16 and TF32
-UNROUNDED = ("batch_norm", "layer_norm", "scale", "class_token", "position_embedding")
+UNROUNDED = (
+    *("batch_norm", "layer_norm", "group_norm", "rms_norm"),
+    *("scale", "class_token", "position_embedding"),
+)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))

@@ -11,6 +11,7 @@ import keras
 import numpy as np
 from keras import layers, ops
 
+from ...attention import kv_heads, part_sizes, rotation
 from ...layouts import paddings, same_paddings, shares, side_paddings
 from ...protocol import Trial
 
@@ -37,6 +38,53 @@ class PositionEmbedding(layers.Layer):
     def call(self, sequence: Any) -> Any:
         wide = ops.cast(sequence, self.variable_dtype)
         return ops.cast(wide + self.table, sequence.dtype)
+
+
+class RotaryAttention(layers.Layer):
+    """Attention with heads of keys that several heads of queries share, and with rotations."""
+
+    def __init__(self, layer: dict[str, Any], **options: Any) -> None:
+        super().__init__(**options)
+        self._layer, self._tables = layer, rotation(layer)
+        self._of_head = layer["features"] // layer["heads"]
+        self._repeats = layer["heads"] // kv_heads(layer)
+        sizes = dict(zip(("query", "key", "value"), part_sizes(layer)))
+        self.query_dense, self.key_dense, self.value_dense, self.output_dense = (
+            layers.Dense(size, use_bias=layer["bias"], **ZEROS, name=name)
+            for name, size in {**sizes, "output": layer["features"]}.items()
+        )
+
+    def build(self, shape: Any) -> None:
+        for each in (self.query_dense, self.key_dense, self.value_dense, self.output_dense):
+            each.build(shape)
+
+    def call(self, sequence: Any) -> Any:
+        shape = (-1, self._layer["input_shape"][0])
+        queries, keys, values = (
+            ops.reshape(dense(sequence), (*shape, dense.units // self._of_head, self._of_head))
+            for dense in (self.query_dense, self.key_dense, self.value_dense)
+        )
+        if self._tables:
+            queries, keys = self._rotated(queries), self._rotated(keys)
+        if self._repeats > 1:
+            keys, values = (ops.repeat(each, self._repeats, axis=2) for each in (keys, values))
+        causal = self._layer["causal"]
+        mixed = ops.dot_product_attention(queries, keys, values, is_causal=causal)
+        return self.output_dense(ops.reshape(mixed, (*shape, self._layer["features"])))
+
+    def _rotated(self, heads: Any) -> Any:
+        """Queries or keys (N, length, heads, features of a head), rotated by their position."""
+        wide, (length, size) = ops.cast(heads, self.variable_dtype), (heads.shape[1], self._of_head)
+        cosines, sines = (
+            ops.convert_to_tensor(each[:, None], self.variable_dtype) for each in self._tables
+        )
+        interleaved = self._layer["interleaved"]
+        shape = (-1, length, heads.shape[2])
+        pairs = ops.reshape(wide, (*shape, size // 2, 2) if interleaved else (*shape, 2, size // 2))
+        axis = 4 if interleaved else 3
+        first, second = (ops.take(pairs, number, axis=axis) for number in (0, 1))
+        turned = first * cosines - second * sines, second * cosines + first * sines
+        return ops.cast(ops.reshape(ops.stack(turned, axis), (*shape, size)), heads.dtype)
 
 
 class Scale(layers.Layer):
@@ -89,7 +137,7 @@ def _series(series: list[dict[str, Any]], values: Any, by_name: dict[str, Any], 
         by_name[layer["name"]] = lowered
         if kind == "avg_pool2d" and padding == "valid" and (share := shares(layer)) is not None:
             values = lowered(values) * (1 / share)[..., None].astype("float32")
-        elif kind == "self_attention":
+        elif isinstance(lowered, layers.MultiHeadAttention):
             values = lowered(values, values, use_causal_mask=layer["causal"])
         else:
             values = lowered(values)
@@ -145,6 +193,14 @@ def _lower(layer: dict[str, Any], seed: int) -> Any:
         return layers.BatchNormalization(**numbers, **named)
     if kind == "layer_norm":
         return layers.LayerNormalization(epsilon=layer["epsilon"], **named)
+    if kind == "group_norm":
+        return layers.GroupNormalization(layer["groups"], epsilon=layer["epsilon"], **named)
+    if kind == "rms_norm":
+        return layers.RMSNormalization(epsilon=layer["epsilon"], **named)
+    if kind == "conv2d_transposed":
+        return TransposedConv2D(layer, **ZEROS, **named)
+    if kind == "upsample":
+        return layers.UpSampling2D(tuple(layer["factor"]), interpolation=layer["mode"], **named)
     if kind == "embedding":
         sizes = layer["vocabulary"], layer["features"]
         return layers.Embedding(*sizes, embeddings_initializer="zeros", **named)
@@ -166,11 +222,16 @@ def _lower(layer: dict[str, Any], seed: int) -> Any:
         return layers.Dropout(layer["rate"], noise_shape=shape, seed=seed, **named)
     if kind == "leaky_relu":
         return layers.LeakyReLU(negative_slope=layer["slope"], **named)
-    if kind == "lstm":
-        return layers.LSTM(layer["hidden"], recurrent_initializer="zeros", **ZEROS, **named)
+    if kind in ("lstm", "gru"):
+        make = layers.LSTM if kind == "lstm" else layers.GRU
+        options = {"return_sequences": layer["sequence"], "recurrent_initializer": "zeros"}
+        return make(layer["hidden"], **options, **ZEROS, **named)
     if kind == "self_attention":
         heads = layer["heads"]
-        return layers.MultiHeadAttention(heads, layer["features"] // heads, **ZEROS, **named)
+        if layer["kv_heads"] or layer["rotary_theta"]:
+            return RotaryAttention(layer, **named)
+        options = {"use_bias": layer["bias"], **ZEROS}
+        return layers.MultiHeadAttention(heads, layer["features"] // heads, **options, **named)
     if kind in ("rows", "tokens"):
         channels, height, width = layer["input_shape"]
         shape = (height, width) if kind == "rows" else (height * width, channels)
@@ -180,6 +241,67 @@ def _lower(layer: dict[str, Any], seed: int) -> Any:
     if kind in SIMPLE:
         return SIMPLE[kind](**named)
     raise NotImplementedError(f"Keras module has no layer {kind!r}")
+
+
+class TransposedConv2D(layers.Conv2DTranspose):
+    """Keras's without padding, and then cut."""
+
+    def __init__(self, layer: dict[str, Any], **options: Any) -> None:
+        extra = tuple(layer["extra"])
+        super().__init__(
+            layer["out_channels"],
+            tuple(layer["kernel"]),
+            strides=tuple(layer["stride"]),
+            output_padding=extra if any(extra) else None,
+            use_bias=layer["bias"],
+            **options,
+        )
+        parts = (layer["input_shape"][1:], layer["stride"], layer["kernel"])
+        whole = ((size - 1) * stride + kernel for size, stride, kernel in zip(*parts))
+        self._kept = tuple(
+            slice(pad, size + extra - pad)
+            for size, pad, extra in zip(whole, layer["padding"], layer["extra"])
+        )
+
+    def call(self, images: Any) -> Any:
+        rows, columns = self._kept
+        return super().call(images)[:, rows, columns]
+
+    def compute_output_shape(self, shape: Any) -> Any:
+        sizes = (part.stop - part.start for part in self._kept)
+        return (shape[0], *sizes, self.filters)
+
+
+class Gates:
+    """A parameter of a GRU inside a variable of Keras: the gates are update, reset, new there.
+
+    `row` is that of a bias in the variable, which has both.
+    """
+
+    def __init__(self, variable: Any, row: int | None) -> None:
+        self._variable, self._row = variable, row
+        self.path = variable.path
+        self.shape = variable.shape if row is None else variable.shape[1:]
+
+    def of(self, values: Any) -> Any:
+        """The parameter in an array with the variable's shape."""
+        return self._swapped(np.array(values) if self._row is None else np.array(values)[self._row])
+
+    def assign(self, values: Any) -> None:
+        """Set the parameter."""
+        swapped = self._swapped(values)
+        if self._row is not None:
+            whole = np.array(self._variable)
+            whole[self._row] = swapped
+            swapped = whole
+        self._variable.assign(swapped)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self.of(self._variable)
+
+    def _swapped(self, values: Any) -> Any:
+        first, second, new = np.split(values, 3, axis=-1)
+        return np.concatenate([second, first, new], axis=-1)
 
 
 def _channel_shuffle(layer: dict[str, Any]) -> Any:
@@ -201,10 +323,12 @@ SIMPLE: dict[str, Any] = {
     "class_token": ClassToken,
     "position_embedding": PositionEmbedding,
     "first_token": lambda name: layers.Lambda(lambda sequence: sequence[:, 0], name=name),
+    "mean_token": layers.GlobalAveragePooling1D,
 }
 # The variables of a layer that hold a parameter, one after the other, by its canonical role.
 VARIABLES: dict[str, dict[str, tuple[str, ...]]] = {
     "conv2d": {"weight": ("kernel",)},
+    "conv2d_transposed": {"weight": ("kernel",)},
     "dense": {"weight": ("kernel",)},
     "batch_norm": {
         "weight": ("gamma",),
@@ -212,7 +336,8 @@ VARIABLES: dict[str, dict[str, tuple[str, ...]]] = {
         "mean": ("moving_mean",),
         "variance": ("moving_variance",),
     },
-    "layer_norm": {"weight": ("gamma",), "bias": ("beta",)},
+    **dict.fromkeys(("layer_norm", "group_norm"), {"weight": ("gamma",), "bias": ("beta",)}),
+    "rms_norm": {"weight": ("scale",)},
     "scale": {"weight": ("factors",)},
     "class_token": {"weight": ("token",)},
     "embedding": {"weight": ("embeddings",)},
@@ -221,6 +346,12 @@ VARIABLES: dict[str, dict[str, tuple[str, ...]]] = {
         "input_weight": ("cell.kernel",),
         "hidden_weight": ("cell.recurrent_kernel",),
         "bias": ("cell.bias",),
+    },
+    "gru": {
+        "input_weight": ("cell.kernel",),
+        "hidden_weight": ("cell.recurrent_kernel",),
+        "bias": ("cell.bias",),
+        "hidden_bias": ("cell.bias",),
     },
     "self_attention": {
         "in_weight": ("query_dense.kernel", "key_dense.kernel", "value_dense.kernel"),
@@ -235,7 +366,11 @@ def variables(name: str, by_name: dict[str, Any], kinds: dict[str, str]) -> list
     """The variables that hold the parameter or statistic with the canonical name `name`."""
     layer, role = name.split(".")
     attributes = VARIABLES[kinds[layer]].get(role, (role,))
-    return [attrgetter(attribute)(by_name[layer]) for attribute in attributes]
+    found = [attrgetter(attribute)(by_name[layer]) for attribute in attributes]
+    if kinds[layer] == "gru":
+        row = {"bias": 0, "hidden_bias": 1}.get(role)
+        return [Gates(variable, row) for variable in found]
+    return found
 
 
 def frozen(model: Any) -> Callable[[Any], Any]:

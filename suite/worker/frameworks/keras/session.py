@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import os
 from functools import partial
 from typing import Any
@@ -60,7 +61,7 @@ class Session:
         self._model, found = build(trial)
         self._variables = {name: found[name] for name in weights}
         self._statistics = {each["name"]: found[each["name"]][0] for each in trial.statistics}
-        self._shapes: dict[str, tuple[int, ...]] = {}  # the 2-D shape of a parameter's parts
+        self._shapes: dict[str, list[tuple[int, ...]]] = {}  # the 2-D ones of a parameter's parts
         self._load(to_channels_last(trial, weights))
         # compile's other settings are Keras's defaults. jit_compile="auto" uses XLA with JAX, and
         # with TensorFlow on a GPU (unless there is an LSTM), and no compiler otherwise.
@@ -142,8 +143,9 @@ class Session:
         self._trainer.settle()
         named = {}
         for name, variables in self._variables.items():
-            values = [slot[each.path] for each in variables] if slot else variables
-            parts = [np.array(value).reshape(self._shapes[name]) for value in values]
+            values = [_in_slot(each, slot) for each in variables] if slot else variables
+            shaped = zip(values, self._shapes[name])
+            parts = [np.array(value).reshape(shape) for value, shape in shaped]
             named[name] = np.concatenate(parts, axis=-1)
         return to_canonical(self._trial, named)
 
@@ -159,12 +161,20 @@ def build(trial: Trial) -> tuple[Any, dict[str, list[Any]]]:
     return model, {name: layers.variables(name, by_name, kinds) for name in names}
 
 
-def assign(variables: list[Any], values: Array) -> tuple[int, ...]:
-    """Set the variables of one parameter to their parts of `values`; return the shape of a part."""
-    parts = np.split(values, len(variables), axis=-1)
+def assign(variables: list[Any], values: Array) -> list[tuple[int, ...]]:
+    """Set the variables of one parameter to their parts of `values`; return the parts' shapes."""
+    rows = math.prod(values.shape[:-1])
+    widths = [math.prod(variable.shape) // rows for variable in variables]
+    parts = np.split(values, np.cumsum(widths)[:-1], axis=-1)
     for variable, part in zip(variables, parts):
         variable.assign(part.reshape(variable.shape))
-    return parts[0].shape
+    return [part.shape for part in parts]
+
+
+def _in_slot(variable: Any, slot: dict[str, Any]) -> Any:
+    """The values of an optimizer's slot for a variable."""
+    values = slot[variable.path]
+    return variable.of(values) if isinstance(variable, layers.Gates) else values
 
 
 def _trainer(model: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from mxnet import gluon
 from mxnet.gluon import nn
 
+from ...attention import kv_heads, part_sizes, rotation
 from ...layouts import kept, shares, side_paddings
 
 
@@ -35,28 +37,101 @@ class SelfAttention(gluon.HybridBlock):
     def __init__(self, layer: dict[str, Any], prefix: str) -> None:
         super().__init__(prefix=prefix)
         features, self._heads = layer["features"], layer["heads"]
-        self._length = layer["input_shape"][0]
+        self._length, self._kv_heads = layer["input_shape"][0], kv_heads(layer)
         self._scale = 1 / math.sqrt(features // self._heads)
-        sizes = {"flatten": False, "in_units": features}
+        sizes = {"flatten": False, "use_bias": layer["bias"], "in_units": features}
         if layer["causal"]:
             # Added to the scores; the exponential of so small a number is 0.
             above = np.triu(np.full((self._length, self._length), -1e30), 1)
             self.mask = self.params.get_constant("mask", above)
+        tables = rotation(layer)
         with self.name_scope():
-            self.input = nn.Dense(3 * features, **sizes, prefix="in_")
+            self.input = nn.Dense(sum(part_sizes(layer)), **sizes, prefix="in_")
             self.output = nn.Dense(features, **sizes, prefix="out_")
+            self.rotary = Rotary(tables, interleaved=layer["interleaved"]) if tables else None
 
     def hybrid_forward(self, F: Any, sequence: Any, mask: Any = None) -> Any:  # noqa: N803
-        # (batch, length, 3 x features) -> three of (batch x heads, length, features / heads)
-        parts = self.input(sequence).reshape((0, 0, 3, self._heads, -1))
-        parts = parts.transpose((2, 0, 3, 1, 4)).reshape((3, -1, self._length, 0), reverse=True)
-        queries, keys, values = F.split(parts, 3, axis=0, squeeze_axis=True)
+        queries, keys, values = self._parts(F, self.input(sequence))
         scores = F.batch_dot(queries * self._scale, keys, transpose_b=True)
         if mask is not None:
             scores = F.broadcast_add(scores, mask.expand_dims(0))
         mixed = F.batch_dot(F.softmax(scores), values)
         mixed = mixed.reshape((-4, -1, self._heads, 0, 0)).transpose((0, 2, 1, 3))
         return self.output(mixed.reshape((0, 0, -3)))
+
+    def _parts(self, F: Any, values: Any) -> Any:  # noqa: N803
+        """Queries, keys and values (batch x heads, length, features of a head)."""
+        if self._kv_heads == self._heads and self.rotary is None:
+            parts = values.reshape((0, 0, 3, self._heads, -1)).transpose((2, 0, 3, 1, 4))
+            parts = parts.reshape((3, -1, self._length, 0), reverse=True)
+            return F.split(parts, 3, axis=0, squeeze_axis=True)
+        parts = values.reshape((0, 0, self._heads + 2 * self._kv_heads, -1))
+        ends = [0, self._heads, self._heads + self._kv_heads, None]
+        found = [
+            F.slice_axis(parts, axis=2, begin=begin, end=end).transpose((0, 2, 1, 3))
+            for begin, end in zip(ends, ends[1:])
+        ]
+        if self.rotary is not None:
+            found[:2] = map(self.rotary, found[:2])
+        repeats = self._heads // self._kv_heads
+        if repeats > 1:
+            found[1:] = (F.repeat(each, repeats=repeats, axis=1) for each in found[1:])
+        return [each.reshape((-3, 0, 0)) for each in found]
+
+
+class Rotary(gluon.HybridBlock):
+    """Queries or keys (batch, heads, length, features of a head), rotated by their position."""
+
+    def __init__(self, tables: tuple[np.ndarray, np.ndarray], *, interleaved: bool) -> None:
+        super().__init__()
+        self._pairs, self._interleaved = tables[0].shape[1], interleaved
+        self.cosines, self.sines = (
+            self.params.get_constant(name, table[None, None])
+            for name, table in zip(("cosines", "sines"), tables)
+        )
+
+    def hybrid_forward(self, F: Any, heads: Any, cosines: Any, sines: Any) -> Any:  # noqa: N803
+        if self._interleaved:
+            pairs = heads.reshape((0, 0, 0, -1, 2))
+            first, second = F.split(pairs, 2, axis=4, squeeze_axis=True)
+        else:
+            first, second = F.split(heads, 2, axis=3)
+        turned = (
+            F.broadcast_mul(first, cosines) - F.broadcast_mul(second, sines),
+            F.broadcast_mul(second, cosines) + F.broadcast_mul(first, sines),
+        )
+        if self._interleaved:
+            return F.stack(*turned, axis=4).reshape((0, 0, 0, -3))
+        return F.concat(*turned, dim=3)
+
+
+class GroupNorm(gluon.HybridBlock):
+    """MXNet's group norm has a scale and a bias for each group, not for each channel."""
+
+    def __init__(self, layer: dict[str, Any], prefix: str) -> None:
+        super().__init__(prefix=prefix)
+        self._sizes = {"num_groups": layer["groups"], "eps": layer["epsilon"]}
+        self.ones = self.params.get_constant("ones", np.ones(layer["groups"]))
+        self.zeros = self.params.get_constant("zeros", np.zeros(layer["groups"]))
+        self.weight = self.params.get("weight", shape=(layer["channels"],))
+        self.bias = self.params.get("bias", shape=(layer["channels"],))
+
+    def hybrid_forward(self, F: Any, images: Any, **own: Any) -> Any:  # noqa: N803
+        normed = F.GroupNorm(images, own["ones"], own["zeros"], **self._sizes)
+        weight, bias = (own[role].reshape((1, -1, 1, 1)) for role in ("weight", "bias"))
+        return F.broadcast_add(F.broadcast_mul(normed, weight), bias)
+
+
+class RmsNorm(gluon.HybridBlock):
+    def __init__(self, layer: dict[str, Any], prefix: str) -> None:
+        super().__init__(prefix=prefix)
+        self._epsilon = layer["epsilon"]
+        self.weight = self.params.get("weight", shape=(layer["features"],))
+
+    def hybrid_forward(self, F: Any, sequence: Any, weight: Any) -> Any:  # noqa: N803
+        square = F.mean(F.square(sequence), axis=-1, keepdims=True)
+        normed = F.broadcast_mul(sequence, F.rsqrt(square + self._epsilon))
+        return F.broadcast_mul(normed, weight.reshape((1, 1, -1)))
 
 
 class ChannelNorm(nn.LayerNorm):
@@ -117,17 +192,22 @@ class TiedHead(gluon.HybridBlock):
         return F.FullyConnected(sequence, weight, **sizes)
 
 
-class Lstm(gluon.HybridBlock):
+class Recurrent(gluon.HybridBlock):
+    """An LSTM or a GRU; with `sequence`, the hidden states of all members."""
+
     def __init__(self, layer: dict[str, Any], prefix: str) -> None:
         super().__init__(prefix=prefix)
-        self.cell = gluon.rnn.LSTM(
-            layer["hidden"], layout="NTC", input_size=layer["in_features"], prefix=prefix
-        )
-        # MXNet's LSTM has a second bias, of the recurrent product. It stays zero.
-        self.cell.l0_h2h_bias.grad_req = "null"
+        self._whole = layer["sequence"]
+        make = {"lstm": gluon.rnn.LSTM, "gru": gluon.rnn.GRU}[layer["kind"]]
+        sizes = {"layout": "NTC", "input_size": layer["in_features"]}
+        self.cell = make(layer["hidden"], **sizes, prefix=prefix)
+        if layer["kind"] == "lstm":
+            # MXNet's LSTM has a second bias, of the recurrent product. It stays zero.
+            self.cell.l0_h2h_bias.grad_req = "null"
 
     def hybrid_forward(self, F: Any, sequence: Any) -> Any:  # noqa: N803
-        return F.slice_axis(self.cell(sequence), axis=1, begin=-1, end=None).flatten()
+        states = self.cell(sequence)
+        return states if self._whole else F.slice_axis(states, axis=1, begin=-1, end=None).flatten()
 
 
 def series(
@@ -136,14 +216,36 @@ def series(
     """The layers as one block; `embeddings` are those before, by name."""
     series = nn.HybridSequential(prefix="")
     embeddings = {} if embeddings is None else embeddings
+    concatenated = False
     for layer in layers:
         block = _lower(layer, embeddings)
+        if concatenated and layer["kind"] == "conv2d_transposed":
+            series.add(nn.HybridLambda(_copy))
+        concatenated = _is_concatenated(layer, before=concatenated)
         if layer["kind"] == "embedding":
             embeddings[layer["name"]] = block
         if any(layer.get("extra_padding", ())):
             series.add(_extra_padding(layer))
         series.add(block)
     return series
+
+
+def _is_concatenated(layer: dict[str, Any], *, before: bool) -> bool:
+    """Whether the result of a layer may have the memory layout of a concatenation.
+
+    MXNet 1.9.1 ends with SIGFPE in the backward of a transposed convolution of such a tensor. It
+    comes from oneDNN: with MXNET_MKLDNN_ENABLED=0 there is no error.
+    """
+    if "branches" in layer:
+        inner = (each for branch in layer["branches"] for each in branch)
+        own = layer["kind"] == "concat" or before
+        return own or any(_is_concatenated(each, before=False) for each in inner)
+    return before and layer["kind"] not in ("conv2d", "conv2d_transposed", "group_norm", "upsample")
+
+
+def _copy(ops: Any, values: Any) -> Any:
+    """The values in MXNet's own memory layout."""
+    return ops.slice_axis(values, axis=0, begin=0, end=None)
 
 
 def _extra_padding(layer: dict[str, Any]) -> gluon.HybridBlock:
@@ -187,6 +289,23 @@ def _lower(layer: dict[str, Any], embeddings: dict[str, nn.Embedding]) -> gluon.
             in_channels=layer["in_channels"],
             prefix=prefix,
         )
+    if kind == "conv2d_transposed":
+        return nn.Conv2DTranspose(
+            layer["out_channels"],
+            tuple(layer["kernel"]),
+            strides=tuple(layer["stride"]),
+            padding=tuple(layer["padding"]),
+            output_padding=tuple(layer["extra"]),
+            use_bias=layer["bias"],
+            in_channels=layer["in_channels"],
+            prefix=prefix,
+        )
+    if kind == "upsample":
+        return nn.HybridLambda(_upsampling(layer))
+    if kind == "group_norm":
+        return GroupNorm(layer, prefix)
+    if kind == "rms_norm":
+        return RmsNorm(layer, prefix)
     if kind == "max_pool2d":
         sizes = {"strides": tuple(layer["stride"]), "padding": tuple(layer["padding"])}
         return nn.MaxPool2D(tuple(layer["kernel"]), **sizes, ceil_mode=layer["ceil"], prefix=prefix)
@@ -239,6 +358,14 @@ def _lower(layer: dict[str, Any], embeddings: dict[str, nn.Embedding]) -> gluon.
     raise NotImplementedError(f"MXNet module has no layer {kind!r}")
 
 
+def _upsampling(layer: dict[str, Any]) -> Callable[[Any, Any], Any]:
+    (_, height, width), (rows, columns) = layer["input_shape"], layer["factor"]
+    if layer["mode"] == "bilinear":
+        sizes = {"height": rows * height, "width": columns * width, "align_corners": False}
+        return lambda ops, x: ops.contrib.BilinearResize2D(x, **sizes)
+    return lambda ops, x: ops.repeat(ops.repeat(x, repeats=rows, axis=2), repeats=columns, axis=3)
+
+
 def _gelu_by_tanh(ops: Any, values: Any) -> Any:
     inner = math.sqrt(2 / math.pi) * (values + 0.044715 * values * values * values)
     return 0.5 * values * (1 + ops.tanh(inner))
@@ -262,12 +389,14 @@ SIMPLE = {
     "first_token": lambda: nn.HybridLambda(
         lambda ops, x: ops.slice_axis(x, axis=1, begin=0, end=1).flatten()
     ),
+    "mean_token": lambda: nn.HybridLambda(lambda ops, x: ops.mean(x, axis=1)),
 }
 SEQUENCES = {
     "class_token": ClassToken,
     "position_embedding": PositionEmbedding,
     "self_attention": SelfAttention,
-    "lstm": Lstm,
+    "lstm": Recurrent,
+    "gru": Recurrent,
 }
 # Gluon's name of a parameter, by its canonical role, where it is not the role itself.
 NAMES = {
@@ -278,11 +407,15 @@ NAMES = {
         "variance": "running_var",
     },
     "layer_norm": {"weight": "gamma", "bias": "beta"},
-    "lstm": {
-        "input_weight": "l0_i2h_weight",
-        "hidden_weight": "l0_h2h_weight",
-        "bias": "l0_i2h_bias",
-    },
+    **dict.fromkeys(
+        ("lstm", "gru"),
+        {
+            "input_weight": "l0_i2h_weight",
+            "hidden_weight": "l0_h2h_weight",
+            "bias": "l0_i2h_bias",
+            "hidden_bias": "l0_h2h_bias",
+        },
+    ),
 }
 
 

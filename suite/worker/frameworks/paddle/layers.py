@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import paddle
 from paddle import nn
 from paddle.nn import functional
 
+from ...attention import kv_heads, part_sizes, rotation
 from ...layouts import kept
 
 
@@ -30,36 +32,92 @@ class BatchNorm(nn.BatchNorm2D):
         return {"mean": self._mean, "variance": self._variance}
 
 
-class Lstm(nn.Layer):
+class Recurrent(nn.Layer):
+    """An LSTM or a GRU; with `sequence`, the hidden states of all members."""
+
     def __init__(self, layer: dict[str, Any]) -> None:
         super().__init__()
-        self.cell = nn.LSTM(layer["in_features"], layer["hidden"])
-        # PaddlePaddle's LSTM has a second bias, of the recurrent product. It stays zero, because
-        # the optimizer does not get it. Its gradient cannot be switched off, nor is it ever
-        # cleared; the hook keeps it from accumulating.
-        self.cell.bias_hh_l0.set_value(paddle.zeros_like(self.cell.bias_hh_l0))
-        self.cell.bias_hh_l0.register_hook(paddle.zeros_like)
+        self._whole = layer["sequence"]
+        make = {"lstm": nn.LSTM, "gru": nn.GRU}[layer["kind"]]
+        self.cell = make(layer["in_features"], layer["hidden"])
+        if layer["kind"] == "lstm":
+            # PaddlePaddle's LSTM has a second bias, of the recurrent product. It stays zero,
+            # because the optimizer does not get it. Its gradient cannot be switched off, nor is it
+            # ever cleared; the hook keeps it from accumulating.
+            self.cell.bias_hh_l0.set_value(paddle.zeros_like(self.cell.bias_hh_l0))
+            self.cell.bias_hh_l0.register_hook(paddle.zeros_like)
 
     def forward(self, sequence: paddle.Tensor) -> paddle.Tensor:
-        return self.cell(sequence)[0][:, -1]
+        states = self.cell(sequence)[0]
+        return states if self._whole else states[:, -1]
 
 
 class SelfAttention(nn.Layer):
     def __init__(self, layer: dict[str, Any]) -> None:
         super().__init__()
-        self._causal = layer["causal"]
-        self._shape = [-1, layer["input_shape"][0], 3, layer["heads"]]
-        self._shape.append(layer["features"] // layer["heads"])
-        self.input = nn.Linear(layer["features"], 3 * layer["features"])
-        self.output = nn.Linear(layer["features"], layer["features"])
+        self._causal, self._sizes = layer["causal"], part_sizes(layer)
+        self._shape = [0, layer["input_shape"][0], -1, layer["features"] // layer["heads"]]
+        self._repeats = layer["heads"] // kv_heads(layer)
+        bias = None if layer["bias"] else False
+        self.input = nn.Linear(layer["features"], sum(self._sizes), bias_attr=bias)
+        self.output = nn.Linear(layer["features"], layer["features"], bias_attr=bias)
+        tables = rotation(layer)
+        self._rotary = Rotary(tables, interleaved=layer["interleaved"]) if tables else None
 
     def forward(self, sequence: paddle.Tensor) -> paddle.Tensor:
-        # (batch, length, 3 x features) -> three of (batch, length, heads, features / heads)
-        queries, keys, values = self.input(sequence).reshape(self._shape).unbind(2)
+        # (batch, length, values of a member) -> three of (batch, length, heads, features of a head)
+        parts = self.input(sequence)
+        queries, keys, values = self._parts(parts)
         mixed = functional.scaled_dot_product_attention(
             queries, keys, values, is_causal=self._causal
         )
         return self.output(mixed.flatten(2))
+
+    def _parts(self, parts: paddle.Tensor) -> list[paddle.Tensor]:
+        if self._repeats == 1 and self._rotary is None:
+            return parts.reshape([0, 0, 3, -1, self._shape[-1]]).unbind(2)
+        found = [each.reshape(self._shape) for each in parts.split(self._sizes, axis=2)]
+        if self._rotary is not None:
+            found[:2] = map(self._rotary, found[:2])
+        if self._repeats > 1:
+            found[1:] = (each.repeat_interleave(self._repeats, 2) for each in found[1:])
+        return found
+
+
+class Rotary(nn.Layer):
+    """Queries or keys (batch, length, heads, features of a head), rotated by their position."""
+
+    def __init__(self, tables: tuple[np.ndarray, np.ndarray], *, interleaved: bool) -> None:
+        super().__init__()
+        self._interleaved = interleaved
+        for name, table in zip(("cosines", "sines"), tables):
+            values = paddle.to_tensor(table[:, None], paddle.get_default_dtype())
+            self.register_buffer(name, values, persistable=False)
+
+    def forward(self, heads: paddle.Tensor) -> paddle.Tensor:
+        wide = heads.astype(self.cosines.dtype)
+        if self._interleaved:
+            first, second = wide.reshape([0, 0, 0, -1, 2]).unbind(4)
+        else:
+            first, second = wide.chunk(2, -1)
+        turned = [
+            first * self.cosines - second * self.sines,
+            second * self.cosines + first * self.sines,
+        ]
+        if self._interleaved:
+            return paddle.stack(turned, -1).flatten(3).astype(heads.dtype)
+        return paddle.concat(turned, -1).astype(heads.dtype)
+
+
+class RmsNorm(nn.Layer):
+    def __init__(self, layer: dict[str, Any]) -> None:
+        super().__init__()
+        self._epsilon = layer["epsilon"]
+        self.weight = self.create_parameter([layer["features"]])
+
+    def forward(self, sequence: paddle.Tensor) -> paddle.Tensor:
+        square = sequence.square().mean(-1, keepdim=True)
+        return sequence * paddle.rsqrt(square + self._epsilon) * self.weight
 
 
 class ChannelNorm(nn.LayerNorm):
@@ -168,6 +226,22 @@ def _lower(layer: dict[str, Any]) -> nn.Layer:
             dilation=layer["dilation"],
             bias_attr=None if layer["bias"] else False,
         )
+    if kind == "conv2d_transposed":
+        return nn.Conv2DTranspose(
+            layer["in_channels"],
+            layer["out_channels"],
+            layer["kernel"],
+            stride=layer["stride"],
+            padding=layer["padding"],
+            output_padding=layer["extra"],
+            bias_attr=None if layer["bias"] else False,
+        )
+    if kind == "upsample":
+        return nn.Upsample(scale_factor=[*layer["factor"]], mode=layer["mode"])
+    if kind == "group_norm":
+        return nn.GroupNorm(layer["groups"], layer["channels"], epsilon=layer["epsilon"])
+    if kind == "rms_norm":
+        return RmsNorm(layer)
     if kind == "max_pool2d":
         sizes = {"stride": layer["stride"], "padding": _padding(layer)}
         return nn.MaxPool2D(layer["kernel"], **sizes, ceil_mode=layer["ceil"])
@@ -223,17 +297,20 @@ SIMPLE = {
     "rows": lambda: Apply(lambda images: images.squeeze(1)),
     "tokens": lambda: Apply(lambda images: images.flatten(2).transpose([0, 2, 1])),
     "first_token": lambda: Apply(lambda sequence: sequence[:, 0]),
+    "mean_token": lambda: Apply(lambda sequence: sequence.mean(1)),
 }
 SEQUENCES = {
     "class_token": ClassToken,
     "position_embedding": PositionEmbedding,
     "self_attention": SelfAttention,
-    "lstm": Lstm,
+    "lstm": Recurrent,
+    "gru": Recurrent,
 }
 # The attribute of a parameter, by its canonical role, where it is not the role itself.
 ROLES = {
     "input_weight": "cell.weight_ih_l0",
     "hidden_weight": "cell.weight_hh_l0",
+    "hidden_bias": "cell.bias_hh_l0",
     "in_weight": "input.weight",
     "in_bias": "input.bias",
     "out_weight": "output.weight",
@@ -246,7 +323,7 @@ def parameter_of(made: dict[str, nn.Layer], name: str) -> tuple[paddle.Tensor, b
     layer, role = name.split(".")
     owner = made[layer]
     path = ROLES.get(role, role)
-    if isinstance(owner, Lstm) and role == "bias":
+    if isinstance(owner, Recurrent) and role == "bias":
         path = "cell.bias_ih_l0"
     *outer, attribute = path.split(".")
     for each in outer:

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from ...attention import kv_heads, part_sizes, rotation
 from ...layouts import kept, shares
 from .distributed import mean_over_ranks
 
@@ -91,31 +92,69 @@ class BatchNorm(nn.BatchNorm2d):
         return functional.batch_norm(images, *none, self.weight, self.bias, True, eps=self.eps)
 
 
-class Lstm(nn.Module):
+class Recurrent(nn.Module):
+    """An LSTM or a GRU; with `sequence`, the hidden states of all members."""
+
     def __init__(self, layer: dict[str, Any]) -> None:
         super().__init__()
-        self.cell = nn.LSTM(layer["in_features"], layer["hidden"], batch_first=True)
-        # PyTorch's LSTM has a second bias, of the recurrent product. It stays zero.
-        nn.init.zeros_(self.cell.bias_hh_l0).requires_grad_(False)
+        make = {"lstm": nn.LSTM, "gru": nn.GRU}[layer["kind"]]
+        self.cell = make(layer["in_features"], layer["hidden"], batch_first=True)
+        self._whole = layer["sequence"]
+        if layer["kind"] == "lstm":
+            # PyTorch's LSTM has a second bias, of the recurrent product. It stays zero.
+            nn.init.zeros_(self.cell.bias_hh_l0).requires_grad_(False)
 
     def forward(self, sequence: torch.Tensor) -> torch.Tensor:
-        return self.cell(sequence)[0][:, -1]
+        states = self.cell(sequence)[0]
+        return states if self._whole else states[:, -1]
+
+
+class Rotary(nn.Module):
+    """Queries or keys (batch, heads, length, features of a head), rotated by their position."""
+
+    def __init__(self, tables: tuple[np.ndarray, np.ndarray], *, interleaved: bool) -> None:
+        super().__init__()
+        self._interleaved = interleaved
+        for name, table in zip(("cosines", "sines"), tables):
+            values = torch.from_numpy(table).to(torch.get_default_dtype())
+            self.register_buffer(name, values, persistent=False)
+
+    def forward(self, heads: torch.Tensor) -> torch.Tensor:
+        wide = heads.to(self.cosines.dtype)
+        if self._interleaved:
+            first, second = wide[..., ::2], wide[..., 1::2]
+        else:
+            first, second = wide.chunk(2, -1)
+        turned = (
+            first * self.cosines - second * self.sines,
+            second * self.cosines + first * self.sines,
+        )
+        joined = torch.stack(turned, -1).flatten(-2) if self._interleaved else torch.cat(turned, -1)
+        return joined.to(heads.dtype)
 
 
 class SelfAttention(nn.Module):
     def __init__(self, layer: dict[str, Any]) -> None:
         super().__init__()
-        self._heads, self.causal = layer["heads"], layer["causal"]
-        self.input = nn.Linear(layer["features"], 3 * layer["features"])
-        self.output = nn.Linear(layer["features"], layer["features"])
+        self._sizes, self.causal = part_sizes(layer), layer["causal"]
+        self._of_head = layer["features"] // layer["heads"]
+        self._repeats = layer["heads"] // kv_heads(layer)
+        self.input = nn.Linear(layer["features"], sum(self._sizes), bias=layer["bias"])
+        self.output = nn.Linear(layer["features"], layer["features"], bias=layer["bias"])
+        tables = rotation(layer)
+        self.rotary = Rotary(tables, interleaved=layer["interleaved"]) if tables else None
 
     def forward(self, sequence: torch.Tensor) -> torch.Tensor:
         batch, length, features = sequence.shape
-        # (batch, length, 3 x features) -> three of (batch, heads, length, features / heads). The
-        # gradient of `split` is one concatenation; that of `unbind` makes two copies.
-        parts = self.input(sequence).split(features, dim=2)
-        shape = batch, length, self._heads, -1
+        # (batch, length, values of a member) -> three of (batch, heads, length, features of a
+        # head). The gradient of `split` is one concatenation; that of `unbind` makes two copies.
+        parts = self.input(sequence).split(self._sizes, dim=2)
+        shape = batch, length, -1, self._of_head
         queries, keys, values = (part.view(shape).transpose(1, 2) for part in parts)
+        if self.rotary is not None:
+            queries, keys = self.rotary(queries), self.rotary(keys)
+        if self._repeats > 1:
+            keys, values = (each.repeat_interleave(self._repeats, 1) for each in (keys, values))
         mixed = self.attend(queries, keys, values)
         return self.output(mixed.transpose(1, 2).reshape(batch, length, features))
 
@@ -310,6 +349,25 @@ def _lower(layer: dict[str, Any], slice_size: int) -> nn.Module:
     if kind == "layer_norm":
         norm = ChannelNorm if layer["images"] else nn.LayerNorm
         return norm(layer["features"], eps=layer["epsilon"])
+    if kind == "group_norm":
+        return nn.GroupNorm(layer["groups"], layer["channels"], eps=layer["epsilon"])
+    if kind == "rms_norm":
+        return nn.RMSNorm(layer["features"], eps=layer["epsilon"])
+    if kind == "conv2d_transposed":
+        return nn.ConvTranspose2d(
+            layer["in_channels"],
+            layer["out_channels"],
+            layer["kernel"],
+            stride=layer["stride"],
+            padding=layer["padding"],
+            output_padding=layer["extra"],
+            bias=layer["bias"],
+        )
+    if kind == "upsample":
+        corners = False if layer["mode"] == "bilinear" else None
+        return nn.Upsample(
+            scale_factor=tuple(layer["factor"]), mode=layer["mode"], align_corners=corners
+        )
     if kind == "channel_slice":
         return Apply(lambda images: images[:, layer["start"] : layer["stop"]])
     if kind == "channel_shuffle":
@@ -346,7 +404,10 @@ def _is_whole(pool: dict[str, Any]) -> bool:
 # Layers whose result no other layer uses, and which do not need it for their gradients: the next
 # layer may overwrite it. The first layer of a branch may not overwrite its input, which the other
 # branches use too.
-OWN_RESULT = ("conv2d", "dense", "batch_norm", "add", "concat")
+OWN_RESULT = (
+    *("conv2d", "conv2d_transposed", "dense", "batch_norm", "group_norm"),
+    *("add", "concat"),
+)
 SIMPLE = {
     "tanh": nn.Tanh,
     "relu6": nn.ReLU6,
@@ -359,17 +420,20 @@ SIMPLE = {
     "rows": lambda: Apply(lambda images: images.squeeze(1)),
     "tokens": lambda: Apply(lambda images: images.flatten(2).transpose(1, 2)),
     "first_token": lambda: Apply(lambda sequence: sequence[:, 0]),
+    "mean_token": lambda: Apply(lambda sequence: sequence.mean(1)),
 }
 SEQUENCES = {
     "class_token": ClassToken,
     "position_embedding": PositionEmbedding,
     "self_attention": SelfAttention,
-    "lstm": Lstm,
+    "lstm": Recurrent,
+    "gru": Recurrent,
 }
 # The attribute of a parameter, by its canonical role, where it is not the role itself.
 ROLES = {
     "input_weight": "cell.weight_ih_l0",
     "hidden_weight": "cell.weight_hh_l0",
+    "hidden_bias": "cell.bias_hh_l0",
     "in_weight": "input.weight",
     "in_bias": "input.bias",
     "out_weight": "output.weight",
@@ -381,6 +445,6 @@ def parameter_of(modules: dict[str, nn.Module], name: str) -> nn.Parameter:
     """The parameter with the canonical name `name`."""
     layer, role = name.split(".")
     module = modules[layer]
-    if isinstance(module, Lstm) and role == "bias":
+    if isinstance(module, Recurrent) and role == "bias":
         return module.cell.bias_ih_l0
     return module.get_parameter(ROLES.get(role, role))

@@ -1,8 +1,8 @@
 """The rounding of bfloat16 or TF32, simulated in float64 for the tolerances of proofs.
 
 Rounded: the input, the result of each layer, and the parameters of layers with products; in the
-backward pass, the gradients of all these. An LSTM is rounded only outside: its cell computes in
-float64.
+backward pass, the gradients of all these. An LSTM or a GRU is rounded only outside: its cell
+computes in float64.
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ def simulated(
     model: nn.Module, modules: dict[str, nn.Module], bits: int
 ) -> Callable[[torch.Tensor], torch.Tensor]:
     """The model as a function that rounds to `bits`; `modules` are its layers by name."""
-    unrounded = (nn.BatchNorm2d, nn.LayerNorm, Scale, ClassToken, PositionEmbedding)
+    norms = (nn.BatchNorm2d, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
+    unrounded = (*norms, Scale, ClassToken, PositionEmbedding)
     with_products = [module for module in modules.values() if not isinstance(module, unrounded)]
     parameters = {id(each) for module in with_products for each in module.parameters()}
     names = {name for name, each in model.named_parameters() if id(each) in parameters}

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ...attention import kv_heads, part_sizes, rotation
 from ...layouts import kept, paddings, same_paddings, shares, side_paddings
 from . import distributed
 
@@ -51,7 +52,10 @@ SELECTING = (
     *("channel_slice", "channel_shuffle", "zero_padding2d", "cropping2d"),
 )
 # Their parameters are read in float32.
-UNROUNDED = ("batch_norm", "layer_norm", "scale", "embedding", "class_token", "position_embedding")
+UNROUNDED = (
+    *("batch_norm", "layer_norm", "group_norm", "rms_norm", "scale"),
+    *("embedding", "class_token", "position_embedding"),
+)
 
 
 def unchanged(values: Any) -> Any:
@@ -125,6 +129,14 @@ def _function(layer: dict[str, Any], own: Variables, cast: Cast) -> Callable[[An
     weight, bias = own.get("weight"), own.get("bias")
     if kind == "conv2d":
         return _convolution(layer, weight, bias)
+    if kind == "conv2d_transposed":
+        return _transposed_convolution(layer, weight, bias)
+    if kind == "upsample":
+        return _upsample(layer)
+    if kind == "group_norm":
+        return _group_norm(layer, own)
+    if kind == "rms_norm":
+        return lambda x: _rms_norm(x, own["weight"], layer["epsilon"])
     if kind == "max_pool2d":
         size, strides, padding = layer["kernel"], layer["stride"], _padding(layer)
         if isinstance(padding, str):
@@ -174,8 +186,8 @@ def _function(layer: dict[str, Any], own: Variables, cast: Cast) -> Callable[[An
         return lambda x: _product(x, weight, transpose_b=True)
     if kind == "self_attention":
         return lambda x: _self_attention(x, layer, own, cast)
-    if kind == "lstm":
-        return lambda x: _lstm(x, layer, own, cast)
+    if kind in CELLS:
+        return lambda x: _recurrent(x, layer, own, cast)
     if kind in SIMPLE:
         return SIMPLE[kind]
     raise NotImplementedError(f"TensorFlow module has no layer {kind!r}")
@@ -197,6 +209,7 @@ SIMPLE: dict[str, Callable[[Any], Any]] = {
     "global_avg_pool2d": lambda images: tf.reduce_mean(images, [1, 2]),
     "rows": lambda images: tf.squeeze(images, 3),
     "first_token": lambda sequence: sequence[:, 0],
+    "mean_token": lambda sequence: tf.reduce_mean(sequence, 1),
 }
 
 
@@ -221,6 +234,29 @@ def _convolution(layer: dict[str, Any], weight: Any, bias: Any) -> Callable[[Any
         return lambda x: _add_bias(convolve(x, padding), bias)
     # Padded separately, because with paddings in numbers conv2d is several times slower on a CPU.
     return lambda x: _add_bias(convolve(tf.pad(x, padding), "VALID"), bias)
+
+
+def _transposed_convolution(layer: dict[str, Any], weight: Any, bias: Any) -> Callable[[Any], Any]:
+    """Computed without padding, and then cut."""
+    parts = (layer["input_shape"][1:], layer["stride"], layer["kernel"], layer["extra"])
+    sizes = [(n - 1) * stride + kernel + extra for n, stride, kernel, extra in zip(*parts)]
+    rows, columns = (slice(pad, n - pad) for n, pad in zip(sizes, layer["padding"]))
+
+    def run(images: Any) -> Any:
+        shape = [tf.shape(images)[0], *sizes, layer["out_channels"]]
+        whole = tf.nn.conv2d_transpose(images, weight, shape, layer["stride"], "VALID")
+        return _add_bias(whole[:, rows, columns] if any(layer["padding"]) else whole, bias)
+
+    return run
+
+
+def _upsample(layer: dict[str, Any]) -> Callable[[Any], Any]:
+    rows, columns = layer["factor"]
+    if layer["mode"] == "nearest":
+        return lambda x: tf.repeat(tf.repeat(x, rows, 1), columns, 2)
+    _, height, width = layer["input_shape"]
+    size = [rows * height, columns * width]
+    return lambda x: tf.cast(tf.image.resize(x, size), x.dtype)
 
 
 def _average_pool(layer: dict[str, Any]) -> Callable[[Any], Any]:
@@ -351,21 +387,71 @@ def _layer_norm(values: Any, weight: Any, bias: Any, epsilon: float) -> Any:
     return tf.cast(normed, values.dtype)
 
 
+def _group_norm(layer: dict[str, Any], own: Variables) -> Callable[[Any], Any]:
+    (channels, height, width), groups = layer["input_shape"], layer["groups"]
+    split = [groups, channels // groups]
+
+    def run(images: Any) -> Any:
+        wide = tf.reshape(tf.cast(images, own["weight"].dtype), [-1, height, width, *split])
+        mean, variance = tf.nn.moments(wide, [1, 2, 4], keepdims=True)
+        bias, weight = (tf.reshape(own[role], split) for role in ("bias", "weight"))
+        normed = tf.nn.batch_normalization(wide, mean, variance, bias, weight, layer["epsilon"])
+        return tf.cast(tf.reshape(normed, [-1, height, width, channels]), images.dtype)
+
+    return run
+
+
+def _rms_norm(values: Any, weight: Any, epsilon: float) -> Any:
+    wide = tf.cast(values, weight.dtype)
+    square = tf.reduce_mean(tf.square(wide), -1, keepdims=True)
+    return tf.cast(wide * tf.math.rsqrt(square + epsilon) * weight, values.dtype)
+
+
 def _self_attention(sequence: Any, layer: dict[str, Any], own: Variables, cast: Cast) -> Any:
     length, features = layer["input_shape"]
-    heads = layer["heads"]
-    parts = cast(_product(sequence, own["in_weight"]) + own["in_bias"])
-    parts = tf.reshape(parts, [-1, length, 3, heads, features // heads])
-    queries, keys, values = tf.unstack(tf.transpose(parts, [2, 0, 3, 1, 4]))
+    of_head = features // layer["heads"]
+    parts = cast(_add_bias(_product(sequence, own["in_weight"]), own.get("in_bias")))
+    queries, keys, values = _heads(parts, layer, cast)
     # The scores are much larger than the queries, and a sum needs no pass in the backward.
-    queries *= 1 / math.sqrt(features // heads)
+    queries *= 1 / math.sqrt(of_head)
     scores = cast(tf.matmul(cast(queries), keys, transpose_b=True))
     if layer["causal"]:
         scores += np.where(np.tri(length, dtype=bool), 0, scores.dtype.min)
     shares = cast(tf.cast(tf.nn.softmax(_wide(scores)), values.dtype))
     mixed = tf.transpose(cast(tf.matmul(shares, values)), [0, 2, 1, 3])
     mixed = tf.reshape(mixed, [-1, length, features])
-    return _product(mixed, own["out_weight"]) + own["out_bias"]
+    return _add_bias(_product(mixed, own["out_weight"]), own.get("out_bias"))
+
+
+def _heads(parts: Any, layer: dict[str, Any], cast: Cast) -> Any:
+    """Queries, keys and values (N, heads, length, features of a head)."""
+    length, heads, tables = layer["input_shape"][0], layer["heads"], rotation(layer)
+    of_head = layer["features"] // heads
+    if kv_heads(layer) == heads and tables is None:
+        parts = tf.reshape(parts, [-1, length, 3, heads, of_head])
+        return tf.unstack(tf.transpose(parts, [2, 0, 3, 1, 4]))
+    found = [
+        tf.transpose(tf.reshape(part, [-1, length, size // of_head, of_head]), [0, 2, 1, 3])
+        for part, size in zip(tf.split(parts, part_sizes(layer), -1), part_sizes(layer))
+    ]
+    if tables is not None:
+        found[:2] = (cast(_rotated(each, layer, *tables)) for each in found[:2])
+    repeats = heads // kv_heads(layer)
+    if repeats > 1:
+        found[1:] = (tf.repeat(each, repeats, 1) for each in found[1:])
+    return found
+
+
+def _rotated(heads: Any, layer: dict[str, Any], cosines: Any, sines: Any) -> Any:
+    """Queries or keys (N, heads, length, features of a head), rotated by their position."""
+    wide = _wide(heads)
+    interleaved = layer["interleaved"]
+    first, second = (wide[..., ::2], wide[..., 1::2]) if interleaved else tf.split(wide, 2, -1)
+    cosines, sines = (tf.constant(each, wide.dtype) for each in (cosines, sines))
+    turned = first * cosines - second * sines, second * cosines + first * sines
+    joined = tf.stack(turned, -1) if interleaved else tf.concat(turned, -1)
+    shape = [-1, *heads.shape[1:]]
+    return tf.cast(tf.reshape(joined, shape) if interleaved else joined, heads.dtype)
 
 
 def _wide(values: Any) -> Any:
@@ -373,14 +459,34 @@ def _wide(values: Any) -> Any:
     return tf.cast(values, tf.float32) if values.dtype == tf.bfloat16 else values
 
 
-def _lstm(sequence: Any, layer: dict[str, Any], own: Variables, cast: Cast) -> Any:
-    """An unrolled LSTM: on a CPU, TensorFlow's kernel BlockLSTMV2 takes about twice as long."""
+def _recurrent(sequence: Any, layer: dict[str, Any], own: Variables, cast: Cast) -> Any:
+    """An unrolled LSTM or GRU: on a CPU, TensorFlow's BlockLSTMV2 takes about twice as long."""
     inputs = cast(_product(sequence, own["input_weight"]) + own["bias"])
     hidden = tf.zeros([tf.shape(sequence)[0], layer["hidden"]], sequence.dtype)
-    cell = _wide(hidden)
+    states, cell = [], _wide(hidden)
     for step in tf.unstack(inputs, axis=1):
-        gates = _wide(step + tf.matmul(hidden, own["hidden_weight"]))
-        admit, keep, candidate, show = tf.split(gates, 4, -1)
-        cell = tf.sigmoid(keep) * cell + tf.sigmoid(admit) * tf.tanh(candidate)
-        hidden = cast(tf.cast(tf.sigmoid(show) * tf.tanh(cell), sequence.dtype))
-    return hidden
+        product = tf.matmul(hidden, own["hidden_weight"])
+        hidden, cell = CELLS[layer["kind"]](step, product, cell, own)
+        hidden = cast(tf.cast(hidden, sequence.dtype))
+        states.append(hidden)
+    return tf.stack(states, 1) if layer["sequence"] else hidden
+
+
+def _lstm(entered: Any, product: Any, cell: Any, own: Variables) -> tuple[Any, Any]:
+    """The next hidden state and cell."""
+    admit, keep, candidate, show = tf.split(_wide(entered + product), 4, -1)
+    cell = tf.sigmoid(keep) * cell + tf.sigmoid(admit) * tf.tanh(candidate)
+    return tf.sigmoid(show) * tf.tanh(cell), cell
+
+
+def _gru(entered: Any, product: Any, before: Any, own: Variables) -> tuple[Any, Any]:
+    """The next hidden state, twice: for the next step it is in float32."""
+    of_input = tf.split(_wide(entered), 3, -1)
+    of_hidden = tf.split(_wide(product + own["hidden_bias"]), 3, -1)
+    reset, update = (tf.sigmoid(one + other) for one, other in zip(of_input[:2], of_hidden[:2]))
+    new = tf.tanh(of_input[2] + reset * of_hidden[2])
+    after = new + update * (before - new)
+    return after, after
+
+
+CELLS = {"lstm": _lstm, "gru": _gru}

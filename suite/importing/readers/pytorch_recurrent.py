@@ -1,0 +1,59 @@
+"""LSTMs and GRUs of PyTorch as layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from torch import fx, nn
+
+from .common import Layer, Refused
+
+KINDS: dict[type, str] = {nn.LSTM: "lstm", nn.GRU: "gru"}
+# The same for a layer's weights: PyTorch's names end in the number of the layer.
+ROLES = {"weight_ih_l0": "input_weight", "weight_hh_l0": "hidden_weight"}
+BIASES = {"bias_ih_l0": "bias", "bias_hh_l0": "hidden_bias"}
+NOTE = "the two biases of an LSTM have one gradient: here they are one"
+
+
+def recurrent(module: Any, before: Any, after: Any) -> Layer:
+    plain = (
+        module.batch_first
+        and module.bias
+        and module.num_layers == 1
+        and not module.bidirectional
+        and not getattr(module, "proj_size", 0)
+    )
+    if not plain or len(before) != 2:
+        raise Refused(
+            "an LSTM or GRU has batch_first, a bias, one layer, one direction and no projection"
+        )
+    return {
+        "kind": KINDS[type(module)],
+        "in_features": module.input_size,
+        "hidden": module.hidden_size,
+        "sequence": True,  # of only the last state, see graph.with_last_states
+    }
+
+
+def weights(module: Any) -> dict[str, Any]:
+    """The parameters by our roles, float64; those of an LSTM have one bias."""
+    values = {name: each.detach().double().numpy() for name, each in module.named_parameters()}
+    found = {role: values[name] for name, role in ROLES.items()}
+    if isinstance(module, nn.LSTM):
+        return {**found, "bias": np.sum([values[name] for name in BIASES], axis=0)}
+    return {**found, **{role: values[name] for name, role in BIASES.items()}}
+
+
+def member(node: fx.Node, before: Any, after: Any) -> Layer | None:
+    """An index: a result of an attention or a recurrent layer, or a member of a sequence."""
+    index: Any = node.args[1]
+    if not before or (before and len(before[0]) == 2 and index == 1):
+        raise Refused("the states of a recurrent layer: its outputs x[:, -1] are taken")
+    if index == 0 and tuple(before[0]) == tuple(after):
+        return None
+    if len(before[0]) == 2 and index == (slice(None), 0):
+        return {"kind": "first_token"}
+    if len(before[0]) == 2 and index in ((slice(None), -1), (slice(None), -1, slice(None))):
+        return {"kind": "last_state"}
+    raise Refused(f"[{index}]: the first member of a sequence, or the last state, is taken")
