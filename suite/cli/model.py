@@ -151,7 +151,7 @@ def show(
             "frameworks", support, left=tuple(support[0]), folded=("training", "inference")
         )
     )
-    if model_files.is_file(file) and (origin := model_files.read(Path(file)).origin):
+    if file.endswith(SUFFIX) and (origin := model_files.read(Path(file)).origin):
         _print_origin(origin)
 
 

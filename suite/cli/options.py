@@ -84,7 +84,8 @@ Models = Annotated[
     typer.Option(
         "--model",
         "-m",
-        help="Only the workloads of this model, or your own model net.model.json; repeatable.",
+        help="Only the workloads of this model, or your own: net.model.json, or layers in net.py;"
+        " repeatable.",
     ),
 ]
 Data = Annotated[

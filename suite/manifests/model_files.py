@@ -1,11 +1,14 @@
 """Models in files of the user: `NAME.model.json`, an architecture that can be read and edited.
 
-The weights, if there are any, lie beside it in `NAME.safetensors`, by their canonical names.
+The weights, if there are any, lie beside it in `NAME.safetensors`, by their canonical names. A
+model may also be a function of a file `NAME.py` that returns an Architecture, as in suite/models/.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,14 +21,17 @@ from safetensors.numpy import load_file, save_file
 
 from suite.errors import ManifestError
 from suite.manifests.strict import Name, Strict, first_problem
-from suite.models import MODELS
+from suite.models import MODELS, makes_of, reason_of
 from suite.models.architecture import Architecture
 from suite.models.from_json import architecture_of
 from suite.paths import replacing, write_atomically
 
 SUFFIX = ".model.json"
+IMPORT = "of a PyTorch module: dlsuite model import {}:NAME --input 3x224x224"
 FORMAT = 1
+PYTHON = re.compile(r"(?P<file>.+\.py)(:(?P<function>\w+))?")
 Weights = Mapping[str, NDArray[Any]]
+FILES: dict[str, Path] = {}  # of registered models, by name
 
 
 class Origin(Strict):
@@ -59,7 +65,12 @@ class ModelFile(Strict):
 
 def is_file(text: str) -> bool:
     """Whether a model is named by its file."""
-    return text.endswith(SUFFIX)
+    return text.endswith(SUFFIX) or bool(PYTHON.fullmatch(text)) or _is_foreign(text)
+
+
+def _is_foreign(text: str) -> bool:
+    """Whether it is a file of another program, which must be imported first."""
+    return Path(text).suffix in (".onnx", ".keras", ".h5", ".pt", ".pth")
 
 
 def read(path: Path) -> ModelFile:
@@ -121,11 +132,40 @@ def register(path: Path) -> str:
 
     Raise ManifestError where the file is no model, or another model has the name.
     """
-    found = read(path).architecture
+    if _is_foreign(path.name):
+        raise ManifestError(
+            f"{path} is not imported yet",
+            hint=f"dlsuite model import {path} writes a {SUFFIX} file, which --model takes",
+        )
+    python = PYTHON.fullmatch(str(path))
+    found = _of_python(python) if python else read(path).architecture
     known = MODELS.get(found.name)
     if known is not None and known() != found:
         raise ManifestError(
             f"{path}: another model is named {found.name!r}", hint=f'edit "name" in {path}'
         )
     MODELS[found.name] = lambda: found
+    FILES[found.name] = path
     return found.name
+
+
+def _of_python(parts: re.Match[str]) -> Architecture:
+    """The model of a function in a file of Python; ManifestError where there is none."""
+    path, function = Path(parts["file"]), parts["function"]
+    spec = importlib.util.spec_from_file_location(f"models_of_user_{path.stem}", path.absolute())
+    assert spec is not None and spec.loader is not None  # of a name that ends in .py
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        reason = reason_of(error, path.absolute())
+        raise ManifestError(f"{path}: {reason}", hint=IMPORT.format(path)) from error
+    makes = dict(makes_of(module, path))
+    chosen = [function] if function else [*makes]
+    if len(chosen) != 1 or chosen[0] not in makes:
+        names = f"it has {', '.join(makes)}" if makes else "it has none"
+        raise ManifestError(
+            f"{parts.string}: one function that returns an Architecture is taken; {names}",
+            hint=f"--model {path}:{next(iter(makes))}" if makes else IMPORT.format(path),
+        )
+    return makes[chosen[0]]()

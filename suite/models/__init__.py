@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from functools import wraps
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from suite.errors import ManifestError
@@ -43,15 +44,20 @@ def _found(folders: list[str], package: str) -> Iterator[tuple[str, Make]]:
         except (Exception, SystemExit) as error:
             yield from _unusable(path, f"{package}.{module.name}", reason_of(error, path))
             continue
-        for name, value in vars(imported).items():
-            if (
-                inspect.isfunction(value)
-                and value.__module__ == imported.__name__
-                and not name.startswith("_")
-                and _name(value.__annotations__.get("return")) == "Architecture"
-                and not inspect.signature(value).parameters
-            ):
-                yield value.__name__, _checked(value, path)
+        yield from makes_of(imported, path)
+
+
+def makes_of(module: ModuleType, path: Path) -> Iterator[tuple[str, Make]]:
+    """The models of an imported module, whose file is `path`."""
+    for name, value in vars(module).items():
+        if (
+            inspect.isfunction(value)
+            and value.__module__ == module.__name__
+            and not name.startswith("_")
+            and _name(value.__annotations__.get("return")) == "Architecture"
+            and not inspect.signature(value).parameters
+        ):
+            yield value.__name__, _checked(value, path)
 
 
 def _unusable(path: Path, module: str, reason: str) -> Iterator[tuple[str, Make]]:

@@ -354,7 +354,9 @@ def _by(shape: tuple[int, ...]) -> str:
 def _check_model(model: str) -> None:
     """Raise ManifestError where the description of the model is wrong."""
     if reason := problem(model):
-        path = MODELS[model].__module__.replace(".", "/") + ".py"
+        path = str(
+            model_files.FILES.get(model) or f"{MODELS[model].__module__.replace('.', '/')}.py"
+        )
         raise ManifestError(f"model {model}: {reason}", hint=f"correct {path}")
 
 

@@ -47,6 +47,10 @@ class Graph:
         self.constants.setdefault(name, values)
         return name
 
+    def shared(self, name: str, values: Array) -> str:
+        """A constant of several layers; no layer's name begins with a dot."""
+        return self.constant(f".{name}", values)
+
     def node(self, operator: str, inputs: list[str], output: str, **attributes: Any) -> str:
         """A node with one result."""
         return self.node_of(operator, inputs, [output], **attributes)[0]
@@ -251,7 +255,7 @@ def _position_embedding(graph: Graph, layer: Layer, value: str) -> str:
 
 
 def _first_token(graph: Graph, layer: Layer, value: str) -> str:
-    first = graph.constant("first", np.array(0))
+    first = graph.shared("first", np.array(0))
     return graph.node("Gather", [value, first], layer["name"], axis=1)
 
 
@@ -374,7 +378,7 @@ def _join(operator: str) -> Callable[[Graph, Layer, str], str]:
 
 
 def _relu6(graph: Graph, layer: Layer, value: str) -> str:
-    limits = [graph.constant(f"limit{each}", np.array(each, "float32")) for each in (0, 6)]
+    limits = [graph.shared(f"limit{each}", np.array(each, "float32")) for each in (0, 6)]
     return graph.node("Clip", [value, *limits], layer["name"])
 
 
@@ -393,7 +397,7 @@ def _concat(graph: Graph, layer: Layer, value: str) -> str:
 
 
 def _axes(graph: Graph, axis: int) -> str:
-    return graph.constant(f"axis{axis}", np.array([axis]))
+    return graph.shared(f"axis{axis}", np.array([axis]))
 
 
 def _simple(operator: str, **attributes: Any) -> Callable[[Graph, Layer, str], str]:

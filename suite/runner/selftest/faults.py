@@ -172,10 +172,11 @@ TEXT_FAULTS = (
         name="a head that does not share its embedding's gradient",
         framework="jax",
         file="frameworks/jax/layers.py",
-        right='getattr(model, layer["embedding"]).attend(values)',
+        right='getattr(model, PREFIX + layer["embedding"]).attend(values)',
         wrong="""\
 jnp.matmul(
-                values, lax.stop_gradient(getattr(model, layer["embedding"]).embedding[...].T)
+                values,
+                lax.stop_gradient(getattr(model, PREFIX + layer["embedding"]).embedding[...].T),
             )""",
     ),
     Fault(

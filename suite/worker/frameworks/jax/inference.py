@@ -18,7 +18,7 @@ from ...layouts import input_form, to_channels_last
 from ...protocol import Array, Trial, Weights
 from . import device as jax_device
 from . import rounding
-from .layers import Model, build, logits_of, paths
+from .layers import PREFIX, Model, build, logits_of, paths
 from .session import LAYOUT, device, memory, version
 
 __all__ = ["LAYOUT", "Predictor", "device", "memory", "version"]
@@ -67,7 +67,7 @@ def _fold(model: Model, layers: list[dict[str, Any]]) -> None:
         for branch in layer.get("branches", []):
             _fold(model, branch)
         if (before["kind"], layer["kind"]) == ("conv2d", "batch_norm"):
-            convolution, norm = getattr(model, before["name"]), getattr(model, layer["name"])
+            convolution, norm = (getattr(model, PREFIX + each["name"]) for each in (before, layer))
             # In numpy: JAX would compile these operations for each number of channels.
             scale, bias, mean, variance = (
                 np.asarray(each[...]) for each in (norm.scale, norm.bias, norm.mean, norm.var)
@@ -78,4 +78,4 @@ def _fold(model: Model, layers: list[dict[str, Any]]) -> None:
             convolution.kernel.set_value(jnp.asarray(np.asarray(convolution.kernel[...]) * factor))
             convolution.bias = nnx.Param(jnp.asarray(bias - mean * factor))
             convolution.use_bias = True
-            setattr(model, layer["name"], lambda values: values)
+            setattr(model, PREFIX + layer["name"], lambda values: values)

@@ -18,6 +18,8 @@ from ...protocol import Trial
 from . import matmul, rounding
 from .distributed import AXIS
 
+PREFIX = "layer_"  # of attributes: a layer's name may be that of a method of modules
+
 
 class Model(nnx.Module):
     """All layers by name; the trial defines their order and branches."""
@@ -26,7 +28,7 @@ class Model(nnx.Module):
         self.rngs = nnx.Rngs(trial.seed + trial.rank)  # other dropout masks on each rank
         for layer in trial.leaves():
             if layer["kind"] != "tied_head":  # a function of its embedding
-                setattr(self, layer["name"], _lower(layer, trial, self.rngs))
+                setattr(self, PREFIX + layer["name"], _lower(layer, trial, self.rngs))
 
 
 def build(trial: Trial) -> Model:
@@ -57,9 +59,9 @@ def series(
             results = [series(model, branch, values, rounded) for branch in layer["branches"]]
             values = JOINS[layer["kind"]](results)
         elif layer["kind"] == "tied_head":
-            values = getattr(model, layer["embedding"]).attend(values)
+            values = getattr(model, PREFIX + layer["embedding"]).attend(values)
         else:
-            values = getattr(model, layer["name"])(values)
+            values = getattr(model, PREFIX + layer["name"])(values)
         values = rounded(values)
     return values
 
@@ -349,7 +351,8 @@ def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any
         axes = range(1, len(layer["input_shape"]) + 1) if layer["whole"] else ()
         return nnx.Dropout(layer["rate"], broadcast_dims=tuple(axes), rngs=rngs)
     if kind == "leaky_relu":
-        return partial(nnx.leaky_relu, negative_slope=layer["slope"])
+        slope = layer["slope"]
+        return lambda values: jnp.where(values > 0, values, slope * values)  # jax.nn's is 1 x at 0
     if kind == "self_attention":
         return SelfAttention(layer, trial, rngs)
     if kind in ("lstm", "gru"):
@@ -420,7 +423,9 @@ PATHS: dict[str, dict[str, tuple[str, ...]]] = {
     "conv2d_transposed": {"weight": ("kernel",)},
     "dense": {"weight": ("kernel",)},
     "batch_norm": {"weight": ("scale",), "variance": ("var",)},
-    **dict.fromkeys(("layer_norm", "group_norm", "rms_norm"), {"weight": ("scale",)}),
+    "layer_norm": {"weight": ("scale",)},
+    "group_norm": {"weight": ("scale",)},
+    "rms_norm": {"weight": ("scale",)},
     "embedding": {"weight": ("embedding",)},
     "lstm": {
         "input_weight": ("layer", "cell", "dense_i", "kernel"),
@@ -451,5 +456,5 @@ def paths(trial: Trial) -> dict[str, tuple[str, ...]]:
         path = PATHS.get(layers[layer]["kind"], {}).get(role, (role,))
         if role.endswith("weight") and is_biased(layers[layer], role, trial):
             path = (*path[:-1], "product", path[-1])
-        found[each["name"]] = (layer, *path)
+        found[each["name"]] = (PREFIX + layer, *path)
     return found

@@ -97,9 +97,14 @@ def attention_shares(queries: Any, keys: Any, *, causal: bool) -> Any:
     return jax.nn.softmax(scores)
 
 
-def with_rounded_products(trial: Trial, params: dict[str, Any]) -> dict[str, Any]:
-    """The parameters, by layer or by canonical name; those of layers with products rounded."""
-    kinds = {layer["name"]: layer["kind"] for layer in trial.leaves()}
+def with_rounded_products(
+    trial: Trial, params: dict[str, Any], *, prefix: str = ""
+) -> dict[str, Any]:
+    """The parameters, by layer or by canonical name; those of layers with products rounded.
+
+    `prefix` is before the names of layers in `params`.
+    """
+    kinds = {prefix + layer["name"]: layer["kind"] for layer in trial.leaves()}
     of_trial = partial(rounded, trial.simulated_bits)
     return {
         name: part if kinds[name.partition(".")[0]] in UNROUNDED else jax.tree.map(of_trial, part)

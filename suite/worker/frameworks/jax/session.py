@@ -17,7 +17,7 @@ from ...protocol import STEPS_PER_CALL, Array, State, Trial, Weights
 from . import device as jax_device
 from . import rounding
 from .distributed import Ranks, join, mean
-from .layers import build, logits_of, paths
+from .layers import PREFIX, build, logits_of, paths
 
 LAYOUT = "NHWC"
 
@@ -183,7 +183,7 @@ class Session:
         """The logits, and the state after them without the parameters."""
         trial = self._trial
         if trial.simulated_bits:
-            params = rounding.with_rounded_products(trial, params)
+            params = rounding.with_rounded_products(trial, params, prefix=PREFIX)
         states = []
         for template, tree in ((self._template, params), (self._rest_template, rest)):
             state = jax.tree.map(lambda leaf: leaf, template)

@@ -45,7 +45,7 @@ class RotaryAttention(layers.Layer):
 
     def __init__(self, layer: dict[str, Any], **options: Any) -> None:
         super().__init__(**options)
-        self._layer, self._tables = layer, rotation(layer)
+        self._layer, self._tables = layer, rotation(layer) or ()
         self._of_head = layer["features"] // layer["heads"]
         self._repeats = layer["heads"] // kv_heads(layer)
         sizes = dict(zip(("query", "key", "value"), part_sizes(layer)))
@@ -115,7 +115,8 @@ def make(trial: Trial) -> tuple[Any, dict[str, Any]]:
     by_name: dict[str, Any] = {}
     of_tokens = trial.layers[0]["kind"] == "embedding"
     last = (*shape[1:], shape[0]) if len(shape) == 3 else shape
-    inputs = keras.Input(last, dtype="int32" if of_tokens else None)
+    dtype = "int32" if of_tokens else None
+    inputs = keras.Input(last, dtype=dtype, name=".inputs")  # no name of a layer
     return keras.Model(inputs, _series(trial.layers, inputs, by_name, trial.seed)), by_name
 
 
@@ -221,7 +222,10 @@ def _lower(layer: dict[str, Any], seed: int) -> Any:
         shape = (None, *[1] * len(layer["input_shape"])) if layer["whole"] else None
         return layers.Dropout(layer["rate"], noise_shape=shape, seed=seed, **named)
     if kind == "leaky_relu":
-        return layers.LeakyReLU(negative_slope=layer["slope"], **named)
+        slope = layer["slope"]
+        if keras.backend.backend() == "jax":  # whose gradient at 0 is 1, not the slope
+            return layers.Activation(lambda x: ops.where(x > 0, x, slope * x), **named)
+        return layers.LeakyReLU(negative_slope=slope, **named)
     if kind in ("lstm", "gru"):
         make = layers.LSTM if kind == "lstm" else layers.GRU
         options = {"return_sequences": layer["sequence"], "recurrent_initializer": "zeros"}
@@ -336,7 +340,8 @@ VARIABLES: dict[str, dict[str, tuple[str, ...]]] = {
         "mean": ("moving_mean",),
         "variance": ("moving_variance",),
     },
-    **dict.fromkeys(("layer_norm", "group_norm"), {"weight": ("gamma",), "bias": ("beta",)}),
+    "layer_norm": {"weight": ("gamma",), "bias": ("beta",)},
+    "group_norm": {"weight": ("gamma",), "bias": ("beta",)},
     "rms_norm": {"weight": ("scale",)},
     "scale": {"weight": ("factors",)},
     "class_token": {"weight": ("token",)},

@@ -378,7 +378,8 @@ def _global_pool() -> gluon.HybridBlock:
 
 
 SIMPLE = {
-    "relu6": lambda: nn.HybridLambda(lambda ops, x: ops.clip(x, 0, 6)),
+    # The gradient of clip at 0 is 1; that of relu is 0, as of relu6 in the other frameworks.
+    "relu6": lambda: nn.HybridLambda(lambda ops, x: ops.clip(ops.relu(x), -1, 6)),
     "silu": nn.Swish,
     "hard_sigmoid": lambda: nn.HybridLambda(lambda ops, x: ops.clip(x + 3, 0, 6) / 6),
     "hard_swish": lambda: nn.HybridLambda(lambda ops, x: x * ops.clip(x + 3, 0, 6) / 6),
@@ -407,15 +408,17 @@ NAMES = {
         "variance": "running_var",
     },
     "layer_norm": {"weight": "gamma", "bias": "beta"},
-    **dict.fromkeys(
-        ("lstm", "gru"),
-        {
-            "input_weight": "l0_i2h_weight",
-            "hidden_weight": "l0_h2h_weight",
-            "bias": "l0_i2h_bias",
-            "hidden_bias": "l0_h2h_bias",
-        },
-    ),
+    "lstm": {
+        "input_weight": "l0_i2h_weight",
+        "hidden_weight": "l0_h2h_weight",
+        "bias": "l0_i2h_bias",
+    },
+    "gru": {
+        "input_weight": "l0_i2h_weight",
+        "hidden_weight": "l0_h2h_weight",
+        "bias": "l0_i2h_bias",
+        "hidden_bias": "l0_h2h_bias",
+    },
 }
 
 

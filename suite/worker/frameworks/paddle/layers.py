@@ -194,16 +194,16 @@ class Apply(nn.Layer):
 
 def series(layers: list[Any], made: dict[str, nn.Layer]) -> nn.Sequential:
     """The layers one after the other; each is also added to `made` by its name."""
-    lowered: list[tuple[str, nn.Layer]] = []
+    lowered: list[nn.Layer] = []
     for layer in layers:
         if "branches" in layer:
             inner = [series(branch, made) for branch in layer["branches"]]
-            lowered.append((layer["name"], Branches(layer, inner)))
+            lowered.append(Branches(layer, inner))
         elif layer["kind"] == "tied_head":
-            lowered.append((layer["name"], TiedHead(made[layer["embedding"]])))
+            lowered.append(TiedHead(made[layer["embedding"]]))
         else:
             made[layer["name"]] = _lower(layer)
-            lowered.append((layer["name"], made[layer["name"]]))
+            lowered.append(made[layer["name"]])
     return nn.Sequential(*lowered)
 
 
@@ -275,7 +275,9 @@ def _lower(layer: dict[str, Any]) -> nn.Layer:
         # The axes along which each value has a mask of its own: all, or that of the samples.
         return nn.Dropout(layer["rate"], axis=0 if layer["whole"] else None)
     if kind == "leaky_relu":
-        return nn.LeakyReLU(layer["slope"])
+        slope = layer["slope"]
+        # The gradient of PaddlePaddle's own is 1 at 0.
+        return Apply(lambda values: paddle.where(values > 0, values, slope * values))
     if kind in SIMPLE:
         return SIMPLE[kind]()
     if kind in SEQUENCES:

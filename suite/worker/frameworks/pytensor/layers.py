@@ -159,7 +159,8 @@ JOINS = {
     "concat": lambda results: pt.join(0, *results),
 }
 SIMPLE = {
-    "relu6": lambda values: pt.clip(values, 0, 6),
+    # The gradient of clip at 0 is 1.
+    "relu6": lambda values: pt.switch(values > 0, pt.switch(values < 6, values, 6), 0),
     "sigmoid": pt.sigmoid,
     "silu": lambda values: values * pt.sigmoid(values),
     "hard_sigmoid": lambda values: pt.clip(values + 3, 0, 6) / 6,

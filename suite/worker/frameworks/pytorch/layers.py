@@ -305,8 +305,8 @@ def series(layers: list[Any], slice_size: int, modules: dict[str, nn.Module]) ->
         else:
             module = modules[layer["name"]] = _lower(layer, slice_size)
         if any(layer.get("extra_padding", ())):
-            made.add_module(f"{layer['name']}_padding", _extra_padding(layer))
-        made.add_module(layer["name"], module)
+            made.append(_extra_padding(layer))
+        made.append(module)  # by number: a layer's name may be that of a method of modules
         before = layer["kind"]
     return made
 

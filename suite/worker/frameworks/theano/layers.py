@@ -123,7 +123,8 @@ JOINS = {
     "concat": lambda results: tt.concatenate(results, axis=1),
 }
 SIMPLE = {
-    "relu6": lambda values: tt.clip(values, 0, 6),
+    # The gradient of clip at 0 is 1.
+    "relu6": lambda values: tt.switch(values > 0, tt.switch(values < 6, values, 6), 0),
     "sigmoid": tt.nnet.sigmoid,
     "silu": lambda values: values * tt.nnet.sigmoid(values),
     "hard_sigmoid": lambda values: tt.clip(values + 3, 0, 6) / 6,

@@ -1,0 +1,248 @@
+"""The reference's layers of decoders, of language models and of states, compared with numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from suite.models.architecture import Architecture
+from suite.models.branches import Add
+from suite.models.layers import (
+    AvgPool2d,
+    Dense,
+    Flatten,
+    GroupNorm,
+    RmsNorm,
+    TransposedConv2d,
+    Upsample,
+)
+from suite.models.sequences import Gru, Lstm, MeanToken, Rows, SelfAttention
+from suite.parity.reference import TOLERANCE
+from suite.paths import WORKER
+from suite.protocol.plan import Plan
+from tests.conftest import made_up
+from tests.parity.test_oracle import Values, by_lowerings, first_images, largest_error, sigmoid
+
+IMAGES = Architecture(
+    name="oracle_images",
+    input_shape=(1, 28, 28),
+    classes=10,
+    layers=(
+        AvgPool2d(name="pool", kernel=(14, 7), stride=(14, 7)),  # 1 x 2 x 4
+        TransposedConv2d(
+            name="larger",
+            in_channels=1,
+            out_channels=4,
+            kernel=(3, 2),
+            stride=(2, 1),
+            padding=(1, 1),
+            extra=(1, 0),
+        ),  # 4 x 4 x 3
+        GroupNorm(name="norm", channels=4, groups=2, epsilon=1e-2),
+        TransposedConv2d(
+            name="longer", in_channels=4, out_channels=4, kernel=(3, 1), stride=(2, 1), bias=False
+        ),  # 4 x 9 x 3
+        Upsample(name="wide", factor=(1, 2), mode="nearest"),  # 4 x 9 x 6
+        Flatten(name="flatten"),
+        Dense(name="end", in_features=4 * 9 * 6, out_features=10, bias=False),
+    ),
+)
+BILINEAR = Architecture(
+    name="oracle_bilinear",
+    input_shape=(1, 28, 28),
+    classes=10,
+    layers=(
+        AvgPool2d(name="pool", kernel=(14, 7), stride=(14, 7)),  # 1 x 2 x 4
+        Upsample(name="upsample", factor=(3, 3), mode="bilinear"),  # 1 x 6 x 12
+        Flatten(name="flatten"),
+        Dense(name="end", in_features=6 * 12, out_features=10, bias=False),
+    ),
+)
+FEATURES, HIDDEN, HEADS = 8, 10, 4
+SEQUENCES = Architecture(
+    name="oracle_sequences",
+    input_shape=(1, 28, 28),
+    classes=HIDDEN,
+    layers=(
+        AvgPool2d(name="pool", kernel=(4, 3), stride=(4, 3), padding=(0, 0)),  # 1 x 7 x 9
+        AvgPool2d(name="narrow", kernel=(1, 2), stride=(1, 1)),  # 1 x 7 x 8
+        Rows(name="rows"),
+        RmsNorm(name="norm", features=FEATURES, epsilon=1e-2),
+        SelfAttention(
+            name="halves",
+            features=FEATURES,
+            heads=HEADS,
+            kv_heads=2,
+            rotary_theta=50.0,
+            bias=False,
+        ),
+        SelfAttention(
+            name="neighbours",
+            features=FEATURES,
+            heads=2,
+            rotary_theta=20.0,
+            interleaved=True,
+            causal=True,
+        ),
+        Lstm(name="lstm", in_features=FEATURES, hidden=HIDDEN, sequence=True),
+        Add(
+            name="add",
+            branches=(
+                (MeanToken(name="mean"),),
+                (
+                    Gru(name="states", in_features=HIDDEN, hidden=HIDDEN, sequence=True),
+                    Gru(name="last", in_features=HIDDEN, hidden=HIDDEN),
+                ),
+            ),
+        ),
+    ),
+)
+Weights = dict[str, Values]
+
+
+def pooled(images: Values, rows: int, columns: int) -> Values:
+    count, height, width = images.shape
+    size = height // rows, width // columns
+    cut = images[:, : size[0] * rows, : size[1] * columns]
+    return cut.reshape(count, size[0], rows, size[1], columns).mean(axis=(2, 4))
+
+
+def transposed(
+    images: Values, weight: Values, stride: tuple[int, int], crop: Any, size: Any
+) -> Values:
+    """Each value of the input adds its product with the weight to a window of the output."""
+    count, _, height, width = images.shape
+    _, outputs, rows, columns = weight.shape
+    whole = np.zeros((count, outputs, 2 * height + rows + 2, 2 * width + columns + 2))
+    for y in range(height):
+        for x in range(width):
+            part = np.einsum("nc,cokl->nokl", images[:, :, y, x], weight)
+            top, left = y * stride[0], x * stride[1]
+            whole[:, :, top : top + rows, left : left + columns] += part
+    return whole[:, :, crop[0] : crop[0] + size[0], crop[1] : crop[1] + size[1]]
+
+
+def of_images(weights: Weights, images: Values) -> Values:
+    small = pooled(images, 14, 7)[:, None]
+    larger = transposed(small, weights["larger.weight"], (2, 1), (1, 1), (4, 3))
+    larger = larger + weights["larger.bias"][:, None, None]
+    groups = larger.reshape(len(images), 2, -1)
+    mean, variance = groups.mean(axis=2, keepdims=True), groups.var(axis=2, keepdims=True)
+    normed = ((groups - mean) / np.sqrt(variance + 1e-2)).reshape(larger.shape)
+    normed = normed * weights["norm.weight"][:, None, None] + weights["norm.bias"][:, None, None]
+    longer = transposed(normed, weights["longer.weight"], (2, 1), (0, 0), (9, 3))
+    return longer.repeat(2, axis=3).reshape(len(images), -1) @ weights["end.weight"].T
+
+
+def interpolation(size: int, factor: int) -> Values:
+    """The matrix (factor x size, size) of a bilinear interpolation along one axis."""
+    matrix = np.zeros((factor * size, size))
+    for target in range(factor * size):
+        place = min(max((target + 0.5) / factor - 0.5, 0), size - 1)
+        low = min(int(place), size - 2)
+        matrix[target, low : low + 2] = 1 - (place - low), place - low
+    return matrix
+
+
+def of_bilinear(weights: Weights, images: Values) -> Values:
+    small = pooled(images, 14, 7)
+    wide = np.einsum("ay,nyx,bx->nab", interpolation(2, 3), small, interpolation(4, 3))
+    return wide.reshape(len(images), -1) @ weights["end.weight"].T
+
+
+def rotated(heads: Values, theta: float, pairs: list[tuple[int, int]]) -> Values:
+    """Heads (N, heads, length, size), of which each pair of values is turned by its angle."""
+    found = heads.copy()
+    for number, (a, b) in enumerate(pairs):
+        angle = np.arange(heads.shape[2]) * theta ** (-2 * number / heads.shape[3])
+        cosine, sine = np.cos(angle), np.sin(angle)
+        found[..., a] = heads[..., a] * cosine - heads[..., b] * sine
+        found[..., b] = heads[..., b] * cosine + heads[..., a] * sine
+    return found
+
+
+def attention(x: Values, weights: Weights, name: str, heads: int, kept: int, turn: Any) -> Values:
+    count, length, features = x.shape
+    size = features // heads
+    bias = weights.get(f"{name}.in_bias", np.zeros(1))
+    parts = (x @ weights[f"{name}.in_weight"].T + bias).reshape(count, length, -1, size)
+    parts = parts.transpose(0, 2, 1, 3)
+    queries, keys, values = turn(parts[:, :heads]), turn(parts[:, heads : heads + kept]), parts
+    values = values[:, heads + kept :]
+    mixed = np.zeros((count, heads, length, size))
+    for head in range(heads):
+        shared = head // (heads // kept)
+        scores = queries[:, head] @ keys[:, shared].transpose(0, 2, 1) / np.sqrt(size)
+        if name == "neighbours":  # it is causal
+            scores = np.where(np.tri(length, dtype=bool), scores, -np.inf)
+        shares = np.exp(scores - scores.max(axis=2, keepdims=True))
+        mixed[:, head] = shares / shares.sum(axis=2, keepdims=True) @ values[:, shared]
+    joined = mixed.transpose(0, 2, 1, 3).reshape(count, length, features)
+    return joined @ weights[f"{name}.out_weight"].T + weights.get(f"{name}.out_bias", np.zeros(1))
+
+
+def lstm(x: Values, weights: Weights, name: str) -> Values:
+    hidden, cell, states = np.zeros((len(x), HIDDEN)), np.zeros((len(x), HIDDEN)), []
+    for member in x.transpose(1, 0, 2):
+        product = hidden @ weights[f"{name}.hidden_weight"].T + weights[f"{name}.bias"]
+        i, f, g, o = np.split(member @ weights[f"{name}.input_weight"].T + product, 4, axis=1)
+        cell = sigmoid(f) * cell + sigmoid(i) * np.tanh(g)
+        hidden = sigmoid(o) * np.tanh(cell)
+        states.append(hidden)
+    return np.stack(states, axis=1)
+
+
+def gru(x: Values, weights: Weights, name: str) -> Values:
+    hidden, states = np.zeros((len(x), HIDDEN)), []
+    for member in x.transpose(1, 0, 2):
+        of_input = member @ weights[f"{name}.input_weight"].T + weights[f"{name}.bias"]
+        of_hidden = hidden @ weights[f"{name}.hidden_weight"].T + weights[f"{name}.hidden_bias"]
+        (r, z, x_n), (r_h, z_h, h_n) = (np.split(part, 3, axis=1) for part in (of_input, of_hidden))
+        reset, update = sigmoid(r + r_h), sigmoid(z + z_h)
+        hidden = (1 - update) * np.tanh(x_n + reset * h_n) + update * hidden
+        states.append(hidden)
+    return np.stack(states, axis=1)
+
+
+def of_sequences(weights: Weights, images: Values) -> Values:
+    small = pooled(images, 4, 3)
+    x = (small[:, :, :-1] + small[:, :, 1:]) / 2
+    x = x / np.sqrt((x**2).mean(axis=2, keepdims=True) + 1e-2) * weights["norm.weight"]
+    x = attention(x, weights, "halves", HEADS, 2, lambda part: rotated(part, 50.0, [(0, 1)]))
+    pairs = [(0, 1), (2, 3)]
+    x = attention(x, weights, "neighbours", 2, 2, lambda part: rotated(part, 20.0, pairs))
+    x = lstm(x, weights, "lstm")
+    return x.mean(axis=1) + gru(gru(x, weights, "states"), weights, "last")[:, -1]
+
+
+@pytest.mark.parametrize(
+    ("model", "by_hand"),
+    [(IMAGES, of_images), (BILINEAR, of_bilinear), (SEQUENCES, of_sequences)],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_both_lowerings_compute_the_definitions(
+    model: Architecture,
+    by_hand: Callable[[Weights, Values], Values],
+    quick: Callable[..., Plan],
+    tmp_path: Path,
+) -> None:
+    trial = quick("pytorch").trials[0]
+    given = made_up(trial.workload, tmp_path)
+    flat = np.random.default_rng(5).normal(0.1, 0.4, model.parameter_count).astype(np.float32)
+    np.save(given.weights, flat)
+    stops = np.cumsum([each.size for each in model.parameters()])
+    parts = np.split(flat.astype(np.float64), stops[:-1])
+    weights = {
+        each.name: part.reshape(each.shape)
+        for each, part in zip(model.parameters(), parts, strict=True)
+    }
+    inputs = replace(given, architecture=model)
+    expected = by_hand(weights, first_images(inputs, trial.workload.batch_size))
+    for found in by_lowerings(inputs, trial, WORKER, tmp_path / "work"):
+        logits = found["logits"].reshape(expected.shape)
+        assert largest_error({"logits": logits}, {"logits": expected}) < TOLERANCE
