@@ -37,12 +37,30 @@ def write_results(folder: Path, name: str, weights: dict[str, Any], logits: Any)
     np.save(folder / f"{name}_logits.npy", np.asarray(logits, np.float64))
 
 
+def flat(results: Any) -> Any:
+    """The results; images (N, classes, 1, 1) as (N, classes)."""
+    one_pixel = results.ndim == 4 and tuple(results.shape[2:]) == (1, 1)
+    return results.reshape(len(results), -1) if one_pixel else results
+
+
+def flatten_at_the_end(nodes: list[Layer]) -> None:
+    """Add what `flat` does to the results to the nodes."""
+    nodes.append({"name": "flat", "inputs": [nodes[-1]["name"]], "layer": {"kind": "flatten"}})
+
+
 def noise(values: Any, random: np.random.Generator) -> Any:
     """Noise for the weights of a layer, of half their own spread where they have one."""
     if values.ndim < 2 or values[0].size == 1:
         scale = 0.2
     else:
         scale = 0.5 * float(values.std()) or math.sqrt(2 / values[0].size)
+    return scale * random.standard_normal(values.shape)
+
+
+def lively_noise(values: Any, random: np.random.Generator) -> Any:
+    """Noise by which a signal neither vanishes nor grows in a network without norms (He 2015)."""
+    large = values.ndim > 1 and values[0].size > 1
+    scale = math.sqrt(2 / values[0].size) if large else 0.05
     return scale * random.standard_normal(values.shape)
 
 

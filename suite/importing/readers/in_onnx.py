@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,32 +19,34 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import helper, numpy_helper, shape_inference
+from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from . import common
-from .common import Refused, flattened, same_sides, sides, simple, whole_pool
+from . import common, onnx_forms, onnx_patterns
+from .common import Refused
+from .onnx_operators import ENDINGS, OPERATORS, options_of
 
-BATCH = 2  # of the shapes; samples are computed in batches of this size
+BATCH = 2  # of the shapes, where a file has none: samples are computed in batches of this size
 OPSET = 7  # the oldest whose operators have today's inputs
-CLIP_TO_6 = (0.0, 6.0)
-ENDINGS = {"Softmax": "softmax", "LogSoftmax": "log_softmax", "Sigmoid": "sigmoid"}
 
 
 def main(request: dict[str, Any]) -> None:
     folder, source = Path(request["folder"]), Path(request["source"])
     model = with_shapes(onnx.load(source), request["input"])
-    graph = Converter(model)
+    shapes = shapes_of(model)
+    graph = Converter(model, shapes)
     nodes, refusals = graph.convert()
     inputs = common.random_inputs(request, graph.shape)
-    logits = computed(model, inputs)
+    results = computed(model, inputs)
+    logits = common.flat(results)
+    if results.ndim > logits.ndim:
+        common.flatten_at_the_end(nodes)
     common.write_results(folder, "own", graph.weights, logits)
     if not refusals:
-        change(model, request["seed"])
-        other = Converter(model)
+        changed, changed_logits = with_noise(model, inputs[: request["changed"]], request["seed"])
+        other = Converter(changed, shapes)
         other.convert()
-        changed = computed(model, inputs[: request["changed"]])
-        common.write_results(folder, "changed", other.weights, changed)
+        common.write_results(folder, "changed", other.weights, changed_logits)
     notes = [] if "BatchNormalization" in graph.operators else graph.notes()
     notes += [common.ENDING.format(graph.ending)] if graph.ending else []
     values = {
@@ -58,27 +61,42 @@ def main(request: dict[str, Any]) -> None:
     common.write(folder, values, inputs)
 
 
-def change(model: Any, seed: int) -> None:
+def with_noise(model: Any, inputs: Any, seed: int) -> tuple[Any, Any]:
+    """The model with noise in its weights, and its logits.
+
+    Of two kinds of noise, it is that with which the logits depend more on the inputs: in float32,
+    what depends on them little is only rounding.
+    """
+    found = []
+    for noise in (common.lively_noise, common.noise):
+        other = onnx.ModelProto()
+        other.CopyFrom(model)
+        change(other, seed, noise)
+        logits = common.flat(computed(other, inputs))
+        spread = np.linalg.norm(logits - logits.mean(axis=0)) / np.linalg.norm(logits)
+        found.append((float(np.nan_to_num(spread)), other, logits))
+    return max(found, key=lambda each: each[0])[1:]
+
+
+def change(model: Any, seed: int, noise: Callable[..., Any]) -> None:
     """Add noise to the weights of a model; single numbers are limits and rates, and stay."""
     random = np.random.default_rng(seed)
     norms = [node for node in model.graph.node if node.op_type == "BatchNormalization"]
     variances = {node.input[4] for node in norms}
+    sizes = {name for node in model.graph.node if node.op_type == "Resize" for name in node.input}
     for each in model.graph.initializer:
         values = numpy_helper.to_array(each)
-        if values.dtype != np.float32 or values.size < 2:
+        if values.dtype != np.float32 or values.size < 2 or each.name in sizes:
             continue
         if each.name in variances:
             changed = values * (0.5 + random.random(values.shape))
         else:
-            changed = values + common.noise(values, random)
+            changed = values + noise(values, random)
         each.CopyFrom(numpy_helper.from_array(changed.astype(np.float32), each.name))
 
 
 def with_shapes(model: Any, shape: list[int] | None) -> Any:
-    """The model with its input's shape set and all others inferred.
-
-    Raise ValueError where it is wrong.
-    """
+    """The model with its input's shape set; raise ValueError where it is wrong."""
     onnx.checker.check_model(model)
     versions = {each.version for each in model.opset_import if each.domain in ("", "ai.onnx")}
     if versions and min(versions) < OPSET:
@@ -90,43 +108,83 @@ def with_shapes(model: Any, shape: list[int] | None) -> Any:
             f"{len(inputs)} inputs and {len(model.graph.output)} outputs, not one of each"
         )
     dims = inputs[0].type.tensor_type.shape.dim
-    own = [each.dim_value for each in dims][1:]
-    for dim, size in zip(dims, [BATCH, *(shape or own)], strict=True):
+    batch, *own = [each.dim_value for each in dims]
+    # A file for one batch size may have it in the shapes of its reshapes.
+    for dim, size in zip(dims, [batch or BATCH, *(shape or own)], strict=True):
         dim.dim_value = size
     if not all(each.dim_value for each in dims):
         raise ValueError("the shape of its input is open: --input has it")
+    _fill_constants(model)
     for each in (*model.graph.output, *model.graph.value_info):
         each.type.tensor_type.ClearField("shape")
     del model.graph.value_info[:]
-    return shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+    return model
+
+
+def _fill_constants(model: Any) -> None:
+    """Make the results of ConstantOfShape initializers, so that they are weights like others."""
+    shapes = {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
+    for node in [*model.graph.node]:
+        if node.op_type == "ConstantOfShape" and node.input[0] in shapes:
+            value = options_of(node).get("value")
+            filled = numpy_helper.to_array(value) if value is not None else np.zeros(1, np.float32)
+            whole = np.full(shapes[node.input[0]], filled[0])
+            model.graph.initializer.append(numpy_helper.from_array(whole, node.output[0]))
+            model.graph.node.remove(node)
+
+
+def shapes_of(model: Any) -> dict[str, tuple[int, ...]]:
+    """The shapes of all values without the batch, by computing them once.
+
+    Inference finds no shape where a size is computed, nor the result of a group norm.
+    """
+    whole = onnx.ModelProto()
+    whole.CopyFrom(model)
+    known = {each.name for each in whole.graph.output}
+    names = [name for node in whole.graph.node for name in node.output if name not in known]
+    whole.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name)
+    session, given = _session(whole)
+    shape = [each.dim_value for each in given.type.tensor_type.shape.dim]
+    values = session.run(None, {given.name: np.zeros(shape, np.float32)})
+    named = {each.name: value for each, value in zip(session.get_outputs(), values, strict=True)}
+    return {given.name: tuple(shape[1:])} | {
+        name: np.shape(value)[1:] for name, value in named.items()
+    }
 
 
 def computed(model: Any, inputs: Any) -> Any:
     """The logits of ONNX Runtime."""
+    session, given = _session(model)
+    size = given.type.tensor_type.shape.dim[0].dim_value
+    filled = inputs.take(range(-(-len(inputs) // size) * size), axis=0, mode="wrap")
+    batches = [filled[first : first + size] for first in range(0, len(filled), size)]
+    results = np.concatenate([session.run(None, {given.name: each})[0] for each in batches])
+    return results[: len(inputs)]
+
+
+def _session(model: Any) -> tuple[Any, Any]:
+    """ONNX Runtime's session, and the input of the model that is no constant."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
     constants = {each.name for each in model.graph.initializer}
-    name = next(each.name for each in model.graph.input if each.name not in constants)
-    batches = [inputs[first : first + BATCH] for first in range(0, len(inputs), BATCH)]
-    return np.concatenate([session.run(None, {name: each})[0] for each in batches])
+    return session, next(each for each in model.graph.input if each.name not in constants)
 
 
 class Converter:
     """The nodes of a model as nodes of a graph of layers."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, shapes: dict[str, tuple[int, ...]]) -> None:
         self._model, self._graph = model, model.graph
         self._constants = {
             each.name: numpy_helper.to_array(each) for each in self._graph.initializer
         }
-        values = (*self._graph.input, *self._graph.value_info, *self._graph.output)
-        self._shapes = {
-            each.name: tuple(dim.dim_value for dim in each.type.tensor_type.shape.dim)[1:]
-            for each in values
-        }
+        self._shapes = shapes
+        self._list = onnx_patterns.fused(self._graph)
+        self._users = Counter(name for node in self._list for name in node.input)
+        self._forms: dict[str, onnx_forms.Form] = {}  # of values with another order of axes
         self._names: dict[str, str] = {}  # of the node that makes a value
         self._nodes: dict[str, dict[str, Any]] = {}
         self.weights: dict[str, Any] = {}
@@ -134,6 +192,8 @@ class Converter:
         self.operators = {each.op_type for each in self._graph.node}
         inputs = [each.name for each in self._graph.input if each.name not in self._constants]
         self.shape = list(self._shapes[inputs[0]])
+        given = next(each for each in self._graph.input if each.name == inputs[0])
+        self._batch = given.type.tensor_type.shape.dim[0].dim_value
         self._add(inputs[0], "input", [], None)
 
     def notes(self) -> list[str]:
@@ -146,25 +206,54 @@ class Converter:
     def convert(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """The nodes, and the operations that cannot be taken."""
         refusals = []
-        for node in self._graph.node:
+        for node in self._list:
             if all(each in self._constants or not each for each in node.input):
                 self._fold(node)
                 continue
-            name = self._unique(node.name or node.output[0])
-            tensors = [each for each in node.input if each and each not in self._constants]
+            if node.op_type == "Shape" and node.input[0] in self._shapes:
+                shape = (self._batch, *self._shapes[node.input[0]])
+                self._constants[node.output[0]] = np.array(shape, np.int64)
+                continue
             try:
                 self.ending = self._ending(node)
-                layer = None if self.ending else self._layer(node, name)
+                if node.op_type == "Split":
+                    self._split(node)
+                else:
+                    self._convert(node)
             except Refused as error:
-                layer = None
+                tensors = self._tensors(node)
                 before = list(self._shapes.get(tensors[0], ()))
                 reason = {"operator": node.op_type, "place": node.name, "input": before}
                 refusals.append({**reason, "reason": str(error)})
-            self._add(node.output[0], name, [self._names[each] for each in tensors], layer)
+                for output in node.output:
+                    inputs = [self._names[each] for each in tensors]
+                    self._add(output, self._unique(output), inputs, None)
         end = self._names[self._graph.output[0].name]
         if list(self._nodes)[-1] != end:
             self._add("", "end", [end], None)
         return list(self._nodes.values()), refusals
+
+    def _tensors(self, node: Any) -> list[str]:
+        """The inputs that are no constants."""
+        return [each for each in node.input if each and each not in self._constants]
+
+    def _convert(self, node: Any) -> None:
+        """Add a node with one result."""
+        name, tensors = self._unique(node.name or node.output[0]), self._tensors(node)
+        layer = None if self.ending else self._layer(node, name)
+        self._add(node.output[0], name, [self._names[each] for each in tensors], layer)
+
+    def _split(self, node: Any) -> None:
+        """Add the parts of an image's channels."""
+        before, options = self._shapes[node.input[0]], options_of(node)
+        if options.get("axis", 0) != 1 or len(before) != 3:
+            raise Refused("a split is along the channels of an image")
+        start = 0
+        for output in node.output:
+            stop = start + self._shapes[output][0]
+            part = {"kind": "channel_slice", "start": start, "stop": stop}
+            self._add(output, self._unique(output), [self._names[node.input[0]]], part)
+            start = stop
 
     def _ending(self, node: Any) -> str | None:
         """The part of a loss that the node is, over the outputs and the last operator."""
@@ -192,11 +281,29 @@ class Converter:
         self._constants.update(zip(node.output, results, strict=True))
 
     def _layer(self, node: Any, name: str) -> dict[str, Any] | None:
+        options, (first, *others) = options_of(node), self._tensors(node)
+        form = self._forms.get(first, onnx_forms.PLAIN)
+        if any(self._forms.get(each, onnx_forms.PLAIN) != form for each in others):
+            raise Refused("its inputs have different orders of axes")
+        before, after = self._shapes[first], self._shapes[node.output[0]]
+        if (found := onnx_forms.changed(node.op_type, options, form, before, after)) is not None:
+            layer, self._forms[node.output[0]] = found
+            return layer
         make = OPERATORS.get(node.op_type)
         if make is None or node.domain not in ("", "ai.onnx"):
             raise Refused("no layer is this operator")
-        options = options_of(node)
+        if form != onnx_forms.PLAIN:
+            if form[0] != "last" or node.op_type not in onnx_forms.POINTWISE:
+                raise Refused("its input has another order of axes than layers have")
+            self._forms[node.output[0]] = form
         return make(self, node, name, options)
+
+    def channels_last(self, value: str) -> bool:
+        """Whether a value is an image with channels last."""
+        return self._forms.get(value, onnx_forms.PLAIN)[0] == "last"
+
+    def is_used_once(self, value: str) -> bool:
+        return self._users[value] == 1
 
     def shape_of(self, value: str) -> tuple[int, ...]:
         return self._shapes[value]
@@ -213,235 +320,11 @@ class Converter:
         return value in self._constants
 
     def layer_before(self, value: str) -> dict[str, Any]:
-        return self._nodes[self._names[value]]
-
-
-def options_of(node: Any) -> dict[str, Any]:
-    """The attributes of a node by name."""
-    return {each.name: helper.get_attribute_value(each) for each in node.attribute}
-
-
-def window(options: dict[str, Any], kernel: Any, shape: tuple[int, ...]) -> dict[str, Any]:
-    """Kernel, stride and padding of a window on an input of `shape`."""
-    sizes, strides = [int(each) for each in kernel], list(options.get("strides", [1, 1]))
-    dilation = options.get("dilations", [1, 1])
-    mode = options.get("auto_pad", b"NOTSET").decode()
-    top, left, bottom, right = options.get("pads", [0, 0, 0, 0])
-    if mode.startswith("SAME"):
-        extent = [d * (k - 1) + 1 for d, k in zip(dilation, sizes, strict=True)]
-        top, bottom, left, right = same_sides(shape[1:], extent, strides)
-        if mode == "SAME_LOWER":
-            top, bottom, left, right = bottom, top, right, left
-    return {
-        "kernel": sizes,
-        "stride": [int(each) for each in strides],
-        **sides(int(top), int(bottom), int(left), int(right)),
-    }
-
-
-def conv(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    weight, bias = graph.constant(node, 1), graph.constant(node, 2)
-    if weight.ndim != 4:
-        raise Refused(f"{weight.ndim - 2} axes: a convolution has two")
-    groups = int(options.get("group", 1))
-    graph.weights[f"{name}.weight"] = weight.astype(np.float64)
-    if bias is not None:
-        graph.weights[f"{name}.bias"] = bias.astype(np.float64)
-    return {
-        "kind": "conv2d",
-        "in_channels": int(weight.shape[1]) * groups,
-        "out_channels": int(weight.shape[0]),
-        **window(options, weight.shape[2:], graph.shape_of(node.input[0])),
-        "bias": bias is not None,
-        "groups": groups,
-        "dilation": [int(each) for each in options.get("dilations", [1, 1])],
-    }
-
-
-def gemm(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    if options.get("transA") or options.get("alpha", 1) != 1 or options.get("beta", 1) != 1:
-        raise Refused("a dense layer has alpha 1, beta 1 and no transposed input")
-    weight = graph.constant(node, 1)
-    return dense(
-        graph, name, weight if options.get("transB") else weight.T, graph.constant(node, 2)
-    )
-
-
-def matmul(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    weight = graph.constant(node, 1)
-    if weight.ndim != 2:
-        raise Refused(f"a weight of shape {weight.shape}: a matrix")
-    return dense(graph, name, weight.T, None)
-
-
-def dense(graph: Converter, name: str, weight: Any, bias: Any) -> dict[str, Any]:
-    graph.weights[f"{name}.weight"] = weight.astype(np.float64)
-    if bias is not None:
-        graph.weights[f"{name}.bias"] = np.broadcast_to(bias.reshape(-1), weight.shape[:1]).astype(
-            np.float64
-        )
-    outputs, inputs = (int(each) for each in weight.shape)
-    features = {"in_features": inputs, "out_features": outputs}
-    return {"kind": "dense", **features, "bias": bias is not None}
-
-
-def batch_norm(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    before = graph.shape_of(node.input[0])
-    if len(before) not in (1, 3):
-        raise Refused("a batch norm takes images or vectors")
-    for position, role in enumerate(("weight", "bias", "mean", "variance"), 1):
-        graph.weights[f"{name}.{role}"] = graph.constant(node, position).astype(np.float64)
-    return {
-        "kind": "batch_norm",
-        "channels": len(graph.constant(node, 1)),
-        "epsilon": float(np.float32(options.get("epsilon", 1e-5)).astype(str)),
-        "momentum": round(1 - float(options.get("momentum", 0.9)), 6),
-        "initial_scale": 1.0,
-        "images": len(before) == 3,
-    }
-
-
-def max_pool(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    if list(options.get("dilations", [1, 1])) != [1, 1] or len(node.output) > 1:
-        raise Refused("a pool has no dilation and no indices")
-    sizes = window(options, options["kernel_shape"], graph.shape_of(node.input[0]))
-    return {"kind": "max_pool2d", **sizes, "ceil": bool(options.get("ceil_mode", 0))}
-
-
-def avg_pool(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    sizes = window(options, options["kernel_shape"], graph.shape_of(node.input[0]))
-    if options.get("ceil_mode", 0):
-        raise Refused("an average pool has whole windows")
-    padded = any((*sizes["padding"], *sizes["extra_padding"]))
-    counts = bool(options.get("count_include_pad", 0)) or not padded
-    return {"kind": "avg_pool2d", **sizes, "count_padding": counts}
-
-
-def global_pool(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    return whole_pool(graph.shape_of(node.input[0]))
-
-
-def reduce_mean(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    axes = options.get("axes")
-    axes = graph.constant(node, 1) if axes is None else axes
-    rank = len(graph.shape_of(node.input[0])) + 1
-    if axes is None or sorted(int(each) % rank for each in axes) != [2, 3]:
-        raise Refused(f"axes {axes}: a mean is over height and width")
-    if options.get("keepdims", 1):
-        return global_pool(graph, node, name, options)
-    return {"kind": "global_avg_pool2d"}
-
-
-def reshape(
-    graph: Converter, node: Any, name: str, options: dict[str, Any]
-) -> dict[str, Any] | None:
-    return flattened(graph.shape_of(node.input[0]), graph.shape_of(node.output[0]))
-
-
-def clip(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    low = options.get("min", graph.constant(node, 1))
-    high = options.get("max", graph.constant(node, 2))
-    if low is None or high is None or (float(low), float(high)) != CLIP_TO_6:
-        raise Refused(f"between {low} and {high}: relu6 is between 0 and 6")
-    return {"kind": "relu6"}
-
-
-def hard_sigmoid(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    alpha, beta = options.get("alpha", 0.2), options.get("beta", 0.5)
-    if abs(alpha - 1 / 6) > 1e-6 or beta != 0.5:
-        raise Refused(f"alpha {alpha:g}, beta {beta:g}: hard_sigmoid is relu6(x + 3) / 6")
-    return {"kind": "hard_sigmoid"}
-
-
-def add(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dict[str, Any] | None:
-    """A join, or the bias of the dense layer before."""
-    constant = [each for each in node.input if graph.is_constant(each)]
-    if not constant:
-        if len({graph.shape_of(each) for each in node.input}) > 1:
-            raise Refused("a sum is that of two tensors of one shape")
-        return {"kind": "add"}
-    value = next(each for each in node.input if not graph.is_constant(each))
-    before = graph.layer_before(value)
-    bias = graph.constant(node, list(node.input).index(constant[0]))
-    layer = before["layer"] or {}
-    if layer.get("kind") != "dense" or layer["bias"] or bias.size != layer["out_features"]:
-        raise Refused("a constant is added: only the bias of a dense layer is one")
-    layer["bias"] = True
-    graph.weights[f"{before['name']}.bias"] = bias.reshape(-1).astype(np.float64)
-    return None
-
-
-def multiply(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    if any(map(graph.is_constant, node.input)):
-        raise Refused("a constant is multiplied: no layer is that")
-    return {"kind": "multiply"}
-
-
-def concat(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    axis = options["axis"]
-    if axis not in (1, -len(graph.shape_of(node.output[0]))):
-        raise Refused(f"axis {axis}: a concatenation is along the channels")
-    return {"kind": "concat"}
-
-
-def dropout(
-    graph: Converter, node: Any, name: str, options: dict[str, Any]
-) -> dict[str, Any] | None:
-    ratio = options.get("ratio", graph.constant(node, 1))
-    rate = 0.5 if ratio is None else float(ratio)
-    return {"kind": "dropout", "rate": rate, "whole": False} if rate else None
-
-
-def leaky_relu(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "kind": "leaky_relu",
-        "slope": float(np.float32(options.get("alpha", 0.01)).astype(str)),
-    }
-
-
-def gelu(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    return {"kind": "gelu", "approximate": options.get("approximate", b"none") == b"tanh"}
-
-
-def pad(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dict[str, Any] | None:
-    pads = options.get("pads")
-    pads = graph.constant(node, 1) if pads is None else pads
-    value = options.get("value", graph.constant(node, 2) or 0)
-    if options.get("mode", b"constant") != b"constant" or float(value) or len(pads) != 8:
-        raise Refused("a padding of an image is with zeros")
-    numbers = [int(each) for each in pads]
-    if any((*numbers[:2], *numbers[4:6])):
-        raise Refused(f"pads {numbers}: of the height and width of an image")
-    return common.pad(numbers[2], numbers[6], numbers[3], numbers[7])
-
-
-OPERATORS: dict[str, Callable[..., dict[str, Any] | None]] = {
-    "Conv": conv,
-    "Gemm": gemm,
-    "MatMul": matmul,
-    "BatchNormalization": batch_norm,
-    "MaxPool": max_pool,
-    "AveragePool": avg_pool,
-    "GlobalAveragePool": global_pool,
-    "ReduceMean": reduce_mean,
-    "Flatten": reshape,
-    "Reshape": reshape,
-    "Squeeze": reshape,
-    "Identity": lambda *_: None,
-    "Dropout": dropout,
-    "Relu": simple("relu"),
-    "Tanh": simple("tanh"),
-    "Sigmoid": simple("sigmoid"),
-    "HardSwish": simple("hard_swish"),
-    "HardSigmoid": hard_sigmoid,
-    "Clip": clip,
-    "LeakyRelu": leaky_relu,
-    "Gelu": gelu,
-    "Add": add,
-    "Mul": multiply,
-    "Concat": concat,
-    "Pad": pad,
-}
+        """The node of a value, or the one whose result it passes on."""
+        node = self._nodes[self._names[value]]
+        while node["layer"] is None and len(node["inputs"]) == 1:
+            node = self._nodes[node["inputs"][0]]
+        return node
 
 
 if __name__ == "__main__":
