@@ -1,10 +1,10 @@
 """Imports the classification models of a library, and prints a table of what became of each.
 
-    python scripts/imports.py torchvision|keras INTERPRETER [NAME...]
+    python scripts/imports.py torchvision|keras|transformers INTERPRETER [NAME...]
 
-INTERPRETER has torch and torchvision, or Keras. Each model is imported with random weights, as
-`dlsuite model import` does, but with fewer random inputs. The number of parameters is compared with
-the library's. docs/measurements/imports.md has the tables.
+INTERPRETER has torch and torchvision or transformers, or Keras. Each model is imported with random
+weights, as `dlsuite model import` does, but with fewer random inputs. The number of parameters is
+compared with the library's. docs/measurements/imports.md has the tables.
 """
 
 from __future__ import annotations
@@ -52,7 +52,33 @@ def parameters(name):
     model.save(name + ".keras")
     return sum(math.prod(each.shape) for each in model.trainable_variables)
 """
+# Published sizes of GPT-2 and BERT, with their vocabularies; Llama with small sizes.
+TRANSFORMERS = """\
+import transformers as t
+
+GPT2 = {"attn_pdrop": 0.0}
+BERT = {"attention_probs_dropout_prob": 0.0}
+LLAMA = {"vocab_size": 32000, "hidden_size": 256, "intermediate_size": 688, "num_hidden_layers": 4,
+         "num_attention_heads": 8, "num_key_value_heads": 2}
+
+def gpt2():
+    return t.GPT2LMHeadModel(t.GPT2Config(**GPT2))
+
+def bert_base():
+    return t.BertForMaskedLM(t.BertConfig(**BERT))
+
+def llama_small():
+    return t.LlamaForCausalLM(t.LlamaConfig(**LLAMA))
+
+def names():
+    return ["gpt2", "bert_base", "llama_small"]
+
+def parameters(name):
+    return sum(each.numel() for each in globals()[name]().parameters())
+"""
 LIBRARIES = {"torchvision": ("pytorch", TORCHVISION), "keras": ("keras", KERAS)}
+LIBRARIES["transformers"] = ("pytorch", TRANSFORMERS)
+LENGTH = 64  # of a text
 SIZES = {"inception_v3": 299}  # 224 for all others of torchvision
 OPEN = ("MobileNetV3Small", "MobileNetV3Large")  # of Keras: their files have an open input
 MODULE = "models_of_the_library"
@@ -67,15 +93,16 @@ def main(library: str, interpreter: Path, names: list[str]) -> None:
         Path(f"{MODULE}.py").write_text(source)
         names = names or _ask(interpreter, "print(*m.names())").split()
         print("| " + " | ".join(HEAD) + " |\n" + "| --- " * len(HEAD) + "|", flush=True)
-        imported = sum(_row(framework, interpreter, name) for name in names)
+        of_text = library == "transformers"
+        imported = sum(_row(framework, interpreter, name, of_text=of_text) for name in names)
     print(f"\n{imported} of {len(names)} are imported and equal to the file.")
 
 
-def _row(framework: str, interpreter: Path, name: str) -> bool:
+def _row(framework: str, interpreter: Path, name: str, *, of_text: bool) -> bool:
     file = Path(f"of_library_{name.lower()}{model_files.SUFFIX}")
     own = int(_ask(interpreter, f"print(m.parameters({name!r}))").split()[-1])
     size = SIZES.get(name, 224)
-    source, shape = f"{MODULE}.py:{name}", f"3x{size}x{size}"
+    source, shape = f"{MODULE}.py:{name}", str(LENGTH) if of_text else f"3x{size}x{size}"
     if framework == "keras":
         source, shape = f"{name}.keras", shape if name in OPEN else ""
     try:

@@ -91,8 +91,8 @@ def _ended(logits: NDArray[np.float64], ending: str | None) -> NDArray[np.float6
     if ending == "sigmoid":
         sigmoid: NDArray[np.float64] = 1 / (1 + np.exp(-logits))
         return sigmoid
-    shifted = logits - logits.max(axis=1, keepdims=True)
-    logarithm: NDArray[np.float64] = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    logarithm: NDArray[np.float64] = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
     return np.exp(logarithm) if ending == "softmax" else logarithm
 
 
@@ -124,7 +124,8 @@ def _logits(architecture: Architecture, samples: int, prover: Prover) -> NDArray
     parts = [prover.inputs.sha256, str(architecture.to_json()), prover.engine.worker_sha256]
     reference = Reference(prover=prover, trial=trial, key=digest(parts))
     try:
-        return reference.tensors[0]["logits"]
+        logits = reference.tensors[0]["logits"]
+        return logits.reshape(samples, *architecture.positions, architecture.classes)
     except ProofFailed as failed:
         raise ParityFailed(
             f"{architecture.name}: {failed}", hint="dlsuite --debug model ..."
@@ -147,15 +148,16 @@ def _inputs(model: Architecture, results: Results, folder: Path) -> Inputs:
     samples = len(results.inputs)
     data = folder / "data"
     data.mkdir(parents=True)
+    labels = np.zeros((samples, *model.positions), np.int32)
     for split in ("train", "test"):
         np.save(data / f"{split}_inputs.npy", results.inputs)
-        np.save(data / f"{split}_labels.npy", np.zeros(samples, np.int32))
+        np.save(data / f"{split}_labels.npy", labels)
     prepared.write(data, synthetic.NAME, "random inputs")
     paths = {name: folder / f"{name}.npy" for name in ("weights", "statistics", "order")}
     for name, parts in (("weights", model.parameters()), ("statistics", model.statistics())):
         np.save(paths[name], joined(results.weights, parts))
     np.save(paths["order"], np.arange(samples, dtype=np.int32)[None])
-    channels = model.input_shape[0] if len(model.input_shape) == 3 else 1
+    channels = model.input_shape[0] if len(model.input_shape) == 3 else int(not model.takes_tokens)
     dataset = DatasetManifest(
         name=synthetic.NAME,
         title="Random inputs",

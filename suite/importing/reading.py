@@ -48,8 +48,8 @@ class Results:
     """What the file's own runtime computed for random inputs."""
 
     weights: dict[str, NDArray[np.float64]]  # parameters and statistics by their canonical names
-    inputs: NDArray[np.float32]  # (samples, *input_shape)
-    logits: NDArray[np.float64]  # (samples, classes)
+    inputs: NDArray[np.float32 | np.int32]  # (samples, *input_shape); int32 are tokens
+    logits: NDArray[np.float64]  # (samples, *positions, classes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,16 +67,24 @@ class Imported:
 
 
 def from_pytorch(
-    source: str, attribute: str, shape: tuple[int, ...], *, name: str, python: Path, folder: Path
+    source: str,
+    attribute: str,
+    shape: tuple[int, ...],
+    *,
+    name: str,
+    python: Path,
+    folder: Path,
+    readers: Path = READERS,
 ) -> Imported:
     """Import `attribute` of `source`, a .py file or the name of a module, by PyTorch's Python.
 
-    `folder` is for temporary files. Raise ImportRefused where the model has no layers of ours,
-    EngineError where the user's code fails.
+    `folder` is for temporary files, `readers` has the scripts that read. Raise ImportRefused where
+    the model has no layers of ours, EngineError where the user's code fails.
     """
     hint = "it must be a class or function without arguments; --input has one sample's shape"
     request = {"source": source, "name": attribute, "input": shape}
-    return _read("pytorch", f"{source}:{attribute}", request, name, python, folder, hint)
+    what = f"{source}:{attribute}"
+    return _read("pytorch", what, request, name, python, folder, hint, readers)
 
 
 def from_onnx(
@@ -104,13 +112,20 @@ def from_keras(
 
 
 def _read(
-    kind: str, what: str, request: dict[str, Any], name: str, python: Path, folder: Path, hint: str
+    kind: str,
+    what: str,
+    request: dict[str, Any],
+    name: str,
+    python: Path,
+    folder: Path,
+    hint: str,
+    readers: Path = READERS,
 ) -> Imported:
     """Run the script of a kind of file, and make layers of its answer."""
     common = {"samples": SAMPLES, "changed": CHANGED_SAMPLES, "seed": SEED, "folder": str(folder)}
     (folder / "request.json").write_text(json.dumps({**request, **common}), encoding="utf-8")
     shutil.copytree(
-        READERS,
+        readers,
         folder / READERS.name,
         ignore=shutil.ignore_patterns("__pycache__"),
         dirs_exist_ok=True,
@@ -125,6 +140,7 @@ def _read(
         raise EngineError(f"{what} is not imported: {answer.problem}", hint=hint)
     values = json.loads((folder / "graph.json").read_text(encoding="utf-8"))
     _must_be_whole(what, values["refusals"])
+    tolerances = TOLERANCES["onnx" if values.get("in_float32") else kind]
     return Imported(
         architecture=_architecture(name, tuple(values["shape"]), values),
         own=_results(folder, "own"),
@@ -132,8 +148,8 @@ def _read(
         notes=tuple(values["notes"]),
         runtime=values["runtime"],
         ending=values["ending"],
-        tolerance=TOLERANCES[kind][0],
-        changed_tolerance=TOLERANCES[kind][1],
+        tolerance=tolerances[0],
+        changed_tolerance=tolerances[1],
     )
 
 

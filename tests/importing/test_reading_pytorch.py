@@ -126,6 +126,71 @@ def test_several_results_in_training_are_traced_in_inference(imported: Import) -
     assert kinds(found) == ["flatten", "dense"] and "several results" in found.notes[0]
 
 
+UNET = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.down = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.GroupNorm(2, 4))
+            self.pool = nn.MaxPool2d(2)
+            self.up = nn.ConvTranspose2d(4, 4, 3, 2, padding=1, output_padding=1)
+            self.norm = nn.InstanceNorm2d(4, affine=True)
+            self.wide = nn.Upsample(scale_factor=2, mode="bilinear")
+            self.head = nn.Conv2d(8, 2, 1)
+
+        def forward(self, x):
+            skip = self.down(x)
+            x = torch.cat([skip, self.norm(self.up(self.pool(skip)))], 1)
+            return F.interpolate(self.head(self.wide(x)), scale_factor=(1, 2))
+"""
+RECURRENT = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.patches = nn.Conv2d(3, 6, 2, 2)
+            self.norm = nn.RMSNorm(6, eps=1e-5)
+            self.lstm = nn.LSTM(6, 5, batch_first=True)
+            self.gru = nn.GRU(5, 4, batch_first=True)
+            self.fc = nn.Linear(4, 3)
+
+        def forward(self, x):
+            x = self.norm(self.patches(x).flatten(2).transpose(1, 2))
+            states, _ = self.lstm(x)
+            out, hidden = self.gru(states)
+            return self.fc(out[:, -1])
+"""
+AVERAGED = RECURRENT.replace("out[:, -1]", "out.mean(1)")
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (RECURRENT, "conv2d tokens rms_norm lstm gru dense"),
+        (AVERAGED, "conv2d tokens rms_norm lstm gru mean_token dense"),
+    ],
+)
+def test_recurrent_layers_have_all_states_or_the_last(
+    imported: Import, code: str, expected: str
+) -> None:
+    found = imported(code)
+    assert all_kinds(found) == expected.split()
+    named = (*found.architecture.parameters(), *found.architecture.statistics())
+    assert {each.name: each.shape for each in named} == {
+        name: values.shape for name, values in found.own.weights.items()
+    }
+    assert "the two biases of an LSTM" in found.notes[-1]
+
+
+def test_a_decoder_has_a_class_for_each_pixel(imported: Import) -> None:
+    found = imported(UNET)
+    assert all_kinds(found) == [
+        *("conv2d", "group_norm", "max_pool2d", "conv2d_transposed", "group_norm"),
+        *("upsample", "conv2d", "upsample", "tokens"),
+    ]
+    assert found.architecture.positions == (16 * 32,) and found.architecture.classes == 2
+    assert found.own.logits.shape == (32, 16 * 32, 2)
+    assert "a class for each of its pixels" in found.notes[-1]
+
+
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
@@ -140,6 +205,12 @@ def test_several_results_in_training_are_traced_in_inference(imported: Import) -
         ("nn.AdaptiveAvgPool2d(5)", "the windows have several sizes"),
         ("nn.MaxPool2d(2, dilation=2)", "dilation=2"),
         ("nn.LayerNorm([8, 8])", "over the last axis"),
+        ("nn.GroupNorm(3, 3, affine=False)", "a scale and a bias"),
+        ("nn.InstanceNorm2d(3)", "a scale and a bias"),
+        ("nn.ConvTranspose2d(3, 3, 3, groups=3)", "one group and no dilation"),
+        ("nn.Upsample(scale_factor=1.5)", "by whole factors"),
+        ("nn.Upsample(scale_factor=2, mode='bicubic')", "mode='bicubic'"),
+        ("nn.Upsample(scale_factor=2, mode='bilinear', align_corners=True)", "align_corners=True"),
     ],
 )
 def test_what_no_layer_is_is_named(imported: Import, body: str, reason: str) -> None:
@@ -164,6 +235,8 @@ def test_what_no_layer_is_is_named(imported: Import, body: str, reason: str) -> 
         ("x.permute(0, 2, 3, 1).flip(1)", "flip at flip, .*: no layer is this operation"),
         ("F.max_pool2d(x.permute(0, 2, 3, 1), 2)", "another order of axes"),
         ("self.fc(self.fc(x.flatten(1)))", "shared weights have no layer"),
+        ("self.rows(x.flatten(2))[1]", r"outputs x\[:, -1\] are taken"),
+        ("self.rows(x.flatten(2))[0][:, -1]", "an LSTM or GRU has batch_first"),
     ],
 )
 def test_operations_are_named_too(imported: Import, expression: str, reason: str) -> None:
@@ -174,6 +247,7 @@ def test_operations_are_named_too(imported: Import, expression: str, reason: str
                     super().__init__()
                     self.scale = nn.Parameter(torch.ones(3, 1, 1))
                     self.fc = nn.Linear(192, 192)
+                    self.rows = nn.GRU(64, 4, num_layers=2, batch_first=True)
 
                 def forward(self, x):
                     return ({expression}).flatten(1)

@@ -22,48 +22,102 @@ import torch
 from torch import fx, nn
 
 from . import common
+from . import pytorch_windows as windows
 from .common import Layer, Refused
 from .pytorch_attributes import of_attribute
 from .pytorch_operations import ENDINGS, FUNCTIONS, MODULES, NORMS, OPERATIONS
 from .pytorch_recurrent import KINDS, NOTE, weights
 from .pytorch_shapes import POINTWISE, Form, reshaped
+from .pytorch_windows import Tracer
+from .transformers_models import Language, is_known, must_be_known
 
 BATCH = 2  # samples that are propagated to find the shapes
 
 
 def main(request: dict[str, Any]) -> None:
-    folder = Path(request["folder"])
+    folder, shape = Path(request["folder"]), tuple(request["input"])
     torch.manual_seed(request["seed"])
     module = load(request["source"], request["name"])
-    shape = tuple(request["input"])
-    traced, shapes, notes = trace(module, shape)
-    graph = Converter(traced, shapes)
-    nodes, refusals = graph.convert()
-    ending = graph.ending
-    notes += [common.ENDING.format(ending)] if ending else []
-    notes += [NOTE] if any(isinstance(each, nn.LSTM) for each in module.modules()) else []
-    inputs = common.random_inputs(request, shape)
+    try:
+        read(module, shape, request, folder)
+    except Refused as error:  # of the module as a whole
+        refusal = {"operator": type(module).__name__, "place": request["name"], "input": shape}
+        common.write(folder, {"refusals": [{**refusal, "reason": str(error)}]}, np.zeros(0))
+
+
+def read(module: nn.Module, shape: tuple[int, ...], request: dict[str, Any], folder: Path) -> None:
+    """Write the module's layers, and its results; Refused where it cannot be read."""
+    source: Traced | Language = (
+        Language(module, shape) if is_known(module) else Traced(module, shape)
+    )
+    source.convert()
+    nodes, notes, refusals = source.nodes, source.notes, source.refusals
+    inputs = source.inputs(request)
     module.double().eval()
     with torch.no_grad():
-        logits = module(torch.from_numpy(inputs.astype(np.float64)))
-        common.write_results(folder, "own", graph.weights, logits.numpy())
+        results = source.run(inputs)
+        logits = _of_positions(common.flat(results))
+        common.write_results(folder, "own", source.weights, logits.numpy())
         if not refusals:
-            samples = torch.from_numpy(inputs[: request["changed"]].astype(np.float64))
-            change(module, samples, request["seed"])
-            graph = Converter(traced, shapes)
-            graph.convert()
-            changed = module(samples)
-            common.write_results(folder, "changed", graph.weights, changed.numpy())
+            some = inputs[: request["changed"]]
+            source.change(some, request["seed"])
+            source.convert()
+            changed = _of_positions(common.flat(source.run(some)))
+            common.write_results(folder, "changed", source.weights, changed.numpy())
+    if results.ndim == 4 and logits.ndim == 2:
+        common.flatten_at_the_end(nodes)
+    if logits.ndim == 3 and isinstance(source, Traced):
+        nodes.append({"name": "pixels", "inputs": [nodes[-1]["name"]], "layer": {"kind": "tokens"}})
+        notes.append("the result is an image: a class for each of its pixels")
+    precision = "float32 in parts" if source.in_float32 else "float64"
     values = {
         "nodes": nodes,
         "refusals": refusals,
         "notes": notes,
-        "ending": ending,
+        "ending": source.ending,
         "classes": int(logits.shape[-1]),
         "shape": shape,
-        "runtime": f"PyTorch {torch.__version__}, float64",
+        "runtime": f"PyTorch {torch.__version__}, {precision}",
+        "in_float32": source.in_float32,
     }
     common.write(folder, values, inputs)
+
+
+class Traced:
+    """A module that torch.fx traces, and its layers."""
+
+    in_float32 = False
+
+    def __init__(self, module: nn.Module, shape: tuple[int, ...]) -> None:
+        must_be_known(module)
+        self._module, self._shape = module, shape
+        self._traced, self._shapes, self._notes = trace(module, shape)
+
+    def convert(self) -> None:
+        """Make the nodes and the weights anew."""
+        graph = Converter(self._traced, self._shapes)
+        self.nodes, self.refusals = graph.convert()
+        self.weights, self.ending = graph.weights, graph.ending
+        has_lstm = any(isinstance(each, nn.LSTM) for each in self._module.modules())
+        ending = [common.ENDING.format(self.ending)] if self.ending else []
+        self.notes = [*self._notes, *ending, *([NOTE] if has_lstm else [])]
+
+    def inputs(self, request: dict[str, Any]) -> Any:
+        """Random inputs (samples, *shape)."""
+        return common.random_inputs(request, self._shape)
+
+    def run(self, inputs: Any) -> torch.Tensor:
+        """The results for inputs in float64."""
+        result: torch.Tensor = self._module(torch.from_numpy(inputs.astype(np.float64)))
+        return result
+
+    def change(self, inputs: Any, seed: int) -> None:
+        change(self._module, torch.from_numpy(inputs.astype(np.float64)), seed)
+
+
+def _of_positions(result: torch.Tensor) -> torch.Tensor:
+    """The result; an image (N, classes, height, width) as (N, pixels, classes)."""
+    return result.flatten(2).transpose(1, 2) if result.ndim == 4 else result
 
 
 def change(module: nn.Module, inputs: torch.Tensor, seed: int) -> None:
@@ -115,7 +169,7 @@ def trace(
     notes: list[str] = []
     for training in (True, False):
         module.train(training)
-        traced = fx.GraphModule(module, fx.Tracer().trace(module))
+        traced = fx.GraphModule(module, Tracer().trace(module))
         traced.graph.eliminate_dead_code()  # such as the unused state of a recurrent layer
         shapes = Shapes(traced).of(torch.zeros(BATCH, *shape))
         output = next(node for node in traced.graph.nodes if node.op == "output").args[0]
@@ -276,12 +330,14 @@ class Converter:
         return layer
 
     def _pointwise(self, layer: Layer | None) -> bool:
-        """Whether a layer computes the same at each position of an image."""
-        return layer is None or layer["kind"] in POINTWISE or layer.get("kernel") == [1, 1]
+        """Whether a layer takes an image with channels last as one with channels first."""
+        if layer is None or layer["kind"] in (*POINTWISE, "window_attention", "patch_merging"):
+            return True
+        return bool(layer.get("kernel") == [1, 1])
 
     def _of_module(self, node: fx.Node, before: Any, after: Any, forms: Any) -> Layer | None:
         module = self._modules[str(node.target)]
-        make = MODULES.get(type(module))
+        make = windows.attention if windows.is_attention(module) else MODULES.get(type(module))
         if make is None:
             raise Refused("no layer is this module")
         layer = make(module, before[0], after)
@@ -325,6 +381,10 @@ class Converter:
             raise Refused(f"its weights are those of {earlier} too: shared weights have no layer")
         self._with_parameters[id(module)] = str(node.target)
         name = self._names[node.name]
+        if layer["kind"] == "window_attention":
+            found = windows.weights(module)
+            self.weights |= {f"{name}.{role}": each for role, each in found.items()}
+            return
         if layer["kind"] in KINDS.values():
             self.weights |= {f"{name}.{role}": each for role, each in weights(module).items()}
             return

@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from .common import Layer, Refused, flattened, pad, pair, sides, simple, whole_pool
 from .pytorch_recurrent import KINDS, member, recurrent
+from .pytorch_windows import merging
 
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 
@@ -300,6 +301,7 @@ OPERATIONS: dict[str, Operation] = {
     "view": lambda node, before, after: flattened(before[0], after),
     "reshape": lambda node, before, after: flattened(before[0], after),
     "mean": reduced,
+    "_patch_merging_pad": merging,
     "pad": padded,
     "getitem": member,
     "add": added,
