@@ -33,12 +33,13 @@ parity: $(READY) ## prove the suite `quick`
 	$(BIN)/dlsuite parity --gpus $(GPUS)
 
 SMALL := lenet kent_small kent_medium kent_big adnn_cnn db_mlp lstm gpt_tiny every_layer \
-  every_sequence every_mobile every_window every_channel every_decoder every_attention
+  every_sequence every_mobile every_window every_channel every_decoder every_attention \
+  every_swin every_text unet_small
 LARGE := alexnet_cifar10 googlenet_cifar10 resnet50_cifar10 vgg16_cifar10 vit_tiny_cifar10 \
   vit_tiny alexnet googlenet resnet50 vgg16 gpt_mini
 # Each kind of layer, without further networks of the same kinds.
 KINDS := lenet lstm gpt_tiny every_layer every_sequence every_mobile every_window every_channel \
-  every_decoder every_attention
+  every_decoder every_attention every_swin every_text unet_small
 # Frameworks of the published comparisons' time, with those of their models that are small.
 OLD := theano caffe flux
 # PyTensor compiles large models for minutes; the others of these are for inference or small networks.
@@ -78,7 +79,7 @@ parity-large: $(LARGE:%=parity-large-%) ## prove one step of every large model, 
 parity-large-%: $(READY) ## prove one step of one large model, two of ResNet-50
 	$(BIN)/dlsuite parity --model $* --steps $(if $(findstring resnet50,$*),2,1) $(FRAMEWORKS:%=--framework %) --gpus $(GPUS)
 
-selftest: $(READY) ## insert fifty faults into copies of the worker; each must be found
+selftest: $(READY) ## insert seventy-two faults into copies of the worker and of the import; each must be found
 	$(BIN)/dlsuite selftest
 
 report: $(READY) ## show the newest run

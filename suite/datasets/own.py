@@ -6,7 +6,7 @@ Its name has a digest of the content and of the options, so that other content i
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -130,10 +130,12 @@ def _of_arrays(
             " (samples, channels, height, width)",
             hint="np.moveaxis(X, -1, 1) turns channels-last images",
         )
-    if len(inputs) != len(labels) or labels.ndim not in (1, 2) or labels.dtype.kind not in "iufb":
+    of_pixels = labels.ndim == 3 and labels.shape[1:] == inputs.shape[2:]
+    fits = of_pixels or labels.ndim in (1, 2)
+    if len(inputs) != len(labels) or not fits or labels.dtype.kind not in "iufb":
         raise DataError(
             f"{path}: {len(inputs):,} samples and {labels.dtype} labels of shape {labels.shape}",
-            hint="one label for each sample, or one row of numbers",
+            hint="one label for each sample, one row of numbers, or the class of each pixel",
         )
     if inputs.dtype != np.uint8:
         _must_be_finite(path, inputs)
@@ -146,7 +148,10 @@ def _of_arrays(
             f"{path}: {len(train)} samples are too few for a split of {options.split:g}",
             hint="--split 0.5",
         )
-    found = _targets(path, labels, options.loss, train)
+    if of_pixels:
+        found = _of_pixels(path, labels, options.loss)
+    else:
+        found = _targets(path, labels, options.loss, train)
     notify(f"{path.name}: {len(labels):,} samples {inputs.shape[1:]}")
     for line in found.lines:
         notify(f"{path.name}: {line}")
@@ -178,6 +183,17 @@ def _targets(
     if loss == "binary_cross_entropy" or (loss is None and hot):
         return targets.labels(rows, str(path))
     return targets.numbers(rows, train, str(path))
+
+
+def _of_pixels(path: Path, labels: NDArray[Any], loss: Loss | None) -> Targets:
+    """The classes (samples, height, width) of pixels as (samples, height x width)."""
+    if loss not in (None, "cross_entropy"):
+        raise DataError(
+            f"{path}: labels of shape {labels.shape} are classes of pixels, not for {loss}",
+            hint="--loss cross_entropy",
+        )
+    found = _classes(path, labels.reshape(-1))
+    return replace(found, values=found.values.reshape(len(labels), -1))
 
 
 def _classes(path: Path, labels: NDArray[Any]) -> Targets:
@@ -259,4 +275,5 @@ def _write(
         pixels=inputs.dtype == np.uint8,
         outputs=found.outputs,
         loss=found.loss,
+        positions=found.values.shape[1:] if found.loss == "cross_entropy" else (),
     )

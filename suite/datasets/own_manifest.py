@@ -17,6 +17,7 @@ def describe(
     pixels: bool,
     outputs: int,
     loss: Loss = "cross_entropy",
+    positions: tuple[int, ...] = (),
 ) -> DatasetManifest:
     """The manifest; only `pixels` are normalized, other numbers stay as they are."""
     channels = shape[0] if len(shape) == 3 else 1
@@ -28,6 +29,7 @@ def describe(
         shape=shape,
         classes=outputs,
         loss=loss,
+        positions=positions,
         normalize=Normalize(mean=(mean,) * channels, std=(std,) * channels),
         samples=samples,
     )

@@ -20,7 +20,7 @@ Values = NDArray[np.int32 | np.float32]
 class Targets:
     """The targets of all samples, for a loss."""
 
-    values: Values  # classes (samples,) int32, or (samples, outputs) float32
+    values: Values  # classes (samples, *positions) int32, or (samples, outputs) float32
     loss: Loss
     outputs: int  # of a model: the classes, or the numbers of a sample
     lines: tuple[str, ...] = ()  # what the user should know

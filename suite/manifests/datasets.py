@@ -76,6 +76,7 @@ class DatasetManifest(Strict):
     shape: tuple[PositiveInt, ...] = Field(default=(), validate_default=True)
     classes: PositiveInt  # or the number of outputs, where the targets are no classes
     loss: Loss = "cross_entropy"  # which the targets are for
+    positions: tuple[PositiveInt, ...] = ()  # of an image: the number of its labels, if several
     normalize: Normalize = Field(default=Normalize(mean=(), std=()), validate_default=True)
     samples: dict[Split, PositiveInt] = Field(default={}, validate_default=True)
     tokens: dict[Split, PositiveInt] = Field(default={}, validate_default=True)

@@ -14,7 +14,14 @@ from suite.manifests.devices import DeviceKind, Devices
 from suite.manifests.losses import Loss
 from suite.manifests.strict import Name, Strict, several
 from suite.manifests.tracks import FrameworkTrack, TrackName
-from suite.manifests.workloads import BatchNorm, Input, Precision, Scenario, Workload
+from suite.manifests.workloads import (
+    BatchNorm,
+    Input,
+    Precision,
+    Recipe,
+    Scenario,
+    Workload,
+)
 
 USUAL_BASE = "base"
 
@@ -43,6 +50,7 @@ class Unsupported(Strict):
     input: Input | None = None
     precision: Precision | None = None
     loss: Annotated[tuple[Loss, ...], Before(several)] = ()  # any of these
+    recipe: Annotated[tuple[Recipe, ...], Before(several)] = ()  # any of these
     mode: Literal["train", "infer"] | None = None
     scenario: Scenario | None = None
     ranks: Literal["several"] | None = None
@@ -140,6 +148,7 @@ class FrameworkManifest(Strict):
                 entry.input in (None, workload.input),
                 entry.precision in (None, workload.precision),
                 not entry.loss or workload.loss in entry.loss,
+                not entry.recipe or not workload.recipe.isdisjoint(entry.recipe),
                 entry.mode in (None, workload.mode),
                 entry.scenario in (None, workload.scenario),
                 entry.ranks is None or devices.ranks > 1,

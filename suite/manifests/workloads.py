@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import AfterValidator as After
 from pydantic import (
@@ -30,6 +30,8 @@ BatchNorm = Literal["per_rank", "synchronized"]
 # How queries arrive in inference, by the names of MLPerf (docs/inference.md).
 Scenario = Literal["single_stream", "multi_stream", "offline", "server"]
 PROOF_STEPS = 10  # training steps that a certificate compares
+# Parts of a training that a framework may lack (docs/optimizers.md).
+Recipe = Literal["nesterov", "clip_norm", "label_smoothing"]
 ONE_SAMPLE = ("single_stream", "server")  # scenarios whose calls have one sample
 Share = Annotated[float, Field(ge=0, lt=1)]
 
@@ -40,20 +42,26 @@ def _model(name: str) -> str:
     return name
 
 
-class Sgd(Strict):
+class AnyOptimizer(Strict):
+    """What every optimizer has; gradients may have a norm of at most `clip_norm`."""
+
+    name: str
+    learning_rate: PositiveFloat
+    clip_norm: PositiveFloat | None = None  # of all gradients together; None: they stay as they are
+
+
+class Sgd(AnyOptimizer):
     name: Literal["sgd"]
-    learning_rate: PositiveFloat
 
 
-class Momentum(Strict):
+class Momentum(AnyOptimizer):
     name: Literal["momentum"]
-    learning_rate: PositiveFloat
     momentum: Share = 0.9
+    nesterov: bool = False
 
 
-class Adam(Strict):
+class Adam(AnyOptimizer):
     name: Literal["adam"]
-    learning_rate: PositiveFloat
     beta1: Share = 0.9
     beta2: Share = 0.999
     epsilon: PositiveFloat = 1e-7
@@ -64,9 +72,8 @@ class AdamW(Adam):
     weight_decay: NonNegativeFloat = 0.01
 
 
-class RmsProp(Strict):
+class RmsProp(AnyOptimizer):
     name: Literal["rmsprop"]
-    learning_rate: PositiveFloat
     decay: Share = 0.9
     epsilon: PositiveFloat = 1e-7
 
@@ -100,6 +107,7 @@ class WorkloadDefaults(Strict):
     batch_size: PositiveInt
     precision: Precision = "float32"
     loss: Loss = "cross_entropy"  # that of the dataset's targets
+    label_smoothing: Share = 0.0  # the share of all classes in the targets of cross-entropy
     input: Input = "host"
     batch_norm: BatchNorm = "per_rank"
     optimizer: Optimizer | None = None  # in inference, none
@@ -139,6 +147,8 @@ class WorkloadDefaults(Strict):
                 raise ValueError(f"{name} has no meaning here, mode is {self.mode}")
         if infers and (self.epochs or self.precision != "float32" or self.input != "host"):
             raise ValueError("mode infer has epochs 0, precision float32 and input host")
+        if self.label_smoothing and (infers or self.loss != "cross_entropy"):
+            raise ValueError("label_smoothing is of training with cross_entropy")
         if self.scenario in ONE_SAMPLE and self.batch_size != 1:
             raise ValueError(f"scenario {self.scenario} has batch_size 1")
         return self
@@ -154,11 +164,34 @@ class Workload(WorkloadDefaults):
 
     @property
     def way(self) -> str:
-        """The optimizer with its learning rate, or the scenario of inference."""
+        """The optimizer with its learning rate and its options, or the scenario of inference."""
         if self.optimizer:
-            return f"{self.optimizer.name} {self.optimizer.learning_rate:g}"
+            return " ".join(
+                [f"{self.optimizer.name} {self.optimizer.learning_rate:g}", *self._options()]
+            )
         bound = f" within {1000 * self.latency_bound_s:g} ms" if self.latency_bound_s else ""
         return f"{self.scenario}{bound}"
+
+    @property
+    def recipe(self) -> set[Recipe]:
+        """What its training has beside the loss and the optimizer."""
+        nesterov = isinstance(self.optimizer, Momentum) and self.optimizer.nesterov
+        clipped = self.optimizer is not None and self.optimizer.clip_norm is not None
+        has = {
+            "nesterov": nesterov,
+            "clip_norm": clipped,
+            "label_smoothing": self.label_smoothing > 0,
+        }
+        return {name for name in get_args(Recipe) if has[name]}
+
+    def _options(self) -> list[str]:
+        assert self.optimizer is not None  # of training
+        clip, smoothing = self.optimizer.clip_norm, self.label_smoothing
+        return [
+            *(["nesterov"] if "nesterov" in self.recipe else []),
+            *([f"clipped to {clip:g}"] if clip is not None else []),
+            *([f"labels smoothed by {smoothing:g}"] if smoothing else []),
+        ]
 
     @property
     def proof_optimizer(self) -> Optimizer | None:

@@ -45,9 +45,12 @@ class Architecture:
         return self.layers[0].kind == "embedding"
 
     @property
-    def output_shape(self) -> Shape:
-        """The shape of the logits: (classes,), or (length, classes) for tokens."""
-        return (*self.input_shape, self.classes) if self.takes_tokens else (self.classes,)
+    def positions(self) -> Shape:
+        """The shape of a sample's labels: (), or (length,) where each position has a class.
+
+        Positions are those of a text, or the pixels of an image row by row.
+        """
+        return series_shapes(self.layers, self.input_shape)[-1][:-1]
 
     def shapes(self) -> list[Shape]:
         """The input's shape, then the shape after each layer.
@@ -55,8 +58,10 @@ class Architecture:
         Raise ValueError where a layer cannot take its input.
         """
         shapes = series_shapes(self.layers, self.input_shape)
-        if shapes[-1] != self.output_shape:
-            raise ValueError(f"{self.name} ends in shape {shapes[-1]}, not {self.output_shape}")
+        end, classes = shapes[-1], self.classes
+        known = [(*self.input_shape, classes)] if self.takes_tokens else [(classes,)]
+        if end not in known and (self.takes_tokens or len(end) != 2 or end[1] != classes):
+            raise ValueError(f"{self.name} ends in shape {end}, not {known[0]}")
         return shapes
 
     def parameters(self) -> tuple[Parameter, ...]:

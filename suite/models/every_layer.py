@@ -1,4 +1,4 @@
-"""Seven small models that hold every kind of layer, for the self-test and for tests.
+"""Nine small models that hold every kind of layer, for the self-test and for tests.
 
 They follow no published network.
 """
@@ -39,6 +39,7 @@ from suite.models.layers import (
 )
 from suite.models.sequences import (
     ClassToken,
+    Embedding,
     FirstToken,
     Gru,
     Lstm,
@@ -46,8 +47,10 @@ from suite.models.sequences import (
     PositionEmbedding,
     Rows,
     SelfAttention,
+    TiedHead,
     Tokens,
 )
+from suite.models.windows import PatchMerging, WindowAttention
 
 
 def every_layer() -> Architecture:
@@ -254,3 +257,39 @@ def every_attention() -> Architecture:
         Dense(name="classes", in_features=16, out_features=10),
     )
     return Architecture(name="every_attention", input_shape=(1, 28, 28), classes=10, layers=layers)
+
+
+def every_text() -> Architecture:
+    """What BERT has more than GPT: a vector for all tokens, and a bias of the head."""
+    sizes = {"vocabulary": 256, "features": 16}
+    layers: tuple[Layer, ...] = (
+        Embedding(name="embedding", **sizes),
+        PositionEmbedding(name="segment", length=1, features=16),
+        LayerNorm(name="norm", features=16),
+        SelfAttention(name="attention", features=16, heads=2),
+        TiedHead(name="head", embedding="embedding", bias=True, **sizes),
+    )
+    return Architecture(name="every_text", input_shape=(32,), classes=256, layers=layers)
+
+
+def every_swin() -> Architecture:
+    """The layers of Swin transformers."""
+    sizes: dict[str, Any] = {"features": 8, "heads": 2, "window": (7, 7)}
+    plain = (
+        LayerNorm(name="norm1", features=8, images=True),
+        WindowAttention(name="windows", **sizes),
+    )
+    shifted = (
+        LayerNorm(name="norm2", features=8, images=True),
+        WindowAttention(name="shifted", shift=(3, 2), **sizes),
+    )
+    layers: tuple[Layer, ...] = (
+        Conv2d(name="patches", in_channels=1, out_channels=8, kernel=(2, 2), stride=(2, 2)),
+        Add(name="add1", branches=((), plain)),  # 8 x 14 x 14
+        Add(name="add2", branches=((), shifted)),
+        PatchMerging(name="merging"),  # 32 x 7 x 7
+        LayerNorm(name="norm3", features=32, images=True),
+        GlobalAvgPool2d(name="pool"),
+        Dense(name="classes", in_features=32, out_features=10),
+    )
+    return Architecture(name="every_swin", input_shape=(1, 28, 28), classes=10, layers=layers)

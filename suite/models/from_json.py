@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
-from suite.models import branches, layers, sequences
+from suite.models import branches, layers, sequences, windows
 from suite.models.architecture import Architecture
 from suite.models.layer import Layer
 
-MODULES = (layers, sequences, branches)
+MODULES = (layers, sequences, windows, branches)
 
 
 def architecture_of(values: Mapping[str, Any]) -> Architecture:

@@ -30,17 +30,27 @@ class Embedding(Layer):
 class TiedHead(Layer):
     """The scores of all tokens: the product with the weight of an embedding (Press and Wolf 2017).
 
-    `embedding` is the name of that layer, whose weight receives the gradients of both.
+    `embedding` is the name of that layer, whose weight receives the gradients of both. The bias,
+    if there is one, is of this layer alone.
     """
 
     kind = "tied_head"
     embedding: str
     vocabulary: int
     features: int
+    bias: bool = False
 
     def output_shape(self, shape: Shape) -> Shape:
         expect(self, shape, len(shape) == 2 and shape[1] == self.features)
         return (shape[0], self.vocabulary)
+
+    def parameters(self) -> tuple[Parameter, ...]:
+        bias = Parameter(name=f"{self.name}.bias", shape=(self.vocabulary,))
+        return (bias,) if self.bias else ()
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return super().needs | ({"tied_head.bias"} if self.bias else set())
 
     def macs(self, shape: Shape) -> int:
         return shape[0] * self.features * self.vocabulary
@@ -85,15 +95,20 @@ class ClassToken(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class PositionEmbedding(Layer):
-    """The sum of the sequence and one learned vector for each member."""
+    """The sum of the sequence and one learned vector for each member; of length 1, for all."""
 
     kind = "position_embedding"
     length: int
     features: int
 
     def output_shape(self, shape: Shape) -> Shape:
-        expect(self, shape, shape == (self.length, self.features))
+        fits = len(shape) == 2 and self.length in (1, shape[0]) and shape[1] == self.features
+        expect(self, shape, fits)
         return shape
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return super().needs | ({"position_embedding.length"} if self.length == 1 else set())
 
     def parameters(self) -> tuple[Parameter, ...]:
         shape = (self.length, self.features)

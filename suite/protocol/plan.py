@@ -112,8 +112,18 @@ class Trial:
 def _way(workload: Workload) -> str:
     """The optimizer with its constants, or the scenario of inference with its own."""
     if workload.optimizer:
-        name, *numbers = workload.optimizer.model_dump().values()
-        return str(name) + "-".join(f"{number:g}" for number in numbers)
+        values = workload.optimizer.model_dump()
+        options = {key: values.pop(key, None) for key in ("nesterov", "clip_norm")}
+        name = values.pop("name")
+        smoothing = workload.label_smoothing
+        return "-".join(
+            [
+                str(name) + "-".join(f"{number:g}" for number in values.values()),
+                *(["nesterov"] if options["nesterov"] else []),
+                *([f"clip{options['clip_norm']:g}"] if options["clip_norm"] else []),
+                *([f"smooth{smoothing:g}"] if smoothing else []),
+            ]
+        )
     bound = f"{workload.latency_bound_s:g}" if workload.latency_bound_s else ""
     return f"{workload.scenario}{bound}-{workload.query_samples}"
 

@@ -143,6 +143,7 @@ class TrialFile(_Part):
     )
     precision: Literal["float32", "float64", "bf16_mixed", "bf16_simulated", "tf32_simulated"]
     loss: Loss = Field(description="docs/protocol.md, Losses.")
+    label_smoothing: Fraction = Field(description="Of cross_entropy: docs/protocol.md, Losses.")
     optimizer: Optimizer | None = Field(
         description="The formulas are in docs/optimizers.md. Inference has none."
     )

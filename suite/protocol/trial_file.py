@@ -120,6 +120,7 @@ def write(folder: Path, task: Task, *, cpus: list[int], node: Node = Node()) -> 
         "latency_bound_s": workload.latency_bound_s,
         "precision": task.precision or workload.precision,
         "loss": workload.loss,
+        "label_smoothing": workload.label_smoothing,
         "optimizer": optimizer.model_dump() if optimizer else None,
         "device": "cpu" if devices.kind == "cpu" else "cuda:0",
         "cpus": cpus,

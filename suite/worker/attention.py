@@ -8,6 +8,8 @@ import numpy as np
 
 from .protocol import Array
 
+EXCLUDED = -1e30  # added to a score, whose exponential is then 0
+
 
 def rotation(layer: dict[str, Any]) -> tuple[Array, Array] | None:
     """The cosines and sines (length, pairs of a head) of the angles (Su et al. 2021), in float64.
@@ -33,3 +35,31 @@ def part_sizes(layer: dict[str, Any]) -> list[int]:
 def kv_heads(layer: dict[str, Any]) -> int:
     """The number of heads of an attention's keys, and of its values."""
     return int(layer["kv_heads"] or layer["heads"])
+
+
+def window_rows(layer: dict[str, Any]) -> Array:
+    """The row of the table for each pair of pixels of a window, (pixels x pixels,) int32."""
+    height, width = layer["window"]
+    y, x = (each.ravel() for each in np.mgrid[:height, :width])
+    rows = (y[:, None] - y + height - 1) * (2 * width - 1) + x[:, None] - x + width - 1
+    return np.asarray(rows, np.int32).ravel()
+
+
+def window_mask(layer: dict[str, Any]) -> Array | None:
+    """What excludes pairs of pixels of shifted windows, (windows, 1, pixels, pixels), in float64.
+
+    EXCLUDED for pairs that were not neighbours, else 0; None without a shift.
+    """
+    if not any(layer["shift"]):
+        return None
+    sizes, window, shift = layer["input_shape"][1:], layer["window"], layer["shift"]
+    parts = []
+    for size, extent, move in zip(sizes, window, shift):
+        places = np.arange(size)
+        # The last window has what entered at the other side.
+        parts.append(np.where(places < size - extent, 0, np.where(places < size - move, 1, 2)))
+    regions = 3 * parts[0][:, None] + parts[1]
+    (height, width), (rows, columns) = sizes, window
+    split = regions.reshape(height // rows, rows, width // columns, columns)
+    windows = split.transpose(0, 2, 1, 3).reshape(-1, 1, rows * columns)
+    return np.where(windows[..., None] == windows[..., None, :], 0.0, EXCLUDED)

@@ -22,6 +22,7 @@ MATRICES = {
     "lstm": ("input_weight", "hidden_weight"),
     "gru": ("input_weight", "hidden_weight"),
     "self_attention": ("in_weight", "out_weight"),
+    "window_attention": ("in_weight", "out_weight"),
 }
 
 
@@ -64,6 +65,17 @@ def input_form(trial: Trial, layout: str) -> tuple[tuple[int, ...], str]:
         shape = (*shape[1:], shape[0])
     of_tokens = trial.layers[0]["kind"] == "embedding"
     return (trial.batch_size, *shape), "int32" if of_tokens else trial.dtype
+
+
+def output_shape(trial: Trial) -> tuple[int, ...]:
+    """The shape of a batch of logits: (batch, classes), or (batch, positions, classes)."""
+    last = trial.layers[-1]
+    positions: tuple[int, ...] = ()
+    if last["kind"] == "tokens":
+        positions = (math.prod(last["input_shape"][1:]),)
+    elif last["kind"] in ("dense", "tied_head"):
+        positions = tuple(last["input_shape"][:-1])
+    return (trial.batch_size, *positions, trial.architecture["classes"])
 
 
 def _kernels(trial: Trial) -> list[tuple[str, tuple[int, int, int] | None]]:

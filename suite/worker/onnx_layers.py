@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from .attention import kv_heads, part_sizes, rotation
+from .attention import kv_heads, part_sizes, rotation, window_mask, window_rows
 from .layouts import kept, paddings, side_paddings
 from .protocol import Array, Weights
 
@@ -269,7 +269,10 @@ def _embedding(graph: Graph, layer: Layer, value: str) -> str:
 
 def _tied_head(graph: Graph, layer: Layer, value: str) -> str:
     weight = graph.transposed({"name": layer["embedding"]}, "weight")
-    return graph.node("MatMul", [value, weight], layer["name"])
+    if not layer["bias"]:
+        return graph.node("MatMul", [value, weight], layer["name"])
+    product = graph.node("MatMul", [value, weight], f"{layer['name']}.product")
+    return graph.node("Add", [product, graph.weight(layer, "bias")], layer["name"])
 
 
 def _self_attention(graph: Graph, layer: Layer, value: str) -> str:
@@ -320,6 +323,84 @@ def _rotated(graph: Graph, layer: Layer, value: str) -> str:
     return graph.node(
         "Reshape", [joined, graph.constant(f"{name}.whole", whole)], f"{value}.rotated"
     )
+
+
+def _window_attention(graph: Graph, layer: Layer, value: str) -> str:
+    name, (features, height, width), (rows, columns) = (
+        layer["name"],
+        layer["input_shape"],
+        layer["window"],
+    )
+    pixels, heads, mask = rows * columns, layer["heads"], window_mask(layer)
+    batch, of_head, count = graph.batch_size, features // heads, height // rows * (width // columns)
+
+    def shaped(value: str, shape: list[int], role: str) -> str:
+        return graph.node(
+            "Reshape",
+            [value, graph.constant(f"{name}.{role}.shape", np.array(shape))],
+            f"{name}.{role}",
+        )
+
+    last = graph.node("Transpose", [value], f"{name}.last", perm=[0, 2, 3, 1])
+    moved = _rolled(graph, layer, last, 1)
+    split = shaped(
+        moved, [batch, height // rows, rows, width // columns, columns, features], "split"
+    )
+    windows = graph.node("Transpose", [split], f"{name}.turned", perm=[0, 1, 3, 2, 4, 5])
+    windows = shaped(windows, [batch * count, pixels, features], "windows")
+    joined = _product(graph, {**layer, "bias": True}, windows, "in_weight", "in_bias")
+    joined = shaped(joined, [batch * count, pixels, 3 * heads, of_head], "heads")
+    joined = graph.node("Transpose", [joined], f"{name}.by_head", perm=[0, 2, 1, 3])
+    parts = [f"{name}.{part}" for part in ("queries", "keys", "values")]
+    graph.node_of("Split", [joined], parts, axis=1, num_outputs=3)
+    table = graph.values(layer, "table")[window_rows(layer)].reshape(pixels, pixels, heads)
+    bias = table.transpose(2, 0, 1)[None]
+    if mask is not None:
+        bias = np.tile(bias + mask, (batch, 1, 1, 1))
+    given = [*parts, graph.constant(f"{name}.bias", bias.astype("float32"))]
+    mixed = graph.node("Attention", given, f"{name}.mixed")
+    mixed = graph.node("Transpose", [mixed], f"{name}.by_pixel", perm=[0, 2, 1, 3])
+    mixed = shaped(mixed, [batch * count, pixels, features], "joined")
+    result = _product(graph, {**layer, "bias": True}, mixed, "out_weight", "out_bias")
+    result = shaped(
+        result, [batch, height // rows, width // columns, rows, columns, features], "grid"
+    )
+    result = graph.node("Transpose", [result], f"{name}.back", perm=[0, 1, 3, 2, 4, 5])
+    result = shaped(result, [batch, height, width, features], "image")
+    return graph.node("Transpose", [_rolled(graph, layer, result, -1)], name, perm=[0, 3, 1, 2])
+
+
+def _rolled(graph: Graph, layer: Layer, value: str, direction: int) -> str:
+    """Images (N, height, width, features), moved by the shift; ONNX has no roll."""
+    for axis, (move, size) in enumerate(zip(layer["shift"], layer["input_shape"][1:]), 1):
+        if not move:
+            continue
+        name, cut = f"{value}.moved{axis}", move if direction > 0 else size - move
+        parts = [
+            graph.node(
+                "Slice",
+                [
+                    value,
+                    graph.constant(f"{name}.start{start}", np.array([start])),
+                    graph.constant(f"{name}.stop{stop}", np.array([stop])),
+                    _axes(graph, axis),
+                ],
+                f"{name}.from{start}",
+            )
+            for start, stop in ((cut, size), (0, cut))
+        ]
+        value = graph.node("Concat", parts, name, axis=axis)
+    return value
+
+
+def _patch_merging(graph: Graph, layer: Layer, value: str) -> str:
+    name, (channels, height, width) = layer["name"], layer["input_shape"]
+    batch = graph.batch_size
+    split = np.array([batch, channels, height // 2, 2, width // 2, 2])
+    whole = np.array([batch, 4 * channels, height // 2, width // 2])
+    pairs = graph.node("Reshape", [value, graph.constant(f"{name}.pairs", split)], f"{name}.split")
+    turned = graph.node("Transpose", [pairs], f"{name}.turned", perm=[0, 5, 3, 1, 2, 4])
+    return graph.node("Reshape", [turned, graph.constant(f"{name}.whole", whole)], name)
 
 
 def _lstm(graph: Graph, layer: Layer, value: str) -> str:
@@ -437,6 +518,8 @@ LAYERS: dict[str, Callable[[Graph, Layer, str], str]] = {
     "embedding": _embedding,
     "tied_head": _tied_head,
     "self_attention": _self_attention,
+    "window_attention": _window_attention,
+    "patch_merging": _patch_merging,
     "lstm": _lstm,
     "gru": _gru,
     "mean_token": _mean_token,

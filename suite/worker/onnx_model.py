@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from .layouts import input_form
+from .layouts import input_form, output_shape
 from .onnx_layers import Graph, series
 from .protocol import Trial, Weights
 
@@ -33,13 +33,11 @@ def of(trial: Trial, weights: Weights, statistics: Weights) -> onnx.ModelProto:
     graph = Graph(trial.batch_size, {**weights, **statistics})
     output = series(graph, trial.layers, INPUT)
     shape, dtype = input_form(trial, LAYOUT)
-    length = shape[1:] if dtype == "int32" else ()
-    logits = (trial.batch_size, *length, trial.architecture["classes"])
     made = helper.make_graph(
         graph.nodes,
         trial.architecture["name"],
         [_value(INPUT, shape, dtype)],
-        [_value(output, logits, "float32")],
+        [_value(output, output_shape(trial), "float32")],
         [numpy_helper.from_array(values, name) for name, values in graph.constants.items()],
     )
     opsets = [helper.make_opsetid("", OPSET)]

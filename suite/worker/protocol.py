@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 # In one call of a variant that does several. As many batches are resident with input `device`, so
 # that every call takes the same ones.
 STEPS_PER_CALL = 8
@@ -46,6 +46,7 @@ class Trial:
     latency_bound_s: float | None  # scenario server
     precision: str
     loss: str  # docs/protocol.md, Losses
+    label_smoothing: float
     optimizer: dict[str, Any]  # None in inference
     device: str
     cpus: list[int]

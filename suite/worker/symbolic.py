@@ -61,6 +61,10 @@ class Session(ABC):
         """A constant in float64."""
 
     @abstractmethod
+    def _smaller(self, one: Any, other: Any) -> Any:
+        """The smaller of two values."""
+
+    @abstractmethod
     def _function(self, inputs: list[Any], outputs: Any, updates: Mapping[Any, Any]) -> Any:
         """A compiled function, which trusts the type of its inputs."""
 
@@ -126,10 +130,19 @@ class Session(ABC):
     def _optimizer(self, gradients: list[Any]) -> dict[Any, Any]:
         """The new values of the parameters, the slots and the number of steps."""
         found = {self._steps: self._steps + 1}
-        for (name, parameter), gradient in zip(self._parameters.items(), gradients):
+        for (name, parameter), gradient in zip(self._parameters.items(), self._clipped(gradients)):
             slots = {slot: values[name] for slot, values in self._slots.items()}
             found.update(self._of_parameter(parameter, gradient, slots))
         return found
+
+    def _clipped(self, gradients: list[Any]) -> list[Any]:
+        """The gradients, scaled to the largest norm where theirs is more."""
+        largest = self._trial.optimizer.get("clip_norm")
+        if largest is None:
+            return gradients
+        norm = sum((each**2).sum() for each in gradients) ** 0.5
+        factor = self._smaller(largest / norm, 1.0).astype(self._trial.dtype)
+        return [each * factor for each in gradients]
 
     def _of_parameter(self, weight: Any, gradient: Any, slots: dict[str, Any]) -> dict[Any, Any]:
         """The formulas of docs/optimizers.md."""
@@ -139,7 +152,12 @@ class Session(ABC):
             return {weight: weight - rate * gradient}
         if name == "momentum":
             velocity = options["momentum"] * slots["velocity"] + gradient
-            return {slots["velocity"]: velocity, weight: weight - rate * velocity}
+            step = (
+                gradient + options["momentum"] * velocity
+                if options.get("nesterov", False)
+                else velocity
+            )
+            return {slots["velocity"]: velocity, weight: weight - rate * step}
         if name == "rmsprop":
             second = _mean(options["decay"], slots["second_moment"], gradient**2)
             scaled = gradient / (second + options["epsilon"]) ** 0.5

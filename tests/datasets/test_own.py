@@ -53,6 +53,19 @@ def test_numbers_stay_as_they_are() -> None:
     assert sorted(both[:, 0]) == pytest.approx(sorted(values[:, 0]), rel=1e-6)
 
 
+def test_the_classes_of_pixels_are_in_the_order_of_the_pixels() -> None:
+    labels = np.arange(40 * 36).reshape(40, 6, 6) % 3
+    manifest = catalog.dataset(own.register(npz(X=IMAGES, y=labels), own.Options(), quiet))
+    assert manifest.positions == (36,) and manifest.classes == 3
+    kept = np.load(library.folder(manifest) / "test_labels.npy")
+    assert kept.shape == (6, 36) and kept.dtype == np.int32
+    assert any(np.array_equal(kept[0], each.ravel()) for each in labels)
+    with pytest.raises(DataError, match="not for mean_squared_error"):
+        own.register(npz(X=IMAGES, y=labels), own.Options(loss="mean_squared_error"), quiet)
+    with pytest.raises(DataError, match=r"labels of shape \(40, 5, 6\)"):
+        own.register(npz(X=IMAGES, y=labels[:, :5]), own.Options(), quiet)
+
+
 @pytest.mark.parametrize(
     ("labels", "loss", "outputs"),
     [

@@ -1,4 +1,4 @@
-"""The reference's layers of decoders, of language models and of states, compared with numpy."""
+"""The reference's layers of decoders, language models, states and windows, compared with numpy."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ from suite.models.layers import (
     RmsNorm,
     TransposedConv2d,
     Upsample,
+    ZeroPadding2d,
 )
 from suite.models.sequences import Gru, Lstm, MeanToken, Rows, SelfAttention
+from suite.models.windows import PatchMerging, WindowAttention
 from suite.parity.reference import TOLERANCE
 from suite.paths import WORKER
 from suite.protocol.plan import Plan
@@ -100,6 +102,21 @@ SEQUENCES = Architecture(
                 ),
             ),
         ),
+    ),
+)
+WINDOWS = Architecture(
+    name="oracle_windows",
+    input_shape=(1, 28, 28),
+    classes=10,
+    layers=(
+        AvgPool2d(name="pool", kernel=(7, 4), stride=(7, 4)),  # 1 x 4 x 7
+        ZeroPadding2d(name="zeros", right=1),  # 1 x 4 x 8
+        PatchMerging(name="merging"),  # 4 x 2 x 4
+        WindowAttention(name="plain", features=4, heads=2, window=(2, 2)),
+        Upsample(name="larger", factor=(2, 1)),  # 4 x 4 x 4
+        WindowAttention(name="shifted", features=4, heads=1, window=(2, 2), shift=(1, 1)),
+        Flatten(name="flatten"),
+        Dense(name="end", in_features=64, out_features=10, bias=False),
     ),
 )
 Weights = dict[str, Values]
@@ -220,9 +237,57 @@ def of_sequences(weights: Weights, images: Values) -> Values:
     return x.mean(axis=1) + gru(gru(x, weights, "states"), weights, "last")[:, -1]
 
 
+def attended(x: Values, weights: Weights, name: str, heads: int, shift: int) -> Values:
+    """Attention in windows of 2 x 2, pixel by pixel; x is (N, height, width, features)."""
+    height, width, features = x.shape[1:]
+    size = features // heads
+    parts = x @ weights[f"{name}.in_weight"].T + weights[f"{name}.in_bias"]
+    queries, keys, values = np.split(parts, 3, axis=3)
+    mixed = np.zeros_like(x)
+
+    def window(place: tuple[int, int]) -> tuple[int, ...]:
+        """The window of a pixel, in the image that is moved; its wrapped parts are others."""
+        moved = [
+            (each - shift) % extent for each, extent in zip(place, (height, width), strict=True)
+        ]
+        wrapped = [each < shift for each in place]
+        return (*(each // 2 for each in moved), *wrapped)
+
+    places = [(y, x) for y in range(height) for x in range(width)]
+    for y, x_place in places:
+        near = [each for each in places if window(each) == window((y, x_place))]
+        for head in range(heads):
+            part = slice(head * size, (head + 1) * size)
+            scores = []
+            for y_key, x_key in near:
+                down = (y - shift) % height - (y_key - shift) % height
+                right = (x_place - shift) % width - (x_key - shift) % width
+                row = (down + 1) * 3 + right + 1
+                product = (queries[:, y, x_place, part] * keys[:, y_key, x_key, part]).sum(axis=1)
+                scores.append(product / np.sqrt(size) + weights[f"{name}.table"][row, head])
+            shares = np.exp(np.stack(scores, axis=1))
+            shares /= shares.sum(axis=1, keepdims=True)
+            given = np.stack([values[:, y_key, x_key, part] for y_key, x_key in near], axis=1)
+            mixed[:, y, x_place, part] = (shares[:, :, None] * given).sum(axis=1)
+    return mixed @ weights[f"{name}.out_weight"].T + weights[f"{name}.out_bias"]
+
+
+def of_windows(weights: Weights, images: Values) -> Values:
+    small = np.pad(pooled(images, 7, 4), ((0, 0), (0, 0), (0, 1)))
+    merged = np.stack([small[:, y::2, x::2] for y, x in ((0, 0), (1, 0), (0, 1), (1, 1))], axis=3)
+    plain = attended(merged, weights, "plain", 2, 0).repeat(2, axis=1)
+    shifted = attended(plain, weights, "shifted", 1, 1)
+    return shifted.transpose(0, 3, 1, 2).reshape(len(images), -1) @ weights["end.weight"].T
+
+
 @pytest.mark.parametrize(
     ("model", "by_hand"),
-    [(IMAGES, of_images), (BILINEAR, of_bilinear), (SEQUENCES, of_sequences)],
+    [
+        (IMAGES, of_images),
+        (BILINEAR, of_bilinear),
+        (SEQUENCES, of_sequences),
+        (WINDOWS, of_windows),
+    ],
     ids=lambda value: getattr(value, "name", ""),
 )
 def test_both_lowerings_compute_the_definitions(

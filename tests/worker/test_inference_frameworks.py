@@ -32,6 +32,7 @@ NAMES = (
     "every_channel",
     "every_decoder",
     "every_attention",
+    "every_swin",
     "vit_tiny_cifar10",
 )
 DATASETS = {"vit_tiny_cifar10": "cifar10"}  # mnist for the others

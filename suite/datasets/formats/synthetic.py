@@ -35,6 +35,7 @@ def fitted(workload: Workload) -> DatasetManifest:
         shape=model.input_shape,
         classes=model.classes,
         loss=workload.loss,
+        positions=() if model.takes_tokens else model.positions,
         normalize=_normalize(model),
         samples={split: own or BATCHES[split] * workload.batch_size for split in SPLITS},
     )
@@ -57,7 +58,8 @@ def write(manifest: DatasetManifest, folder: Path, seed: int) -> None:
         samples = manifest.samples[split]
         if manifest.holds_tokens:
             tokens = samples * manifest.shape[0] + 1
-            values = random.integers(0, manifest.classes, tokens, dtype=np.uint8)
+            size = np.uint8 if manifest.classes <= 256 else np.int32
+            values = random.integers(0, manifest.classes, tokens, dtype=size)
             np.save(folder / f"{split}_tokens.npy", values)
             continue
         np.save(folder / f"{split}_inputs.npy", _inputs(random, samples, manifest.shape))
@@ -68,13 +70,13 @@ def write(manifest: DatasetManifest, folder: Path, seed: int) -> None:
 def _labels(
     random: np.random.Generator, samples: int, manifest: DatasetManifest
 ) -> NDArray[np.int32 | np.float32]:
-    """Classes (samples,), or normal numbers, or zeros and ones, (samples, outputs)."""
+    """Classes (samples, *positions), or normal numbers, or zeros and ones, (samples, outputs)."""
     shape = samples, manifest.classes
     if manifest.loss == "mean_squared_error":
         return random.standard_normal(shape, dtype=np.float32)
     if manifest.loss == "binary_cross_entropy":
         return random.integers(0, 2, shape).astype(np.float32)
-    return random.integers(0, manifest.classes, samples, dtype=np.int32)
+    return random.integers(0, manifest.classes, (samples, *manifest.positions), dtype=np.int32)
 
 
 def _inputs(random: np.random.Generator, samples: int, shape: tuple[int, ...]) -> NDArray[Any]:

@@ -12,7 +12,7 @@ from flax import nnx
 from jax import lax
 from jax import numpy as jnp
 
-from ...attention import kv_heads, part_sizes, rotation
+from ...attention import kv_heads, part_sizes, rotation, window_mask, window_rows
 from ...layouts import kept, paddings, side_paddings, transposed_paddings
 from ...protocol import Trial
 from . import matmul, rounding
@@ -27,7 +27,8 @@ class Model(nnx.Module):
     def __init__(self, trial: Trial) -> None:
         self.rngs = nnx.Rngs(trial.seed + trial.rank)  # other dropout masks on each rank
         for layer in trial.leaves():
-            if layer["kind"] != "tied_head":  # a function of its embedding
+            # A tied head is a function of its embedding; it has a bias at most.
+            if layer["kind"] != "tied_head" or layer["bias"]:
                 setattr(self, PREFIX + layer["name"], _lower(layer, trial, self.rngs))
 
 
@@ -60,6 +61,8 @@ def series(
             values = JOINS[layer["kind"]](results)
         elif layer["kind"] == "tied_head":
             values = getattr(model, PREFIX + layer["embedding"]).attend(values)
+            if layer["bias"]:
+                values = getattr(model, PREFIX + layer["name"])(values)
         else:
             values = getattr(model, PREFIX + layer["name"])(values)
         values = rounded(values)
@@ -120,7 +123,8 @@ def is_biased(layer: dict[str, Any], role: str, trial: Trial) -> bool:
     """Whether the product with the weight `role` of a layer is made as `Biased`."""
     if layer["kind"] == "lstm":
         return trial.mixed and role == "hidden_weight"  # the other product has no bias
-    return trial.mixed and bool(layer["kind"] == "gru" or layer.get("bias"))
+    always = layer["kind"] in ("gru", "window_attention")
+    return trial.mixed and bool(always or layer.get("bias"))
 
 
 class InFull:
@@ -201,6 +205,63 @@ class SelfAttention(nnx.Module):
         return rounding.rounded(self.rounded_bits, values) if self.rounded_bits else values
 
 
+class WindowAttention(nnx.Module):
+    def __init__(self, layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> None:
+        size = layer["features"]
+        self.heads, self.shift = layer["heads"], tuple(layer["shift"])
+        (height, width), (rows, columns) = layer["input_shape"][1:], layer["window"]
+        self.split = (height // rows, rows, width // columns, columns)
+        self.constants = partial(_window_constants, layer)
+        self.in_float64 = trial.dtype == "float64"
+        self.rounded_bits = trial.simulated_bits
+        dense = {"kind": "dense", "in_features": size, "bias": True}
+        self.input = _lower({**dense, "out_features": 3 * size}, trial, rngs)
+        self.output = _lower({**dense, "out_features": size}, trial, rngs)
+        distances = (2 * rows - 1) * (2 * columns - 1)
+        self.table = nnx.Param(jnp.zeros((distances, self.heads), trial.dtype))
+
+    def __call__(self, images: Any) -> Any:
+        batch, features = len(images), images.shape[-1]
+        moved = jnp.roll(images, [-each for each in self.shift], (1, 2))
+        # (N, height, width, features) -> (N x windows, pixels, features)
+        windows = moved.reshape(batch, *self.split, features).swapaxes(2, 3)
+        whole, pixels = windows.shape, self.split[1] * self.split[3]
+        parts = self.input(windows.reshape(-1, pixels, features))
+        if self.rounded_bits:
+            parts = rounding.rounded(self.rounded_bits, parts)
+        shape = len(parts), pixels, self.heads, -1
+        mixed = self._attend(*(part.reshape(shape) for part in jnp.split(parts, 3, -1)))
+        result = self.output(mixed.reshape(-1, pixels, features)).reshape(whole)
+        moved = result.swapaxes(2, 3).reshape(images.shape)
+        return jnp.roll(moved, self.shift, (1, 2))
+
+    def _attend(self, queries: Any, keys: Any, values: Any) -> Any:
+        """All (N x windows, pixels, heads, features of a head)."""
+        index, mask = self.constants()
+        pixels, windows = queries.shape[1], len(queries)
+        bias = self.table[...][index].reshape(1, pixels, pixels, self.heads).transpose(0, 3, 1, 2)
+        if mask is not None:
+            bias = jnp.tile(bias + mask.astype(bias.dtype), (windows // len(mask), 1, 1, 1))
+        if self.rounded_bits:
+            bias = jnp.broadcast_to(bias, (windows, *bias.shape[1:]))
+            return rounding.attention(self.rounded_bits, False, queries, keys, values, bias)
+        if self.in_float64:
+            shares = rounding.attention_shares(queries, keys, causal=False, bias=bias)
+            return jnp.einsum("bhqk,bkhd->bqhd", shares, values)
+        return jax.nn.dot_product_attention(queries, keys, values, bias.astype(queries.dtype))
+
+
+def _window_constants(layer: dict[str, Any]) -> tuple[Any, Any]:
+    """The rows of the table, and what excludes pairs of pixels."""
+    return window_rows(layer), window_mask(layer)
+
+
+def _merged(images: Any) -> Any:
+    """The four pixels of each square, one after the other in the channels."""
+    parts = [images[:, y::2, x::2] for x in (0, 1) for y in (0, 1)]
+    return jnp.concatenate(parts, -1)
+
+
 def rotated(layer: dict[str, Any], heads: Any) -> Any:
     """Queries or keys (batch, length, heads, features of a head), rotated by their position."""
     wide = heads.astype(jnp.promote_types(heads.dtype, jnp.float32))
@@ -226,6 +287,17 @@ class Scale(nnx.Module):
     def __call__(self, images: Any) -> Any:
         weight = self.weight[...]
         return (images.astype(weight.dtype) * weight).astype(images.dtype)
+
+
+class Bias(nnx.Module):
+    """A bias, added in float32."""
+
+    def __init__(self, size: int, dtype: str) -> None:
+        self.bias = nnx.Param(jnp.zeros(size, dtype))
+
+    def __call__(self, values: Any) -> Any:
+        bias = self.bias[...]
+        return (values.astype(bias.dtype) + bias).astype(values.dtype)
 
 
 class ClassToken(nnx.Module):
@@ -355,10 +427,14 @@ def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any
         return lambda values: jnp.where(values > 0, values, slope * values)  # jax.nn's is 1 x at 0
     if kind == "self_attention":
         return SelfAttention(layer, trial, rngs)
+    if kind == "window_attention":
+        return WindowAttention(layer, trial, rngs)
     if kind in ("lstm", "gru"):
         return Recurrent(layer, trial, **common)
     if kind == "embedding":
         return Embedding(layer["vocabulary"], layer["features"], **dtypes)
+    if kind == "tied_head":
+        return Bias(layer["vocabulary"], trial.dtype)
     if kind == "class_token":
         return ClassToken(layer, trial.dtype)
     if kind == "position_embedding":
@@ -415,6 +491,13 @@ SIMPLE: dict[str, Callable[[Any], Any]] = {
     "tokens": lambda images: images.reshape((images.shape[0], -1, images.shape[-1])),
     "first_token": lambda sequence: sequence[:, 0],
     "mean_token": lambda sequence: sequence.mean(1),
+    "patch_merging": _merged,
+}
+ATTENTION: dict[str, tuple[str, ...]] = {
+    "in_weight": ("input", "kernel"),
+    "in_bias": ("input", "bias"),
+    "out_weight": ("output", "kernel"),
+    "out_bias": ("output", "bias"),
 }
 # The path of a parameter or statistic inside its layer, by its canonical role, where it is not the
 # role itself.
@@ -438,12 +521,8 @@ PATHS: dict[str, dict[str, tuple[str, ...]]] = {
         "bias": ("layer", "cell", "dense_i", "bias"),
         "hidden_bias": ("layer", "cell", "dense_h", "bias"),
     },
-    "self_attention": {
-        "in_weight": ("input", "kernel"),
-        "in_bias": ("input", "bias"),
-        "out_weight": ("output", "kernel"),
-        "out_bias": ("output", "bias"),
-    },
+    "self_attention": ATTENTION,
+    "window_attention": ATTENTION,
 }
 
 

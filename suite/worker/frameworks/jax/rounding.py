@@ -57,41 +57,49 @@ tanh.defvjp(
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def attention(bits: int, causal: bool, queries: Any, keys: Any, values: Any) -> Any:
+def attention(
+    bits: int, causal: bool, queries: Any, keys: Any, values: Any, bias: Any = None
+) -> Any:
     """Attention as by fused kernels (FlashAttention, Dao et al. 2022), with rounded operands.
 
-    All are (batch, length, heads, features of a head). The gradient of the softmax is computed from
-    the rounded result, not from the sum over keys.
+    All are (batch, length, heads, features of a head); `bias` has the shape of the scores, (batch,
+    heads, length, length). The gradient of the softmax is computed from the rounded result, not
+    from the sum over keys.
     """
-    return _attention(bits, causal, queries, keys, values)[0]
+    return _attention(bits, causal, queries, keys, values, bias)[0]
 
 
-def _attention(bits: int, causal: bool, queries: Any, keys: Any, values: Any) -> tuple[Any, Any]:
-    shares = attention_shares(queries, keys, causal=causal)
+def _attention(
+    bits: int, causal: bool, queries: Any, keys: Any, values: Any, bias: Any = None
+) -> tuple[Any, Any]:
+    shares = attention_shares(queries, keys, causal=causal, bias=bias)
     mixed = jnp.einsum("bhqk,bkhd->bqhd", _to(bits, shares), values)
     mixed = _to(bits, mixed)
-    return mixed, (queries, keys, values, shares, mixed)
+    return mixed, (queries, keys, values, shares, mixed, bias)
 
 
-def _attention_gradients(bits: int, _: bool, kept: Any, gradient: Any) -> tuple[Any, Any, Any]:
-    queries, keys, values, shares, mixed = kept
+def _attention_gradients(bits: int, _: bool, kept: Any, gradient: Any) -> tuple[Any, ...]:
+    queries, keys, values, shares, mixed, bias = kept
     gradient = _to(bits, gradient)
     of_shares = jnp.einsum("bqhd,bkhd->bhqk", gradient, values)
     mean = jnp.einsum("bqhd,bqhd->bhq", gradient, mixed)[..., None]
-    of_scores = _to(bits, shares * (of_shares - mean)) / np.sqrt(queries.shape[-1])
+    of_bias = _to(bits, shares * (of_shares - mean))
+    of_scores = of_bias / np.sqrt(queries.shape[-1])
     return (
         jnp.einsum("bhqk,bkhd->bqhd", of_scores, keys),
         jnp.einsum("bhqk,bqhd->bkhd", of_scores, queries),
         jnp.einsum("bhqk,bqhd->bkhd", _to(bits, shares), gradient),
+        None if bias is None else of_bias,
     )
 
 
 attention.defvjp(_attention, _attention_gradients)
 
 
-def attention_shares(queries: Any, keys: Any, *, causal: bool) -> Any:
+def attention_shares(queries: Any, keys: Any, *, causal: bool, bias: Any = None) -> Any:
     """The softmax (batch, heads, length of queries, length of keys) of attention."""
     scores = jnp.einsum("bqhd,bkhd->bhqk", queries, keys) / np.sqrt(queries.shape[-1])
+    scores = scores if bias is None else scores + bias
     if causal:
         scores = jnp.where(np.tri(queries.shape[1], dtype=bool), scores, -jnp.inf)
     return jax.nn.softmax(scores)

@@ -195,6 +195,10 @@ class Session:
 
     def _loss(self, params: Tree, rest: Tree, inputs: Any, labels: Any) -> Any:
         logits, rest = self._apply(self._graph, params, rest, inputs)
+        if smoothing := self._trial.label_smoothing:
+            classes = jax.nn.one_hot(labels, logits.shape[-1], dtype=logits.dtype)
+            targets = optax.smooth_labels(classes, smoothing)
+            return optax.softmax_cross_entropy(logits, targets).mean(), (logits, rest)
         return LOSSES[self._trial.loss](logits, labels).mean(), (logits, rest)
 
     def _mean(self, gradients: Tree) -> Tree:
@@ -226,12 +230,18 @@ class Session:
 
 
 def _optimizer(trial: Trial) -> optax.GradientTransformation:
+    largest, own = trial.optimizer.get("clip_norm"), _unclipped(trial)
+    return own if largest is None else optax.chain(optax.clip_by_global_norm(largest), own)
+
+
+def _unclipped(trial: Trial) -> optax.GradientTransformation:
     options = trial.optimizer
     name, rate = options["name"], options["learning_rate"]
     if name == "sgd":
         return optax.chain(optax.sgd(rate), _counted())
     if name == "momentum":
-        return optax.chain(optax.sgd(rate, momentum=options["momentum"]), _counted())
+        numbers = {"momentum": options["momentum"], "nesterov": options.get("nesterov", False)}
+        return optax.chain(optax.sgd(rate, **numbers), _counted())
     if name == "adam":  # which counts its own steps
         return optax.adam(rate, b1=options["beta1"], b2=options["beta2"], eps=options["epsilon"])
     if name == "adamw":

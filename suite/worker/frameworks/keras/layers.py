@@ -11,7 +11,7 @@ import keras
 import numpy as np
 from keras import layers, ops
 
-from ...attention import kv_heads, part_sizes, rotation
+from ...attention import kv_heads, part_sizes, rotation, window_mask, window_rows
 from ...layouts import paddings, same_paddings, shares, side_paddings
 from ...protocol import Trial
 
@@ -29,11 +29,15 @@ class ClassToken(layers.Layer):
 
 
 class PositionEmbedding(layers.Layer):
-    """One learned vector added to each member of the sequence, in float32."""
+    """One learned vector added to each member of the sequence, or the same to all, in float32."""
+
+    def __init__(self, length: int, **options: Any) -> None:
+        super().__init__(**options)
+        self._length = length
 
     def build(self, shape: Any) -> None:
         options = {"initializer": "zeros", "name": "table", "autocast": False}
-        self.table = self.add_weight(shape=shape[1:], **options)
+        self.table = self.add_weight(shape=(self._length, shape[-1]), **options)
 
     def call(self, sequence: Any) -> Any:
         wide = ops.cast(sequence, self.variable_dtype)
@@ -87,6 +91,62 @@ class RotaryAttention(layers.Layer):
         return ops.cast(ops.reshape(ops.stack(turned, axis), (*shape, size)), heads.dtype)
 
 
+class WindowAttention(layers.Layer):
+    """Attention among the pixels of each window of images (N, height, width, features)."""
+
+    def __init__(self, layer: dict[str, Any], **options: Any) -> None:
+        super().__init__(**options)
+        self._layer, self._index, self._mask = layer, window_rows(layer), window_mask(layer)
+        features = layer["features"]
+        self.in_dense = layers.Dense(3 * features, **ZEROS, name="in")
+        self.out_dense = layers.Dense(features, **ZEROS, name="out")
+
+    def build(self, shape: Any) -> None:
+        rows, columns = self._layer["window"]
+        distances = (2 * rows - 1) * (2 * columns - 1)
+        size = (distances, self._layer["heads"])
+        self.table = self.add_weight(shape=size, initializer="zeros", name="table")
+        for each in (self.in_dense, self.out_dense):
+            each.build((None, rows * columns, self._layer["features"]))
+
+    def call(self, images: Any) -> Any:
+        (features, height, width), (rows, columns) = (
+            self._layer["input_shape"],
+            self._layer["window"],
+        )
+        split, shift = (height // rows, width // columns), self._layer["shift"]
+        moved = ops.roll(images, [-each for each in shift], (1, 2)) if any(shift) else images
+        windows = ops.reshape(moved, (-1, split[0], rows, split[1], columns, features))
+        windows = ops.transpose(windows, (0, 1, 3, 2, 4, 5))
+        mixed = self._mixed(ops.reshape(windows, (-1, rows * columns, features)))
+        mixed = ops.reshape(self.out_dense(mixed), (-1, *split, rows, columns, features))
+        result = ops.transpose(mixed, (0, 1, 3, 2, 4, 5))
+        result = ops.reshape(result, (-1, height, width, features))
+        return ops.roll(result, list(shift), (1, 2)) if any(shift) else result
+
+    def _mixed(self, windows: Any) -> Any:
+        """The attention in windows (N x windows, pixels, features)."""
+        pixels, features = windows.shape[1:]
+        heads, mask = self._layer["heads"], self._mask
+        parts = ops.reshape(self.in_dense(windows), (-1, pixels, 3, heads, features // heads))
+        queries, keys, values = (
+            ops.transpose(parts[:, :, number], (0, 2, 1, 3)) for number in range(3)
+        )
+        scores = ops.matmul(queries, ops.transpose(keys, (0, 1, 3, 2)))
+        scores = ops.cast(scores, self.variable_dtype) / (features // heads) ** 0.5
+        bias = ops.reshape(ops.take(self.table, self._index, axis=0), (pixels, pixels, heads))
+        bias = ops.cast(ops.transpose(bias, (2, 0, 1)), self.variable_dtype)
+        if mask is not None:
+            bias = bias + ops.convert_to_tensor(mask, self.variable_dtype)
+            shaped = ops.reshape(scores, (-1, len(mask), heads, pixels, pixels))
+            scores = ops.reshape(shaped + bias, (-1, heads, pixels, pixels))
+        else:
+            scores = scores + bias
+        shares = ops.cast(ops.softmax(scores), values.dtype)
+        mixed = ops.transpose(ops.matmul(shares, values), (0, 2, 1, 3))
+        return ops.reshape(mixed, (-1, pixels, features))
+
+
 class Scale(layers.Layer):
     """A factor for each channel, in float32."""
 
@@ -101,12 +161,18 @@ class Scale(layers.Layer):
 class TiedHead(layers.Layer):
     """The product with the weight of an embedding."""
 
-    def __init__(self, embedding: Any, **options: Any) -> None:
+    def __init__(self, layer: dict[str, Any], embedding: Any, **options: Any) -> None:
         super().__init__(**options)
-        self.embedding = embedding
+        self.embedding, self._layer = embedding, layer
+
+    def build(self, shape: Any) -> None:
+        if self._layer["bias"]:
+            size = (self._layer["vocabulary"],)
+            self.bias = self.add_weight(shape=size, initializer="zeros", name="bias")
 
     def call(self, sequence: Any) -> Any:
-        return ops.matmul(sequence, ops.transpose(self.embedding.embeddings))
+        product = ops.matmul(sequence, ops.transpose(self.embedding.embeddings))
+        return product + self.bias if self._layer["bias"] else product
 
 
 def make(trial: Trial) -> tuple[Any, dict[str, Any]]:
@@ -132,7 +198,7 @@ def _series(series: list[dict[str, Any]], values: Any, by_name: dict[str, Any], 
             values, padding = _padded(layer, values)
             lowered = _window(layer, padding)
         elif kind == "tied_head":
-            lowered = TiedHead(by_name[layer["embedding"]], name=layer["name"])
+            lowered = TiedHead(layer, by_name[layer["embedding"]], name=layer["name"])
         else:
             lowered = _lower(layer, seed + len(by_name))
         by_name[layer["name"]] = lowered
@@ -194,6 +260,8 @@ def _lower(layer: dict[str, Any], seed: int) -> Any:
         return layers.BatchNormalization(**numbers, **named)
     if kind == "layer_norm":
         return layers.LayerNormalization(epsilon=layer["epsilon"], **named)
+    if kind == "position_embedding":
+        return PositionEmbedding(layer["length"], **named)
     if kind == "group_norm":
         return layers.GroupNormalization(layer["groups"], epsilon=layer["epsilon"], **named)
     if kind == "rms_norm":
@@ -202,6 +270,8 @@ def _lower(layer: dict[str, Any], seed: int) -> Any:
         return TransposedConv2D(layer, **ZEROS, **named)
     if kind == "upsample":
         return layers.UpSampling2D(tuple(layer["factor"]), interpolation=layer["mode"], **named)
+    if kind == "window_attention":
+        return WindowAttention(layer, **named)
     if kind == "embedding":
         sizes = layer["vocabulary"], layer["features"]
         return layers.Embedding(*sizes, embeddings_initializer="zeros", **named)
@@ -319,15 +389,20 @@ def _channel_shuffle(layer: dict[str, Any]) -> Any:
     return keras.Sequential(parts, name=layer["name"])
 
 
+def _merged(images: Any) -> Any:
+    """The four pixels of each square, one after the other in the channels."""
+    return ops.concatenate([images[:, y::2, x::2] for x in (0, 1) for y in (0, 1)], -1)
+
+
 ACTIVATIONS = ("relu", "tanh", "relu6", "sigmoid", "silu", "hard_sigmoid", "hard_swish")
 SIMPLE: dict[str, Any] = {
     "flatten": layers.Flatten,
     "global_avg_pool2d": layers.GlobalAveragePooling2D,
     "scale": Scale,
     "class_token": ClassToken,
-    "position_embedding": PositionEmbedding,
     "first_token": lambda name: layers.Lambda(lambda sequence: sequence[:, 0], name=name),
     "mean_token": layers.GlobalAveragePooling1D,
+    "patch_merging": lambda name: layers.Lambda(_merged, name=name),
 }
 # The variables of a layer that hold a parameter, one after the other, by its canonical role.
 VARIABLES: dict[str, dict[str, tuple[str, ...]]] = {
@@ -343,6 +418,7 @@ VARIABLES: dict[str, dict[str, tuple[str, ...]]] = {
     "layer_norm": {"weight": ("gamma",), "bias": ("beta",)},
     "group_norm": {"weight": ("gamma",), "bias": ("beta",)},
     "rms_norm": {"weight": ("scale",)},
+    "tied_head": {},
     "scale": {"weight": ("factors",)},
     "class_token": {"weight": ("token",)},
     "embedding": {"weight": ("embeddings",)},
@@ -351,6 +427,12 @@ VARIABLES: dict[str, dict[str, tuple[str, ...]]] = {
         "input_weight": ("cell.kernel",),
         "hidden_weight": ("cell.recurrent_kernel",),
         "bias": ("cell.bias",),
+    },
+    "window_attention": {
+        "in_weight": ("in_dense.kernel",),
+        "in_bias": ("in_dense.bias",),
+        "out_weight": ("out_dense.kernel",),
+        "out_bias": ("out_dense.bias",),
     },
     "gru": {
         "input_weight": ("cell.kernel",),

@@ -35,6 +35,11 @@ def predictor(model: Any, trial: Trial) -> Callable[[Array], Array]:
     return lambda inputs: np.asarray(logits(inputs))
 
 
+def whole(gradient: Any) -> Any:
+    """A gradient as a tensor, which it is."""
+    return gradient
+
+
 class Trainer:
     """Runs a compiled model's training function, as `fit` does.
 

@@ -43,6 +43,11 @@ def predictor(model: Any, trial: Trial) -> Callable[[Array], Array]:
     return predict
 
 
+def whole(gradient: Any) -> Any:
+    """A gradient as a tensor, which it is."""
+    return gradient
+
+
 class Trainer:
     """Runs a compiled model's training function, as `fit` does."""
 

@@ -27,6 +27,11 @@ def predictor(model: Any, trial: Trial) -> Callable[[Array], Array]:
     return lambda inputs: logits(tf.constant(inputs)).numpy()
 
 
+def whole(gradient: Any) -> Any:
+    """A gradient as a tensor: that of a lookup has only the rows that were looked up."""
+    return tf.convert_to_tensor(gradient)
+
+
 class Trainer:
     """Runs a compiled model's training function, as `fit` does."""
 

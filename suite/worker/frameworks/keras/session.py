@@ -65,7 +65,7 @@ class Session:
         self._load(to_channels_last(trial, weights))
         # compile's other settings are Keras's defaults. jit_compile="auto" uses XLA with JAX, and
         # with TensorFlow on a GPU (unless there is an LSTM), and no compiler otherwise.
-        self._model.compile(_optimizer(trial), LOSSES[trial.loss]())
+        self._model.compile(_optimizer(trial), _loss(trial))
         self._model._loss_tracker = StepLoss(name="loss")  # instead of a plain Mean
         self._trainer = _trainer(self._model)
         self._probe: Any = None
@@ -206,21 +206,38 @@ class IntoWeights(keras.optimizers.Optimizer):
         super().__init__(learning_rate=1.0)
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        self.assign(variable, gradient)
+        self.assign(variable, backend.whole(gradient))
+
+
+def _loss(trial: Trial) -> Any:
+    if not trial.label_smoothing:
+        return LOSSES[trial.loss]()
+    classes = trial.architecture["classes"]
+
+    def smoothed(labels: Any, logits: Any) -> Any:
+        """Keras smooths only labels that are shares of the classes."""
+        shares = ops.one_hot(ops.cast(labels, "int32"), classes, dtype=logits.dtype)
+        options = {"from_logits": True, "label_smoothing": trial.label_smoothing}
+        return keras.losses.categorical_crossentropy(shares, logits, **options)
+
+    return smoothed
 
 
 def _optimizer(trial: Trial) -> Any:
     options = trial.optimizer
     name, rate = options["name"], options["learning_rate"]
+    clip = {"global_clipnorm": options.get("clip_norm")}
     if name == "sgd":
-        return keras.optimizers.SGD(rate)
+        return keras.optimizers.SGD(rate, **clip)
     if name == "momentum":
-        return keras.optimizers.SGD(rate, momentum=options["momentum"])
+        numbers = {"momentum": options["momentum"], "nesterov": options.get("nesterov", False)}
+        return keras.optimizers.SGD(rate, **numbers, **clip)
     if name in ("adam", "adamw"):
-        numbers = rate, options["beta1"], options["beta2"], options["epsilon"]
-        return _adam()(*numbers, weight_decay=options.get("weight_decay"))
+        constants = rate, options["beta1"], options["beta2"], options["epsilon"]
+        return _adam()(*constants, weight_decay=options.get("weight_decay"), **clip)
     if name == "rmsprop":
-        return keras.optimizers.RMSprop(rate, rho=options["decay"], epsilon=options["epsilon"])
+        numbers = {"rho": options["decay"], "epsilon": options["epsilon"]}
+        return keras.optimizers.RMSprop(rate, **numbers, **clip)
     raise NotImplementedError(f"Keras module has no optimizer {name!r}")
 
 

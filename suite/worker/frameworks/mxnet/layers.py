@@ -11,7 +11,7 @@ import numpy as np
 from mxnet import gluon
 from mxnet.gluon import nn
 
-from ...attention import kv_heads, part_sizes, rotation
+from ...attention import kv_heads, part_sizes, rotation, window_mask, window_rows
 from ...layouts import kept, shares, side_paddings
 
 
@@ -77,6 +77,63 @@ class SelfAttention(gluon.HybridBlock):
         if repeats > 1:
             found[1:] = (F.repeat(each, repeats=repeats, axis=1) for each in found[1:])
         return [each.reshape((-3, 0, 0)) for each in found]
+
+
+class WindowAttention(gluon.HybridBlock):
+    def __init__(self, layer: dict[str, Any], prefix: str) -> None:
+        super().__init__(prefix=prefix)
+        (features, height, width), (rows, columns) = layer["input_shape"], layer["window"]
+        self._features, self._heads, self._shift = features, layer["heads"], layer["shift"]
+        self._split, self._pixels = (
+            (height // rows, rows, width // columns, columns),
+            rows * columns,
+        )
+        distances, mask = (2 * rows - 1) * (2 * columns - 1), window_mask(layer)
+        self.table = self.params.get("table", shape=(distances, self._heads))
+        self.index = self.params.get_constant("index", window_rows(layer))
+        if mask is not None:
+            self.mask = self.params.get_constant("mask", mask[None])
+        sizes = {"flatten": False, "in_units": features}
+        with self.name_scope():
+            self.input = nn.Dense(3 * features, **sizes, prefix="in_")
+            self.output = nn.Dense(features, **sizes, prefix="out_")
+
+    def hybrid_forward(self, F: Any, images: Any, **own: Any) -> Any:  # noqa: N803
+        table, index, mask = own["table"], own["index"], own.get("mask")
+        features, pixels = self._features, self._pixels
+        windows = self._rolled(F, images.transpose((0, 2, 3, 1)), 1)
+        windows = windows.reshape((-1, *self._split, features)).transpose((0, 1, 3, 2, 4, 5))
+        parts = self.input(windows.reshape((-1, pixels, features)))
+        parts = parts.reshape((0, 0, 3, self._heads, -1)).transpose((2, 0, 3, 1, 4))
+        parts = parts.reshape((3, -1, pixels, 0), reverse=True)
+        queries, keys, values = F.split(parts, 3, axis=0, squeeze_axis=True)
+        scale = 1 / math.sqrt(features // self._heads)
+        scores = F.batch_dot(queries * scale, keys, transpose_b=True)
+        bias = F.take(table, index).transpose().reshape((1, self._heads, pixels, pixels))
+        if mask is None:
+            scores = F.broadcast_add(scores.reshape((-1, self._heads, pixels, pixels)), bias)
+        else:
+            count = self._split[0] * self._split[2]
+            scores = scores.reshape((-1, count, self._heads, pixels, pixels))
+            scores = F.broadcast_add(scores, F.broadcast_add(bias.expand_dims(0), mask))
+        shares = F.softmax(scores).reshape((-1, pixels, pixels))
+        mixed = F.batch_dot(shares, values)
+        mixed = mixed.reshape((-4, -1, self._heads, 0, 0)).transpose((0, 2, 1, 3))
+        result = self.output(mixed.reshape((0, 0, -3)))
+        height, rows, width, columns = self._split
+        result = result.reshape((-1, height, width, rows, columns, features))
+        result = result.transpose((0, 1, 3, 2, 4, 5))
+        result = result.reshape((-1, height * rows, width * columns, features))
+        return self._rolled(F, result, -1).transpose((0, 3, 1, 2))
+
+    def _rolled(self, F: Any, images: Any, direction: int) -> Any:  # noqa: N803
+        """The images (N, height, width, features), moved by the shift; MXNet has no roll."""
+        for axis, move in enumerate(self._shift, 1):
+            if move:
+                first = F.slice_axis(images, axis=axis, begin=direction * move, end=None)
+                second = F.slice_axis(images, axis=axis, begin=0, end=direction * move)
+                images = F.concat(first, second, dim=axis)
+        return images
 
 
 class Rotary(gluon.HybridBlock):
@@ -182,14 +239,17 @@ class PositionEmbedding(gluon.HybridBlock):
 
 
 class TiedHead(gluon.HybridBlock):
-    def __init__(self, embedding: nn.Embedding) -> None:
-        super().__init__(prefix="")
+    def __init__(self, layer: dict[str, Any], embedding: nn.Embedding, prefix: str) -> None:
+        super().__init__(prefix=prefix)
         self.weight = embedding.weight
-        self._vocabulary = embedding.weight.shape[0]
+        self._vocabulary = layer["vocabulary"]
+        if layer["bias"]:
+            self.bias = self.params.get("bias", shape=(self._vocabulary,))
 
-    def hybrid_forward(self, F: Any, sequence: Any, weight: Any) -> Any:  # noqa: N803
-        sizes = {"num_hidden": self._vocabulary, "flatten": False, "no_bias": True}
-        return F.FullyConnected(sequence, weight, **sizes)
+    def hybrid_forward(self, F: Any, sequence: Any, weight: Any, bias: Any = None) -> Any:  # noqa: N803
+        sizes = {"num_hidden": self._vocabulary, "flatten": False}
+        given = [weight] if bias is None else [weight, bias]
+        return F.FullyConnected(sequence, *given, **sizes, no_bias=bias is None)
 
 
 class Recurrent(gluon.HybridBlock):
@@ -276,7 +336,7 @@ def _lower(layer: dict[str, Any], embeddings: dict[str, nn.Embedding]) -> gluon.
     if "branches" in layer:
         return Branches(kind, [series(branch, embeddings) for branch in layer["branches"]])
     if kind == "tied_head":
-        return TiedHead(embeddings[layer["embedding"]])
+        return TiedHead(layer, embeddings[layer["embedding"]], prefix)
     if kind == "conv2d":
         return nn.Conv2D(
             layer["out_channels"],
@@ -371,6 +431,16 @@ def _gelu_by_tanh(ops: Any, values: Any) -> Any:
     return 0.5 * values * (1 + ops.tanh(inner))
 
 
+def _merged(ops: Any, images: Any) -> Any:
+    """The four pixels of each square, one after the other in the channels."""
+    parts = [
+        ops.slice(images, begin=(None, None, y, x), end=(None,) * 4, step=(1, 1, 2, 2))
+        for x in (0, 1)
+        for y in (0, 1)
+    ]
+    return ops.concat(*parts, dim=1)
+
+
 def _global_pool() -> gluon.HybridBlock:
     pool = nn.HybridSequential(prefix="")
     pool.add(nn.GlobalAvgPool2D(), nn.Flatten())
@@ -390,12 +460,14 @@ SIMPLE = {
     "first_token": lambda: nn.HybridLambda(
         lambda ops, x: ops.slice_axis(x, axis=1, begin=0, end=1).flatten()
     ),
+    "patch_merging": lambda: nn.HybridLambda(_merged),
     "mean_token": lambda: nn.HybridLambda(lambda ops, x: ops.mean(x, axis=1)),
 }
 SEQUENCES = {
     "class_token": ClassToken,
     "position_embedding": PositionEmbedding,
     "self_attention": SelfAttention,
+    "window_attention": WindowAttention,
     "lstm": Recurrent,
     "gru": Recurrent,
 }

@@ -10,7 +10,7 @@ import paddle
 from paddle import nn
 from paddle.nn import functional
 
-from ...attention import kv_heads, part_sizes, rotation
+from ...attention import kv_heads, part_sizes, rotation, window_mask, window_rows
 from ...layouts import kept
 
 
@@ -82,6 +82,51 @@ class SelfAttention(nn.Layer):
         if self._repeats > 1:
             found[1:] = (each.repeat_interleave(self._repeats, 2) for each in found[1:])
         return found
+
+
+class WindowAttention(nn.Layer):
+    def __init__(self, layer: dict[str, Any]) -> None:
+        super().__init__()
+        (features, height, width), (rows, columns) = layer["input_shape"], layer["window"]
+        self._split, self._heads = [height // rows, rows, width // columns, columns], layer["heads"]
+        self._features, self._shift = features, list(layer["shift"])
+        self.input = nn.Linear(features, 3 * features)
+        self.output = nn.Linear(features, features)
+        self.table = self.create_parameter([(2 * rows - 1) * (2 * columns - 1), self._heads])
+        mask, dtype = window_mask(layer), paddle.get_default_dtype()
+        excluded = None if mask is None else paddle.to_tensor(mask[None], dtype)
+        self.register_buffer("index", paddle.to_tensor(window_rows(layer)), persistable=False)
+        self.register_buffer("mask", excluded, persistable=False)
+
+    def forward(self, images: paddle.Tensor) -> paddle.Tensor:
+        height, rows, width, columns = self._split
+        features, pixels = self._features, rows * columns
+        moved = images.transpose([0, 2, 3, 1])
+        if self.mask is not None:
+            moved = paddle.roll(moved, [-each for each in self._shift], [1, 2])
+        windows = moved.reshape([-1, *self._split, features]).transpose([0, 1, 3, 2, 4, 5])
+        parts = self.input(windows.reshape([-1, pixels, features]))
+        parts = parts.reshape([-1, pixels, 3, self._heads, features // self._heads])
+        queries, keys, values = parts.transpose([2, 0, 3, 1, 4]).unbind(0)
+        scores = paddle.matmul(queries * (features // self._heads) ** -0.5, keys, transpose_y=True)
+        mixed = paddle.matmul(functional.softmax(self._biased(scores)), values)
+        mixed = self.output(mixed.transpose([0, 2, 1, 3]).reshape([-1, pixels, features]))
+        mixed = mixed.reshape([-1, height, width, rows, columns, features])
+        moved = mixed.transpose([0, 1, 3, 2, 4, 5])
+        moved = moved.reshape([-1, height * rows, width * columns, features])
+        if self.mask is not None:
+            moved = paddle.roll(moved, self._shift, [1, 2])
+        return moved.transpose([0, 3, 1, 2])
+
+    def _biased(self, scores: paddle.Tensor) -> paddle.Tensor:
+        pixels = scores.shape[-1]
+        bias = paddle.gather(self.table, self.index).reshape([pixels, pixels, self._heads])
+        bias = bias.transpose([2, 0, 1]).astype(scores.dtype)
+        if self.mask is None:
+            return scores + bias
+        count = self._split[0] * self._split[2]
+        shaped = scores.reshape([-1, count, self._heads, pixels, pixels])
+        return (shaped + (bias + self.mask.astype(scores.dtype))).reshape(scores.shape)
 
 
 class Rotary(nn.Layer):
@@ -156,12 +201,14 @@ class PositionEmbedding(nn.Layer):
 
 
 class TiedHead(nn.Layer):
-    def __init__(self, embedding: nn.Embedding) -> None:
+    def __init__(self, layer: dict[str, Any], embedding: nn.Layer) -> None:
         super().__init__()
         self._of = [embedding]  # in a list, because its weight is not a parameter of this layer
+        self.bias = self.create_parameter([layer["vocabulary"]]) if layer["bias"] else None
 
     def forward(self, sequence: paddle.Tensor) -> paddle.Tensor:
-        return paddle.matmul(sequence, self._of[0].weight, transpose_y=True)
+        product = paddle.matmul(sequence, self._of[0].weight, transpose_y=True)
+        return product if self.bias is None else product + self.bias
 
 
 class Branches(nn.Layer):
@@ -200,7 +247,8 @@ def series(layers: list[Any], made: dict[str, nn.Layer]) -> nn.Sequential:
             inner = [series(branch, made) for branch in layer["branches"]]
             lowered.append(Branches(layer, inner))
         elif layer["kind"] == "tied_head":
-            lowered.append(TiedHead(made[layer["embedding"]]))
+            made[layer["name"]] = TiedHead(layer, made[layer["embedding"]])
+            lowered.append(made[layer["name"]])
         else:
             made[layer["name"]] = _lower(layer)
             lowered.append(made[layer["name"]])
@@ -285,6 +333,12 @@ def _lower(layer: dict[str, Any]) -> nn.Layer:
     raise NotImplementedError(f"PaddlePaddle module has no layer {kind!r}")
 
 
+def _merged(images: paddle.Tensor) -> paddle.Tensor:
+    """The four pixels of each square, one after the other in the channels."""
+    parts = [images[:, :, y::2, x::2] for x in (0, 1) for y in (0, 1)]
+    return paddle.concat(parts, axis=1)
+
+
 SIMPLE = {
     "relu": nn.ReLU,
     "tanh": nn.Tanh,
@@ -299,12 +353,14 @@ SIMPLE = {
     "rows": lambda: Apply(lambda images: images.squeeze(1)),
     "tokens": lambda: Apply(lambda images: images.flatten(2).transpose([0, 2, 1])),
     "first_token": lambda: Apply(lambda sequence: sequence[:, 0]),
+    "patch_merging": lambda: Apply(_merged),
     "mean_token": lambda: Apply(lambda sequence: sequence.mean(1)),
 }
 SEQUENCES = {
     "class_token": ClassToken,
     "position_embedding": PositionEmbedding,
     "self_attention": SelfAttention,
+    "window_attention": WindowAttention,
     "lstm": Recurrent,
     "gru": Recurrent,
 }

@@ -53,7 +53,8 @@ class Session:
         # PaddlePaddle calls this function after each update of the parameters, and counts none.
         self._steps = 0
         self._optimizer._finish_update = self._count
-        self._loss = LOSSES[trial.loss]()
+        smoothing = {"label_smoothing": trial.label_smoothing} if trial.label_smoothing else {}
+        self._loss = LOSSES[trial.loss](**smoothing)
         if trial.variant == "static":
             self._model = paddle.jit.to_static(self._model, full_graph=True)
 
@@ -131,10 +132,13 @@ def _optimizer(trial: Trial, parameters: Iterable[Any]) -> paddle.optimizer.Opti
     options = trial.optimizer
     name, rate = options["name"], options["learning_rate"]
     own = {"learning_rate": rate, "parameters": parameters}
+    if (largest := options.get("clip_norm")) is not None:
+        own["grad_clip"] = nn.ClipGradByGlobalNorm(largest)
     if name == "sgd":
         return paddle.optimizer.SGD(**own)
     if name == "momentum":
-        return paddle.optimizer.Momentum(momentum=options["momentum"], **own)
+        nesterov = options.get("nesterov", False)
+        return paddle.optimizer.Momentum(momentum=options["momentum"], use_nesterov=nesterov, **own)
     if name in ("adam", "adamw"):
         numbers = {key: options[key] for key in ("beta1", "beta2", "epsilon")}
         if name == "adam":

@@ -40,20 +40,27 @@ class Session(symbolic.Session):
         return Graph(self._trial, tensors, training=training)
 
     def _labels_and_loss(self, graph: Graph) -> tuple[Any, Any]:
-        logits, loss = graph.logits, self._trial.loss
-        if loss != "cross_entropy":
+        logits, of = graph.logits, self._trial.loss
+        if of != "cross_entropy":
             targets = pt.tensor("labels", shape=logits.type.shape, dtype=self._trial.dtype)
-            return targets, symbolic.of_numbers(loss, logits, targets, pt.softplus).mean()
+            return targets, symbolic.of_numbers(of, logits, targets, pt.softplus).mean()
         labels = pt.tensor("labels", shape=graph.logits.type.shape[:-1], dtype="int32")
         count, classes = math.prod(labels.type.shape), graph.logits.type.shape[-1]
         rows = pt.special.log_softmax(graph.logits.reshape((count, classes)), axis=1)
-        return labels, -rows[np.arange(count), labels.reshape((count,))].mean()
+        loss = -rows[np.arange(count), labels.reshape((count,))].mean()
+        smoothing = self._trial.label_smoothing
+        if not smoothing:
+            return labels, loss
+        return labels, (1 - smoothing) * loss - smoothing * rows.mean()
 
     def _gradients(self, loss: Any, parameters: list[Any]) -> list[Any]:
         return list(pt.grad(loss, parameters))
 
     def _double(self, value: float) -> Any:
         return pt.constant(value, dtype="float64")
+
+    def _smaller(self, one: Any, other: Any) -> Any:
+        return pt.minimum(one, other)
 
     def _function(self, inputs: list[Any], outputs: Any, updates: Mapping[Any, Any]) -> Any:
         # Inputs have the type of the graph, so that nothing has to be checked or converted.

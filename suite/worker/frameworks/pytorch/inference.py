@@ -43,7 +43,8 @@ class Predictor:
     def predict(self, inputs: Array) -> Array:
         with torch.inference_mode():
             batch = torch.from_numpy(inputs).to(self._device)
-            logits: Array = self._run(batch.contiguous(memory_format=self._memory)).cpu().numpy()
+            result = self._run(batch.contiguous(memory_format=self._memory))
+            logits: Array = result.contiguous().cpu().numpy()
         return logits
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ...attention import kv_heads, part_sizes, rotation
+from ...attention import kv_heads, part_sizes, rotation, window_mask, window_rows
 from ...layouts import kept, shares
 from .distributed import mean_over_ranks
 
@@ -165,6 +165,57 @@ class SelfAttention(nn.Module):
         return functional.scaled_dot_product_attention(queries, keys, values, is_causal=self.causal)
 
 
+class WindowAttention(nn.Module):
+    def __init__(self, layer: dict[str, Any]) -> None:
+        super().__init__()
+        features, self._heads = layer["features"], layer["heads"]
+        (height, width), (rows, columns) = layer["input_shape"][1:], layer["window"]
+        self._split = (height // rows, rows, width // columns, columns)
+        self._shift = tuple(layer["shift"])
+        self.input = nn.Linear(features, 3 * features)
+        self.output = nn.Linear(features, features)
+        distances = (2 * rows - 1) * (2 * columns - 1)
+        self.table = nn.Parameter(torch.zeros(distances, self._heads))
+        self.causal = False
+        index, mask = torch.from_numpy(window_rows(layer)).long(), window_mask(layer)
+        self.register_buffer("index", index, persistent=False)
+        excluded = None if mask is None else torch.from_numpy(mask).to(torch.get_default_dtype())
+        self.register_buffer("mask", excluded, persistent=False)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        moved = images.permute(0, 2, 3, 1)
+        if self.mask is not None:
+            moved = moved.roll([-each for each in self._shift], (1, 2))
+        batch, features, height, width = images.shape
+        # (N, height, width, features) -> (N x windows, pixels, features)
+        whole = (batch, self._split[0], self._split[2], self._split[1], self._split[3], features)
+        windows = moved.reshape(batch, *self._split, features).transpose(2, 3)
+        windows = windows.reshape(-1, self._split[1] * self._split[3], features)
+        parts = self.input(windows).split(features, dim=2)
+        shape = len(windows), windows.shape[1], self._heads, -1
+        queries, keys, values = (part.view(shape).transpose(1, 2) for part in parts)
+        mixed = self.attend(queries, keys, values, self._bias(batch))
+        mixed = self.output(mixed.transpose(1, 2).reshape(windows.shape))
+        moved = mixed.view(whole).transpose(2, 3).reshape(batch, height, width, features)
+        if self.mask is not None:
+            moved = moved.roll(self._shift, (1, 2))
+        return moved.permute(0, 3, 1, 2)
+
+    def _bias(self, batch: int) -> torch.Tensor:
+        """What is added to the scores (N x windows or 1, heads, pixels, pixels)."""
+        pixels = self._split[1] * self._split[3]
+        bias = self.table[self.index].view(1, pixels, pixels, -1).permute(0, 3, 1, 2)
+        if self.mask is None:
+            return bias.contiguous()
+        return (bias + self.mask).repeat(batch, 1, 1, 1)
+
+    def attend(
+        self, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, bias: torch.Tensor
+    ) -> torch.Tensor:
+        """All (windows, heads, pixels, features of a head)."""
+        return functional.scaled_dot_product_attention(queries, keys, values, bias)
+
+
 class ClassToken(nn.Module):
     def __init__(self, layer: dict[str, Any]) -> None:
         super().__init__()
@@ -241,12 +292,13 @@ class WholeDropout(nn.Module):
 
 
 class TiedHead(nn.Module):
-    def __init__(self, embedding: nn.Embedding) -> None:
+    def __init__(self, layer: dict[str, Any], embedding: nn.Module) -> None:
         super().__init__()
         self._of = [embedding]  # in a list, because its weight is not a parameter of this module
+        self.bias = nn.Parameter(torch.zeros(layer["vocabulary"])) if layer["bias"] else None
 
     def forward(self, sequence: torch.Tensor) -> torch.Tensor:
-        return functional.linear(sequence, self._of[0].weight)
+        return functional.linear(sequence, self._of[0].weight, self.bias)
 
 
 class Branches(nn.Module):
@@ -298,7 +350,7 @@ def series(layers: list[Any], slice_size: int, modules: dict[str, nn.Module]) ->
             inner = [series(branch, slice_size, modules) for branch in layer["branches"]]
             module: nn.Module = Branches(layer, inner)
         elif layer["kind"] == "tied_head":
-            module = TiedHead(modules[layer["embedding"]])
+            module = modules[layer["name"]] = TiedHead(layer, modules[layer["embedding"]])
         elif layer["kind"] == "relu":
             # In place, it writes to memory that is already in the CPU's cache.
             module = modules[layer["name"]] = nn.ReLU(inplace=before in OWN_RESULT)
@@ -395,6 +447,12 @@ def _lower(layer: dict[str, Any], slice_size: int) -> nn.Module:
     raise NotImplementedError(f"PyTorch module has no layer {kind!r}")
 
 
+def _merged(images: torch.Tensor) -> torch.Tensor:
+    """The four pixels of each square, one after the other in the channels."""
+    parts = [images[:, :, y::2, x::2] for x in (0, 1) for y in (0, 1)]
+    return torch.cat(parts, 1)
+
+
 def _is_whole(pool: dict[str, Any]) -> bool:
     """Whether the only window of a pool is the whole image."""
     padded = any((*pool["padding"], *pool["extra_padding"]))
@@ -421,11 +479,13 @@ SIMPLE = {
     "tokens": lambda: Apply(lambda images: images.flatten(2).transpose(1, 2)),
     "first_token": lambda: Apply(lambda sequence: sequence[:, 0]),
     "mean_token": lambda: Apply(lambda sequence: sequence.mean(1)),
+    "patch_merging": lambda: Apply(_merged),
 }
 SEQUENCES = {
     "class_token": ClassToken,
     "position_embedding": PositionEmbedding,
     "self_attention": SelfAttention,
+    "window_attention": WindowAttention,
     "lstm": Recurrent,
     "gru": Recurrent,
 }

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .layers import ClassToken, PositionEmbedding, Scale, SelfAttention
+from .layers import ClassToken, PositionEmbedding, Scale, SelfAttention, WindowAttention
 
 FLOAT64_BITS = 53
 
@@ -65,18 +65,21 @@ class Attention(torch.autograd.Function):
         queries: torch.Tensor,
         keys: torch.Tensor,
         values: torch.Tensor,
+        bias: torch.Tensor | None,
         causal: bool,
         bits: int,
     ) -> torch.Tensor:
-        """All (batch, heads, length, features of a head)."""
+        """All (batch, heads, length, features of a head); `bias` has the shape of the scores."""
         scores = queries @ keys.transpose(-1, -2) / math.sqrt(queries.shape[-1])
+        if bias is not None:
+            scores = scores + bias
         if causal:
             later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
             scores = scores.masked_fill(later, -math.inf)
         shares = scores.softmax(-1)
         mixed = rounded(rounded(shares, bits) @ values, bits)
         context.save_for_backward(queries, keys, values, shares, mixed)
-        context.bits = bits
+        context.bits, context.biased = bits, bias is not None
         return mixed
 
     @staticmethod
@@ -85,15 +88,28 @@ class Attention(torch.autograd.Function):
         gradient = rounded(gradient, context.bits)
         of_shares = gradient @ values.transpose(-1, -2)
         mean = (gradient * mixed).sum(-1, keepdim=True)
-        of_scores = rounded(shares * (of_shares - mean), context.bits)
-        of_scores = of_scores / math.sqrt(queries.shape[-1])
+        of_bias = rounded(shares * (of_shares - mean), context.bits)
+        of_scores = of_bias / math.sqrt(queries.shape[-1])
         of_values = rounded(shares, context.bits).transpose(-1, -2) @ gradient
-        return of_scores @ keys, of_scores.transpose(-1, -2) @ queries, of_values, None, None
+        of_keys = of_scores.transpose(-1, -2) @ queries
+        return of_scores @ keys, of_keys, of_values, of_bias if context.biased else None, None, None
 
 
 def attention(bits: int, *, causal: bool) -> Callable[..., torch.Tensor]:
-    """`Attention` as a function of queries, keys and values."""
-    return lambda *parts: Attention.apply(*parts, causal, bits)
+    """`Attention` as a function of queries, keys, values and what is added to the scores."""
+
+    def attend(
+        queries: torch.Tensor,
+        keys: torch.Tensor,
+        values: torch.Tensor,
+        bias: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        if bias is not None:
+            bias = bias.expand(len(queries), -1, -1, -1)
+        result: torch.Tensor = Attention.apply(queries, keys, values, bias, causal, bits)
+        return result
+
+    return attend
 
 
 def simulated(
@@ -115,7 +131,7 @@ def simulated(
     for module in model.modules():
         if isinstance(module, nn.Tanh):
             module.forward = lambda values: Tanh.apply(values, bits)
-        if isinstance(module, SelfAttention):
+        if isinstance(module, (SelfAttention, WindowAttention)):
             module.attend = attention(bits, causal=module.causal)  # type: ignore[method-assign]
         if module is not model and not isinstance(module, nn.ModuleList):
             module.register_forward_hook(lambda _, inputs, result: rounding(result))

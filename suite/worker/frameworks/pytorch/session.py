@@ -82,7 +82,9 @@ class Session:
         self._optimizer.register_step_post_hook(self._count)
         self._seed = trial.seed
         torch.manual_seed(trial.seed + trial.rank)  # other dropout masks on each rank
-        self._loss = LOSSES[trial.loss]()
+        smoothing = {"label_smoothing": trial.label_smoothing} if trial.label_smoothing else {}
+        self._loss = LOSSES[trial.loss](**smoothing)
+        self._clip_norm = trial.optimizer.get("clip_norm")
         self._run: Any = self._model
         if trial.world_size > 1:
             self._run = distributed.data_parallel(self._model, self._device)
@@ -111,8 +113,20 @@ class Session:
         self._optimizer.zero_grad(set_to_none=True)
         loss: torch.Tensor = self._mean_loss(self._forward(batch[0]), batch[1])
         loss.backward()
+        if self._clip_norm is not None:
+            self._clip(self._clip_norm)
         self._optimizer.step()
         return loss.detach()
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def _clip(self, largest: float) -> None:
+        """Scale the gradients to this norm, where it is more.
+
+        torch.nn.utils.clip_grad_norm_ adds 1e-6 to the norm.
+        """
+        gradients = [each.grad for each in self._parameters.values() if each.grad is not None]
+        norm = torch.nn.utils.get_total_norm(gradients)
+        torch._foreach_mul_(gradients, (largest / norm).clamp(max=1.0))
 
     def synchronize(self) -> None:
         """Wait for the device; on the CPU every step is done when it returns."""
@@ -250,7 +264,8 @@ def _optimizer(trial: Trial, parameters: Iterable[nn.Parameter]) -> torch.optim.
     if name == "sgd":
         return torch.optim.SGD(parameters, lr=rate, fused=fused)
     if name == "momentum":
-        return torch.optim.SGD(parameters, lr=rate, momentum=options["momentum"], fused=fused)
+        numbers = {"momentum": options["momentum"], "nesterov": options.get("nesterov", False)}
+        return torch.optim.SGD(parameters, lr=rate, **numbers, fused=fused)
     own = {"fused": fused, "capturable": trial.variant == "cuda_graph"}
     if name == "adam":
         return torch.optim.Adam(parameters, lr=rate, **_adam(options), **own)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ...attention import kv_heads, part_sizes, rotation
+from ...attention import kv_heads, part_sizes, rotation, window_mask, window_rows
 from ...layouts import kept, paddings, same_paddings, shares, side_paddings
 from . import distributed
 
@@ -49,7 +49,7 @@ tf.register_tensor_conversion_function(CastVariable, _tensor)
 # The results of these are some of their inputs: the same whether rounded before or after.
 SELECTING = (
     *("relu", "max_pool2d", "flatten", "tokens", "rows", "first_token"),
-    *("channel_slice", "channel_shuffle", "zero_padding2d", "cropping2d"),
+    *("channel_slice", "channel_shuffle", "zero_padding2d", "cropping2d", "patch_merging"),
 )
 # Their parameters are read in float32.
 UNROUNDED = (
@@ -102,7 +102,7 @@ def _lower(
     kind, name = layer["kind"], layer["name"]
     own = {key.split(".")[1]: v for key, v in variables.items() if key.split(".")[0] == name}
     if kind == "tied_head":
-        own = {"weight": variables[f"{layer['embedding']}.weight"]}
+        own["weight"] = variables[f"{layer['embedding']}.weight"]
     if "branches" in layer:
         branches = [series(branch, variables, slice_size, cast) for branch in layer["branches"]]
         join = JOINS[kind]
@@ -183,9 +183,11 @@ def _function(layer: dict[str, Any], own: Variables, cast: Cast) -> Callable[[An
     if kind == "embedding":
         return lambda x: tf.gather(weight, x)
     if kind == "tied_head":
-        return lambda x: _product(x, weight, transpose_b=True)
+        return lambda x: _add_bias(_product(x, weight, transpose_b=True), bias)
     if kind == "self_attention":
         return lambda x: _self_attention(x, layer, own, cast)
+    if kind == "window_attention":
+        return lambda x: _window_attention(x, layer, own, cast)
     if kind in CELLS:
         return lambda x: _recurrent(x, layer, own, cast)
     if kind in SIMPLE:
@@ -210,6 +212,7 @@ SIMPLE: dict[str, Callable[[Any], Any]] = {
     "rows": lambda images: tf.squeeze(images, 3),
     "first_token": lambda sequence: sequence[:, 0],
     "mean_token": lambda sequence: tf.reduce_mean(sequence, 1),
+    "patch_merging": lambda images: _merged(images),
 }
 
 
@@ -421,6 +424,41 @@ def _self_attention(sequence: Any, layer: dict[str, Any], own: Variables, cast: 
     mixed = tf.transpose(cast(tf.matmul(shares, values)), [0, 2, 1, 3])
     mixed = tf.reshape(mixed, [-1, length, features])
     return _add_bias(_product(mixed, own["out_weight"]), own.get("out_bias"))
+
+
+def _window_attention(images: Any, layer: dict[str, Any], own: Variables, cast: Cast) -> Any:
+    (features, height, width), (rows, columns) = layer["input_shape"], layer["window"]
+    split, pixels, heads = (height // rows, width // columns), rows * columns, layer["heads"]
+    moved = tf.roll(images, [-each for each in layer["shift"]], [1, 2])
+    # (N, height, width, features) -> (N x windows, pixels, features)
+    windows = tf.reshape(moved, [-1, split[0], rows, split[1], columns, features])
+    windows = tf.reshape(tf.transpose(windows, [0, 1, 3, 2, 4, 5]), [-1, pixels, features])
+    parts = cast(_product(windows, own["in_weight"]) + own["in_bias"])
+    parts = tf.reshape(parts, [-1, pixels, 3, heads, features // heads])
+    queries, keys, values = tf.unstack(tf.transpose(parts, [2, 0, 3, 1, 4]))
+    queries *= 1 / math.sqrt(features // heads)
+    scores = _wide(cast(tf.matmul(cast(queries), keys, transpose_b=True)))
+    bias = tf.gather(own["table"], window_rows(layer))
+    bias = tf.transpose(tf.reshape(bias, [pixels, pixels, heads]), [2, 0, 1])
+    bias, mask = tf.cast(bias, scores.dtype), window_mask(layer)
+    if mask is not None:
+        bias = bias + tf.constant(mask, scores.dtype)
+        shape = [-1, len(mask), heads, pixels, pixels]
+        scores = tf.reshape(tf.reshape(scores, shape) + bias, [-1, heads, pixels, pixels])
+    else:
+        scores += bias
+    shares = cast(tf.cast(tf.nn.softmax(scores), values.dtype))
+    mixed = tf.transpose(cast(tf.matmul(shares, values)), [0, 2, 1, 3])
+    mixed = tf.reshape(mixed, [-1, pixels, features])
+    result = cast(_product(mixed, own["out_weight"]) + own["out_bias"])
+    result = tf.reshape(result, [-1, *split, rows, columns, features])
+    result = tf.reshape(tf.transpose(result, [0, 1, 3, 2, 4, 5]), [-1, height, width, features])
+    return tf.roll(result, layer["shift"], [1, 2])
+
+
+def _merged(images: Any) -> Any:
+    """The four pixels of each square, one after the other in the channels."""
+    return tf.concat([images[:, y::2, x::2] for x in (0, 1) for y in (0, 1)], -1)
 
 
 def _heads(parts: Any, layer: dict[str, Any], cast: Cast) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -125,11 +126,21 @@ class Session:
     def _backward(self, inputs: Any, labels: Any, through: Pass) -> tuple[Any, Any, list[Any]]:
         with tf.GradientTape() as tape:
             logits = self._model(inputs, through)
-            loss = tf.reduce_mean(LOSSES[self._trial.loss](labels, logits))
+            loss = tf.reduce_mean(self._losses(labels, logits))
         gradients = tape.gradient(loss, list(self._variables.values()))
         # That of an embedding is a tf.IndexedSlices.
         gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
         return loss, logits, distributed.mean(gradients) if self._strategy else gradients
+
+    def _losses(self, labels: Any, logits: Any) -> Any:
+        """The losses of the samples, or of their labels."""
+        smoothing = self._trial.label_smoothing
+        if not smoothing:
+            return LOSSES[self._trial.loss](labels, logits)
+        classes = logits.shape[-1]
+        rest = smoothing / classes
+        targets = tf.one_hot(labels, classes, 1 - smoothing + rest, rest, dtype=logits.dtype)
+        return tf.nn.softmax_cross_entropy_with_logits(targets, logits)
 
     def _on_ranks(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function in the context in which the ranks can exchange values."""
@@ -221,6 +232,9 @@ class Optimizer:
             key: tf.constant(options[number], dtype) for key, number in numbers.items()
         }
         self._gradient = "delta" if self._name == "sgd" else "grad"
+        self._clip_norm = options.get("clip_norm")
+        nesterov = {"use_nesterov": True} if options.get("nesterov") else {}
+        self._kernel = partial(self._kernel, **nesterov)
         # Counted in the graph, by the function that updates the variables.
         self.steps = tf.Variable(0, dtype=tf.int64, trainable=False)
         if self._name == "rmsprop":
@@ -242,6 +256,8 @@ class Optimizer:
     def apply(self, gradients: list[Any]) -> None:
         """Do one step."""
         self.steps.assign_add(1)
+        if self._clip_norm is not None:
+            gradients, _ = tf.clip_by_global_norm(gradients, self._clip_norm)
         numbers = {**self._numbers, **(self._adam_numbers() if self._is_adam else {})}
         for variable, slots, gradient in zip(self._variables, self._slots, gradients):
             if self._name == "adamw":

@@ -47,14 +47,21 @@ class Session(symbolic.Session):
         classes = self._trial.architecture["classes"]
         rows = graph.logits.reshape((-1, classes)) if graph.logits.ndim > 2 else graph.logits
         # Theano computes the softmax and its logarithm together, and so without overflow.
-        losses = tt.nnet.categorical_crossentropy(tt.nnet.softmax(rows), labels.flatten())
-        return labels, losses.mean()
+        shares = tt.nnet.softmax(rows)
+        mean = tt.nnet.categorical_crossentropy(shares, labels.flatten()).mean()
+        smoothing = self._trial.label_smoothing
+        if not smoothing:
+            return labels, mean
+        return labels, (1 - smoothing) * mean - smoothing * tt.log(shares).mean()
 
     def _gradients(self, loss: Any, parameters: list[Any]) -> list[Any]:
         return list(theano.grad(loss, parameters))
 
     def _double(self, value: float) -> Any:
         return tt.constant(np.float64(value))
+
+    def _smaller(self, one: Any, other: Any) -> Any:
+        return tt.minimum(one, other)
 
     def _function(self, inputs: list[Any], outputs: Any, updates: Mapping[Any, Any]) -> Any:
         return compiled(inputs, outputs, updates)
