@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Annotated
 
 import typer
@@ -49,8 +50,9 @@ from suite.report.live import Live
 from suite.runner.frameworks import Unavailable
 from suite.runner.planning import RunOptions, plan_of
 from suite.runner.runner import Runner
+from suite.runner.selftest import import_faults, workloads
 from suite.runner.selftest import selftest as tests
-from suite.runner.selftest import workloads
+from suite.runner.selftest.finding import Finding
 from suite.runner.support import unsupported_reason
 
 
@@ -171,9 +173,10 @@ def selftest(
 ) -> None:
     """Insert faults into copies of the worker, one by one, and check that a proof finds each.
 
-    Thirty-seven show in a certificate, nine of them in bf16_mixed, four in inference, eight on two
-    ranks; eleven show only in a timed run. With the docker engine each fault gets an image, which
-    is removed afterwards. The self-test ends at the first fault that is not found, or at the first
+    Fifty-one show in a certificate, nine of them in bf16_mixed, nine in single layers, four in
+    inference, eight on two ranks; eleven show only in a timed run. With the docker engine each
+    fault gets an image, which is removed afterwards. With the engine venv and PyTorch, ten faults
+    of an import follow. The self-test ends at the first fault that is not found, or at the first
     error that is found without a fault.
     """
     plan = plan_of("variants", RunOptions(frameworks=tuple(framework or ())), device="cpu")
@@ -193,7 +196,7 @@ def selftest(
         raise ParityFailed(f"the self-test failed: {name}", hint="report it, with this table")
 
 
-def _findings(runner: Runner, plan: Plan, live: Live) -> list[tests.Finding]:
+def _findings(runner: Runner, plan: Plan, live: Live) -> list[Finding]:
     """Run the self-test to its first failure; ParityFailed where there is no trusted reference."""
     try:
         prepared = runner.frameworks.with_reference(plan.frameworks)
@@ -225,8 +228,11 @@ def _findings(runner: Runner, plan: Plan, live: Live) -> list[tests.Finding]:
         notify=live.notify,
     )
     findings = []
+    imports: Iterator[Finding] = iter(())
+    if "pytorch" in plan.frameworks and runner.engine.name == "venv":
+        imports = import_faults.findings(runner.engine, prepared, runner.work_dir, live.notify)
     try:
-        for finding in test.run(replace(plan, trials=available)):
+        for finding in chain(test.run(replace(plan, trials=available)), imports):
             live.announce(selftest_table.line(finding))
             findings.append(finding)
             if not finding.good:

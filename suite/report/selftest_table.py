@@ -8,7 +8,7 @@ from suite.report.numbers import UNKNOWN
 from suite.report.table import Fitted, of_rows
 
 if TYPE_CHECKING:
-    from suite.runner.selftest.selftest import Finding
+    from suite.runner.selftest.finding import Finding
 
 
 def render(findings: list[Finding]) -> Fitted:

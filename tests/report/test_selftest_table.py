@@ -3,7 +3,7 @@
 import pytest
 
 from suite.report.selftest_table import line
-from suite.runner.selftest.selftest import Finding
+from suite.runner.selftest.finding import Finding
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ FAULTS = (
         name="loss summed instead of averaged",
         framework="pytorch",
         file="frameworks/pytorch/session.py",
-        right="LOSSES[trial.loss]()",
+        right="LOSSES[trial.loss](**smoothing)",
         wrong='LOSSES[trial.loss](reduction="sum")',
     ),
     Fault(
@@ -156,6 +156,31 @@ NUMBER_FAULTS = (
         file="frameworks/mxnet/session.py",
         right="losses = F.mean(losses, axis=1)",
         wrong="losses = F.sum(losses, axis=1)",
+    ),
+)
+
+# Of a recipe with Nesterov momentum, clipped gradients and smoothed labels.
+RECIPE_FAULTS = (
+    Fault(
+        name="momentum without Nesterov's step",
+        framework="tensorflow",
+        file="frameworks/tensorflow/session.py",
+        right='{"use_nesterov": True} if options.get("nesterov") else {}',
+        wrong="{}",
+    ),
+    Fault(
+        name="labels smoothed over the other classes only",
+        framework="mxnet",
+        file="frameworks/mxnet/session.py",
+        right="self._others = smoothing * (classes - 1) / classes",
+        wrong="self._others = smoothing",
+    ),
+    Fault(
+        name="each gradient clipped by its own norm",
+        framework="jax",
+        file="frameworks/jax/session.py",
+        right="optax.clip_by_global_norm(largest)",
+        wrong="optax.clip_by_block_rms(largest)",
     ),
 )
 

@@ -41,14 +41,18 @@ from suite.runner.selftest.faults import (
     INFERENCE_FAULTS,
     NUMBER_FAULTS,
     RANK_FAULTS,
+    RECIPE_FAULTS,
     TEXT_FAULTS,
     TWO_RANKS,
     Fault,
 )
+from suite.runner.selftest.finding import Finding
+from suite.runner.selftest.layer_faults import LAYER_FAULTS
 from suite.runner.selftest.timed_faults import DROPOUT_FAULTS, RUN_FAULTS, TIMED_INFERENCE_FAULTS
 from suite.runner.selftest.workloads import (
     DROPOUT_WORKLOAD,
     INFERENCE_WORKLOAD,
+    OTHER_WORKLOADS,
     RUN_MEASURE,
     RUN_WORKLOAD,
     SAME_INPUTS,
@@ -63,23 +67,6 @@ from suite.runner.support import unsupported_reason
 MakeEngine = Callable[[Path], AbstractContextManager[Engine]]
 # The reference of a workload, by the number of slices of the batch with statistics of their own.
 References = Callable[[Workload, int], Reference]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """The result of one fault, or of the unchanged worker in one framework variant."""
-
-    fault: str | None
-    framework: str
-    variant: str
-    precision: Precision
-    device: str
-    caught_by: str | None  # the first message of a proof that found an error
-
-    @property
-    def good(self) -> bool:
-        """Whether a fault was found, or the unchanged worker passed."""
-        return (self.fault is not None) == (self.caught_by is not None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,8 +137,8 @@ class SelfTest:
         first = {trial.framework: trial for trial in reversed(trials)}
         for trial in first.values():
             yield from self._without_fault_in_dropout(plan, trial)
-            of_text = replace(trial, workload=TEXT_WORKLOAD)
-            yield from self._without_fault(of_text, references(TEXT_WORKLOAD, 1))
+            for work in (TEXT_WORKLOAD, *OTHER_WORKLOADS):
+                yield from self._without_fault(replace(trial, workload=work), references(work, 1))
         for trial in first.values() if self._has_cores(TWO_RANKS) else ():
             for batch_norm in get_args(BatchNorm):
                 on_ranks = _on(trial, TWO_RANKS, batch_norm)
@@ -189,7 +176,8 @@ class SelfTest:
 
     def _faults(self) -> Iterator[Fault]:
         """The faults that this machine has cores for."""
-        yield from (*FAULTS, *NUMBER_FAULTS, *TEXT_FAULTS, *BFLOAT16_FAULTS)
+        yield from (*FAULTS, *NUMBER_FAULTS, *RECIPE_FAULTS, *LAYER_FAULTS)
+        yield from (*TEXT_FAULTS, *BFLOAT16_FAULTS)
         yield from (fault for fault in RANK_FAULTS if self._has_cores(fault.device))
         yield from (*INFERENCE_FAULTS, *RUN_FAULTS, *DROPOUT_FAULTS, *TIMED_INFERENCE_FAULTS)
 

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from suite.manifests.workloads import Adam, AdamW, Measure, Sgd, Workload
-from suite.runner.selftest.faults import INFERENCE_FAULTS, NUMBER_FAULTS, TEXT_FAULTS, Fault
+from suite.manifests.workloads import Adam, AdamW, Measure, Momentum, Sgd, Workload
+from suite.runner.selftest.faults import (
+    INFERENCE_FAULTS,
+    NUMBER_FAULTS,
+    RECIPE_FAULTS,
+    TEXT_FAULTS,
+    Fault,
+)
+from suite.runner.selftest.layer_faults import ATTENTION_FAULTS, DECODER_FAULTS
 from suite.runner.selftest.timed_faults import DROPOUT_FAULTS, TIMED_INFERENCE_FAULTS
 
 WORKLOAD = Workload(
@@ -29,6 +36,20 @@ NUMBER_WORKLOAD = Workload(
     optimizer=Sgd(name="sgd", learning_rate=0.01),
 )
 
+RECIPE_WORKLOAD = Workload(
+    model="kent_small",
+    dataset="synthetic",
+    label_smoothing=0.1,
+    batch_size=8,
+    optimizer=Momentum(name="momentum", learning_rate=0.1, nesterov=True, clip_norm=0.5),
+)
+DECODER_WORKLOAD = NUMBER_WORKLOAD.model_copy(
+    update={"model": "every_decoder", "loss": "cross_entropy"}
+)
+ATTENTION_WORKLOAD = DECODER_WORKLOAD.model_copy(
+    update={"model": "every_attention", "optimizer": Sgd(name="sgd", learning_rate=0.001)}
+)
+
 # For timed runs: with short blocks, a run ends soon and has some hundred steps.
 RUN_WORKLOAD = Workload(
     model="lenet",
@@ -49,7 +70,8 @@ INFERENCE_WORKLOAD = Workload(
 # Workloads that differ only in these have the same inputs.
 SAME_INPUTS = {"precision": "float32", "batch_norm": "per_rank"}
 TIMED_WORKLOADS = (RUN_WORKLOAD, DROPOUT_WORKLOAD, INFERENCE_WORKLOAD)
-WORKLOADS = (WORKLOAD, NUMBER_WORKLOAD, TEXT_WORKLOAD, *TIMED_WORKLOADS)
+OTHER_WORKLOADS = (RECIPE_WORKLOAD, DECODER_WORKLOAD, ATTENTION_WORKLOAD)
+WORKLOADS = (WORKLOAD, NUMBER_WORKLOAD, TEXT_WORKLOAD, *OTHER_WORKLOADS, *TIMED_WORKLOADS)
 RUN_MEASURE = Measure(
     block_s=0.1,
     min_measure_s=0.5,
@@ -67,6 +89,12 @@ def workload_of(fault: Fault) -> Workload:
         return TEXT_WORKLOAD
     if fault in NUMBER_FAULTS:
         return NUMBER_WORKLOAD
+    if fault in RECIPE_FAULTS:
+        return RECIPE_WORKLOAD
+    if fault in DECODER_FAULTS:
+        return DECODER_WORKLOAD
+    if fault in ATTENTION_FAULTS:
+        return ATTENTION_WORKLOAD
     if fault in (*INFERENCE_FAULTS, *TIMED_INFERENCE_FAULTS):
         return INFERENCE_WORKLOAD
     return DROPOUT_WORKLOAD if fault in DROPOUT_FAULTS else WORKLOAD

@@ -14,13 +14,22 @@ from suite.runner.selftest.faults import (
     INFERENCE_FAULTS,
     NUMBER_FAULTS,
     RANK_FAULTS,
+    RECIPE_FAULTS,
     TEXT_FAULTS,
     Fault,
 )
+from suite.runner.selftest.layer_faults import LAYER_FAULTS
 from suite.runner.selftest.timed_faults import DROPOUT_FAULTS, RUN_FAULTS, TIMED_INFERENCE_FAULTS
 
 TRAINING = (*FAULTS, *NUMBER_FAULTS, *TEXT_FAULTS, *BFLOAT16_FAULTS, *RUN_FAULTS, *DROPOUT_FAULTS)
-ALL = (*TRAINING, *RANK_FAULTS, *INFERENCE_FAULTS, *TIMED_INFERENCE_FAULTS)
+ALL = (
+    *TRAINING,
+    *RECIPE_FAULTS,
+    *LAYER_FAULTS,
+    *RANK_FAULTS,
+    *INFERENCE_FAULTS,
+    *TIMED_INFERENCE_FAULTS,
+)
 
 
 @pytest.mark.parametrize("fault", ALL, ids=lambda fault: fault.name)
@@ -30,9 +39,9 @@ def test_every_fault_fits_the_worker(fault: Fault) -> None:
     assert (WORKER / fault.file).read_text(encoding="utf-8").count(fault.right) == fault.places
 
 
-def test_there_are_fifty_faults_of_different_kinds(tmp_path: Path) -> None:
+def test_there_are_sixty_two_faults_of_different_kinds(tmp_path: Path) -> None:
     assert (len(FAULTS), len(TEXT_FAULTS), len(BFLOAT16_FAULTS), len(RUN_FAULTS)) == (13, 3, 9, 8)
-    assert len({fault.name for fault in ALL}) == len(ALL) == 50
+    assert len({fault.name for fault in ALL}) == len(ALL) == 62
     assert {fault.precision for fault in BFLOAT16_FAULTS} == {"bf16_mixed"}
     for number, fault in enumerate(ALL):
         worker = fault.plant(tmp_path / str(number))

@@ -12,7 +12,8 @@ from suite.protocol.plan import Plan
 from suite.runner.frameworks import Frameworks
 from suite.runner.selftest import selftest
 from suite.runner.selftest.faults import BFLOAT16_FAULTS, FAULTS, TEXT_FAULTS, Fault
-from suite.runner.selftest.selftest import Finding, SelfTest
+from suite.runner.selftest.finding import Finding
+from suite.runner.selftest.selftest import SelfTest
 from suite.runner.selftest.timed_faults import DROPOUT_FAULTS, RUN_FAULTS
 from suite.runner.selftest.workloads import WORKLOADS
 
@@ -29,7 +30,8 @@ def selftest_of(
     monkeypatch.setattr(selftest, "DROPOUT_FAULTS", of_dropout)
     monkeypatch.setattr(selftest, "TEXT_FAULTS", of_text)
     monkeypatch.setattr(selftest, "RUN_FAULTS", of_runs)
-    for name in ("BFLOAT16_FAULTS", "RANK_FAULTS", "INFERENCE_FAULTS", "TIMED_INFERENCE_FAULTS"):
+    others = ("NUMBER_FAULTS", "RECIPE_FAULTS", "LAYER_FAULTS", "BFLOAT16_FAULTS", "RANK_FAULTS")
+    for name in (*others, "INFERENCE_FAULTS", "TIMED_INFERENCE_FAULTS"):
         monkeypatch.setattr(selftest, name, ())
     monkeypatch.setattr(selftest, "FAULTS", of_steps)
     engine = VenvEngine()
