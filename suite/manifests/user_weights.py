@@ -13,9 +13,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from suite.errors import DataError
-from suite.manifests import model_files
+from suite.manifests import model_files, weight_files
 from suite.models.architecture import Architecture
-from suite.paths import home, replacing, sha256
+from suite.paths import replacing, sha256
 
 
 def register(path: Path, architecture: Architecture) -> str:
@@ -25,7 +25,7 @@ def register(path: Path, architecture: Architecture) -> str:
     """
     model_files.read_weights(path, architecture)
     digest = sha256(path)
-    kept = _file(digest)
+    kept = weight_files.path_of(digest)
     if not kept.is_file():
         kept.parent.mkdir(parents=True, exist_ok=True)
         with replacing(kept) as part:
@@ -35,14 +35,10 @@ def register(path: Path, architecture: Architecture) -> str:
 
 def read(digest: str, architecture: Architecture) -> dict[str, NDArray[Any]]:
     """The weights with this SHA-256; DataError where they are not kept here, or have changed."""
-    kept = _file(digest)
+    kept = weight_files.path_of(digest)
     if not kept.is_file() or sha256(kept) != digest:
         raise DataError(
             f"{kept}: the weights of the run are not here, or have changed",
             hint="dlsuite run ... --weights FILE",
         )
     return model_files.read_weights(kept, architecture)
-
-
-def _file(digest: str) -> Path:
-    return home() / "weights" / f"{digest}.safetensors"

@@ -8,6 +8,7 @@ from typing import Any
 
 from suite.report.summary import TrialSummary
 from suite.results import stats
+from suite.results.columns import as_text
 from suite.results.equivalence import RatioInterval, ratio_of_rounds, ratio_of_runs
 from suite.results.record import Record, rates_over_time
 
@@ -77,14 +78,14 @@ def _pair(a: TrialSummary, b: TrialSummary, *, across_machines: bool) -> Compari
     return Comparison(
         a=a,
         b=b,
-        difference=None if refused else _difference(a, b),
+        difference=None if refused else difference(a, b),
         interval=None if refused else _speed_interval(a, b),
         refused=refused,
         other_differences=tuple(_other_differences(a, b)),
     )
 
 
-def _difference(a: TrialSummary, b: TrialSummary) -> stats.Difference:
+def difference(a: TrialSummary, b: TrialSummary) -> stats.Difference:
     """The difference of the metric, of which less may be better."""
     return replace(_ratio(a, b), lower_is_better=a.metric.lower_is_better)
 
@@ -202,6 +203,4 @@ def _host(record: Record, fact: str) -> Any:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, dict):
-        return " ".join(map(str, value.values()))
-    return str(value)
+    return as_text(value) if isinstance(value, dict) else str(value)

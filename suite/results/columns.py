@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,9 @@ class OfRecord(Column):
     """A column whose value follows from one record."""
 
     value: Callable[[Record], Any]
+
+
+NAMED = ("clip_norm",)  # values that are written with their key
 
 
 def _text(name: str, meaning: str, value: Callable[[Record], Any]) -> OfRecord:
@@ -53,9 +56,20 @@ def host_of(record: Record) -> str:
     return ", ".join(parts)
 
 
+def as_text(values: Mapping[str, Any]) -> str:
+    """The values of an object, such as an optimizer; an option that is not used is left out."""
+    parts = []
+    for key, value in values.items():
+        if value is True:
+            parts.append(key)
+        elif value is not None and value is not False:
+            parts.append(f"{key} {value}" if key in NAMED else str(value))
+    return " ".join(parts)
+
+
 def _optimizer(record: Record) -> str | None:
     optimizer = record.workload.optimizer
-    return " ".join(f"{each}" for each in optimizer.model_dump().values()) if optimizer else None
+    return as_text(optimizer.model_dump()) if optimizer else None
 
 
 def _of(part: str, name: str) -> Callable[[Record], Any]:

@@ -19,6 +19,7 @@ FILES = (
     f"{certificate.FOLDER}/*.json",
     "locks/*.txt",
     "inputs/*.json",
+    "weights/*.safetensors",
     "starts/*.json",
     "starts/*.json.sig",
     "cloud/task.yaml",

@@ -15,6 +15,7 @@ from suite.datasets.inputs import Inputs
 from suite.engines.base import Engine
 from suite.engines.options import EngineOptions
 from suite.errors import ResultsError
+from suite.manifests import weight_files
 from suite.models import MODELS
 from suite.models.from_json import architecture_of
 from suite.paths import digest, write_atomically
@@ -109,10 +110,13 @@ def write(folder: Path, planned: Planned) -> None:
 def read(folder: Path) -> Planned:
     """The plan of a run that can be resumed here: as `parsed`, and its models are known.
 
-    A model that is not of this checkout is that of the run's folder.
+    A model that is not of this checkout, and weights that are not here, are those of the run's
+    folder.
     """
     planned = parsed(folder)
     for workload in planned.plan.workloads:
+        if workload.weights_sha256:
+            weight_files.restore(folder, workload.weights_sha256)
         if workload.model not in MODELS:
             _register(sources.inputs_path(folder, workload.model, workload.dataset))
     if unknown := {each.workload.model for each in planned.plan.trials} - set(MODELS):

@@ -222,7 +222,9 @@ def _workloads(suite: SuiteManifest, options: RunOptions) -> tuple[SuiteWorkload
     """
     known = {workload.model for workload in suite.all_workloads}
     own = [model_files.register(Path(each)) for each in options.models if model_files.is_file(each)]
-    own += _perceptron(options)
+    own = [*dict.fromkeys([*own, *_perceptron(options)])]
+    for model in own:
+        _check_model(model)
     named = [each for each in options.models if not model_files.is_file(each)]
     for model in named:
         if model not in known:
@@ -307,10 +309,11 @@ def _of_own_model(
 ) -> list[SuiteWorkload]:
     """The suite's workloads with a model of the user, where their data fit it.
 
-    Where the suite has a workload for models that it does not list, it is the only one. UsageError
-    where none fits.
+    Where the suite has a workload for models that it does not list, it is the only one. Of those
+    that differ only in the number of their samples, that with most is kept. UsageError where none
+    fits.
     """
-    found: dict[SuiteWorkload, None] = {}
+    found: dict[SuiteWorkload, SuiteWorkload] = {}
     datasets = {}
     default = suite.default_workload
     candidates = (
@@ -323,8 +326,13 @@ def _of_own_model(
         datasets[replaced.dataset] = data = library.of(replaced)
         if options.scenarios and workload.scenario not in options.scenarios:
             continue
-        if data.shape == MODELS[model]().input_shape:
-            found[replaced] = None
+        own = MODELS[model]()
+        same = own.takes_tokens or data.positions == own.positions
+        if data.shape == own.input_shape and same:
+            alike = replaced.model_copy(update={"query_samples": None})
+            known = found.setdefault(alike, replaced)
+            if (replaced.query_samples or 0) > (known.query_samples or 0):
+                found[alike] = replaced
     if not found:
         shapes = (f"{name} {_by(each.shape)}" for name, each in datasets.items())
         raise UsageError(
@@ -332,7 +340,7 @@ def _of_own_model(
             f" {', '.join(shapes)}",
             hint="--data synthetic, or a data set of this shape (dlsuite list)",
         )
-    return list(found)
+    return list(found.values())
 
 
 def _scaled(workload: SuiteWorkload, scale: float) -> SuiteWorkload:
@@ -384,6 +392,13 @@ def _check_data(workload: Workload, suite: str) -> None:
     model = MODELS[workload.model]()
     of_classes = data.loss == "cross_entropy"
     fits = data.classes <= model.classes if of_classes else data.classes == model.classes
+    if not model.takes_tokens and data.positions != model.positions:
+        ours, theirs = (_by(each) or "one" for each in (model.positions, data.positions))
+        raise ManifestError(
+            f"suite {suite!r}: {workload.model} finds {ours} classes in a sample,"
+            f" {workload.dataset} has {theirs}",
+            hint="--data synthetic",
+        )
     if data.shape != model.input_shape or not fits:
         outputs = "classes" if of_classes else "outputs"
         raise ManifestError(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from suite.datasets.inputs import Inputs
 from suite.engines.base import Prepared
+from suite.manifests import weight_files
 from suite.paths import tree_files, write_atomically
 from suite.protocol.plan import Work
 
@@ -30,10 +31,13 @@ def write(folder: Path, worker: Path, prepared: Iterable[Prepared]) -> None:
 def describe(folder: Path, by_work: Mapping[Work, Inputs]) -> None:
     """Write `inputs/` into a run's folder: each model, and the dataset in the form that it takes.
 
-    So a checkout that lacks the model can check the run. Raise OSError where that fails.
+    So a checkout that lacks the model can check the run. Weights of the user are copied to
+    `weights/`. Raise OSError where that fails.
     """
     (folder / INPUTS_FOLDER).mkdir(exist_ok=True)
     for (workload, _), inputs in by_work.items():
+        if workload.weights_sha256:
+            weight_files.copy_into(folder, workload.weights_sha256)
         values = {
             "architecture": inputs.architecture.to_json(),
             "dataset": inputs.dataset.model_dump(mode="json"),

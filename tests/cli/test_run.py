@@ -33,7 +33,7 @@ def test_the_inputs_of_a_plan_that_is_cut_after_its_preparation_are_those_of_the
 ) -> None:
     """Else its digest would differ from that of a resume, which prepares only the rest."""
     monkeypatch.setattr(Cut, "calls", 0)
-    plan = plan_of("zoo", RunOptions(models=("lenet", "kent_small")), device="cpu")
+    plan = plan_of("zoo", RunOptions(models=("lenet", "kent_medium")), device="cpu")
     runner: Any = SimpleNamespace(
         engine=script_engine(""),
         prepare=lambda chosen: dict.fromkeys(chosen.input_works),

@@ -9,10 +9,11 @@ from suite.datasets import obtain
 from suite.datasets.formats import synthetic
 from suite.datasets.inputs import Inputs
 from suite.errors import DataError, ManifestError, UsageError
-from suite.manifests import model_files
+from suite.manifests import model_files, weight_files
 from suite.models import MODELS
 from suite.models.architecture import Architecture
 from suite.protocol.plan import Plan
+from suite.runner import sources
 from suite.runner.planning import RunOptions, plan_of
 
 
@@ -53,6 +54,27 @@ def test_training_and_inference_start_from_the_weights_in_a_file(tmp_path: Path)
     assert values.dtype == np.float32 and np.array_equal(values, expected)
     statistics = np.concatenate([weights[each.name].ravel() for each in model.statistics()])
     assert np.array_equal(np.load(found.statistics), statistics)
+
+
+def test_the_folder_of_a_run_has_the_weights(tmp_path: Path) -> None:
+    saved(MODELS["every_layer"]())
+    plan = planned()
+    workload = plan.trials[0].workload
+    digest = str(workload.weights_sha256)
+    inputs = inputs_of(plan, tmp_path)
+    sources.describe(tmp_path, {(workload, 1): inputs})
+    (kept,) = (tmp_path / "home/weights").iterdir()
+    kept.unlink()
+    with pytest.raises(DataError, match="are not here"):
+        inputs_of(plan, tmp_path / "again")
+    weight_files.restore(tmp_path, digest)
+    assert np.array_equal(
+        np.load(inputs_of(plan, tmp_path / "again").weights), np.load(inputs.weights)
+    )
+    (tmp_path / "weights" / f"{digest}.safetensors").write_bytes(b"changed")
+    kept.unlink()
+    weight_files.restore(tmp_path, digest)
+    assert not kept.exists()
 
 
 def test_other_weights_are_another_workload(tmp_path: Path) -> None:
