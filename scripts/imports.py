@@ -76,8 +76,11 @@ def names():
 def parameters(name):
     return sum(each.numel() for each in globals()[name]().parameters())
 """
-LIBRARIES = {"torchvision": ("pytorch", TORCHVISION), "keras": ("keras", KERAS)}
-LIBRARIES["transformers"] = ("pytorch", TRANSFORMERS)
+LIBRARIES = {
+    "torchvision": ("pytorch", TORCHVISION),
+    "keras": ("keras", KERAS),
+    "transformers": ("pytorch", TRANSFORMERS),
+}
 LENGTH = 64  # of a text
 SIZES = {"inception_v3": 299}  # 224 for all others of torchvision
 OPEN = ("MobileNetV3Small", "MobileNetV3Large")  # of Keras: their files have an open input

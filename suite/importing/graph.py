@@ -166,16 +166,22 @@ def _with_nested_concats(nodes: Sequence[Node]) -> list[Node]:
     return found
 
 
+def _users_of(nodes: Sequence[Node]) -> dict[str, list[Node]]:
+    """The nodes that take the result of each one."""
+    users: dict[str, list[Node]] = {each.name: [] for each in nodes}
+    for node in nodes:
+        for name in set(node.inputs):
+            users[name].append(node)
+    return users
+
+
 def with_last_states(nodes: Sequence[Node]) -> list[Node]:
     """The nodes; the last state of a recurrent layer is the result of that layer.
 
     Raise NotSeriesParallel where its other states are used too, or it is of another layer.
     """
     by_name = {each.name: each for each in nodes}
-    users: dict[str, list[Node]] = {each.name: [] for each in nodes}
-    for node in nodes:
-        for name in node.inputs:
-            users[name].append(node)
+    users = _users_of(nodes)
     found = {each.name: each for each in nodes}
     for node in nodes:
         if node.layer is None or node.layer["kind"] != "last_state":
@@ -202,14 +208,12 @@ def with_paddings(nodes: Sequence[Node]) -> list[Node]:
     good as no value where none is negative.
     """
     by_name = {each.name: each for each in nodes}
-    users: dict[str, list[Node]] = {each.name: [] for each in nodes if _is_pad(each)}
-    for node in nodes:
-        for name in users.keys() & set(node.inputs):
-            users[name].append(node)
     merged = {
         name
-        for name, after in users.items()
-        if after and all(_takes(each, by_name[name], by_name) for each in after)
+        for name, after in _users_of(nodes).items()
+        if _is_pad(by_name[name])
+        and after
+        and all(_takes(each, by_name[name], by_name) for each in after)
     }
     found = []
     for node in nodes:

@@ -8,6 +8,7 @@ import pytest
 from suite.engines.venv.engine import VenvEngine
 from suite.manifests import catalog
 from suite.manifests.files import names
+from suite.manifests.workloads import SuiteWorkload
 from suite.models import MODELS
 from suite.parity.certificates import Certificate
 from suite.parity.tensors import ProofFailed
@@ -28,9 +29,15 @@ def certify(
 
     Raise the first ProofFailed.
     """
-    suite = catalog.suite("zoo")
-    workloads = tuple(workload for workload in suite.workloads if workload.model == model)
-    chosen = suite.model_copy(update={"workloads": workloads})
+    workloads = (each for each in catalog.suite("zoo").workloads if each.model == model)
+    return certify_of(tuple(workloads), *frameworks, worker=worker)
+
+
+def certify_of(
+    workloads: tuple[SuiteWorkload, ...], *frameworks: str, worker: Path = WORKER
+) -> dict[str, Certificate]:
+    """As `certify`, of any workloads with the same inputs."""
+    chosen = catalog.suite("zoo").model_copy(update={"workloads": workloads})
     plan = expand(chosen, catalog.frameworks(), catalog.tracks(), only=frameworks)
     able = [trial for trial in plan.trials if unsupported_reason(trial) is None]
     plan = plan.only(able)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-
 import pytest
 
-from suite.engines.venv.engine import VenvEngine
 from suite.manifests import catalog
 from suite.manifests.files import names
 from suite.models import MODELS
@@ -23,11 +19,7 @@ from suite.models.layers import (
     Relu,
     Relu6,
 )
-from suite.parity.certificates import Certificate
-from suite.protocol.expansion import expand
-from suite.runner.runner import Runner
-from suite.runner.support import unsupported_reason
-from tests.conftest import Silent
+from tests.parity.test_certificates import certify_of
 
 
 @pytest.mark.verify
@@ -56,16 +48,10 @@ def test_the_gradients_at_0_are_the_same_in_every_framework(
         ),
     )
     monkeypatch.setitem(MODELS, "kinks", lambda: model)
-    suite = catalog.suite("zoo")
-    usual = next(each for each in suite.workloads if each.model == "every_mobile")
-    workloads = (usual.model_copy(update={"model": "kinks", "proof_steps": 2}),)
-    chosen = suite.model_copy(update={"workloads": workloads})
-    plan = expand(chosen, catalog.frameworks(), catalog.tracks(), only=names("framework"))
-    plan = plan.only([each for each in plan.trials if unsupported_reason(each) is None])
-    with tempfile.TemporaryDirectory() as work_dir:
-        runner = Runner(VenvEngine(), Silent(), Path(work_dir))
-        (inputs,) = runner.prepare(plan).values()
-        found = runner.certify(list(plan.trials), inputs, fresh=False)
+    zoo = catalog.suite("zoo").workloads
+    usual = next(each for each in zoo if each.model == "every_mobile")
+    workload = usual.model_copy(update={"model": "kinks", "proof_steps": 2})
+    found = certify_of((workload,), *names("framework"))
     assert len(found) > 7
-    for each in found.values():
-        assert isinstance(each, Certificate) and each.proven, each
+    for name, certificate in found.items():
+        assert certificate.proven, f"{name}: {certificate.reason}"

@@ -95,14 +95,19 @@ def change(model: Any, seed: int, noise: Callable[..., Any]) -> None:
         each.CopyFrom(numpy_helper.from_array(changed.astype(np.float32), each.name))
 
 
+def inputs_of(model: Any) -> list[Any]:
+    """The inputs that are no constants."""
+    constants = {each.name for each in model.graph.initializer}
+    return [each for each in model.graph.input if each.name not in constants]
+
+
 def with_shapes(model: Any, shape: list[int] | None) -> Any:
     """The model with its input's shape set; raise ValueError where it is wrong."""
     onnx.checker.check_model(model)
     versions = {each.version for each in model.opset_import if each.domain in ("", "ai.onnx")}
     if versions and min(versions) < OPSET:
         raise ValueError(f"opset {min(versions)}: {OPSET} and newer are read")
-    constants = {each.name for each in model.graph.initializer}
-    inputs = [each for each in model.graph.input if each.name not in constants]
+    inputs = inputs_of(model)
     if len(inputs) != 1 or len(model.graph.output) != 1:
         raise ValueError(
             f"{len(inputs)} inputs and {len(model.graph.output)} outputs, not one of each"
@@ -169,8 +174,7 @@ def _session(model: Any) -> tuple[Any, Any]:
     session = onnxruntime.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
-    constants = {each.name for each in model.graph.initializer}
-    return session, next(each for each in model.graph.input if each.name not in constants)
+    return session, inputs_of(model)[0]
 
 
 class Converter:
@@ -190,11 +194,10 @@ class Converter:
         self.weights: dict[str, Any] = {}
         self.ending: str | None = None  # one of ENDINGS, the last operator
         self.operators = {each.op_type for each in self._graph.node}
-        inputs = [each.name for each in self._graph.input if each.name not in self._constants]
-        self.shape = list(self._shapes[inputs[0]])
-        given = next(each for each in self._graph.input if each.name == inputs[0])
+        given = inputs_of(model)[0]
+        self.shape = list(self._shapes[given.name])
         self._batch = given.type.tensor_type.shape.dim[0].dim_value
-        self._add(inputs[0], "input", [], None)
+        self._add(given.name, "input", [], None)
 
     def notes(self) -> list[str]:
         """What an exported graph may lack."""

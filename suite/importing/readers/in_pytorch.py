@@ -381,12 +381,8 @@ class Converter:
             raise Refused(f"its weights are those of {earlier} too: shared weights have no layer")
         self._with_parameters[id(module)] = str(node.target)
         name = self._names[node.name]
-        if layer["kind"] == "window_attention":
-            found = windows.weights(module)
-            self.weights |= {f"{name}.{role}": each for role, each in found.items()}
-            return
-        if layer["kind"] in KINDS.values():
-            self.weights |= {f"{name}.{role}": each for role, each in weights(module).items()}
+        if own := WEIGHTS.get(layer["kind"]):
+            self.weights |= {f"{name}.{role}": each for role, each in own(module).items()}
             return
         for role, values in (*module.named_parameters(), *module.named_buffers()):
             if role == "num_batches_tracked":
@@ -397,6 +393,8 @@ class Converter:
             self.weights[f"{name}.{ROLES.get(role, role)}"] = kept
 
 
+# The weights of kinds whose modules have others, by our roles.
+WEIGHTS = {"window_attention": windows.weights, **dict.fromkeys(KINDS.values(), weights)}
 # Our names of parameters and statistics, where they are others.
 ROLES = {
     "running_mean": "mean",

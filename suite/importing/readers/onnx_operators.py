@@ -23,6 +23,11 @@ def options_of(node: Any) -> dict[str, Any]:
     return {each.name: helper.get_attribute_value(each) for each in node.attribute}
 
 
+def number(options: dict[str, Any], name: str, default: float) -> float:
+    """An attribute in float32 as the shortest decimal number: 0.1, not 0.10000000149."""
+    return float(np.float32(options.get(name, default)).astype(str))
+
+
 def window(options: dict[str, Any], kernel: Any, shape: tuple[int, ...]) -> dict[str, Any]:
     """Kernel, stride and padding of a window on an input of `shape`."""
     sizes, strides = [int(each) for each in kernel], list(options.get("strides", [1, 1]))
@@ -100,7 +105,7 @@ def batch_norm(graph: Converter, node: Any, name: str, options: dict[str, Any]) 
     return {
         "kind": "batch_norm",
         "channels": len(graph.constant(node, 1)),
-        "epsilon": float(np.float32(options.get("epsilon", 1e-5)).astype(str)),
+        "epsilon": number(options, "epsilon", 1e-5),
         "momentum": round(1 - float(options.get("momentum", 0.9)), 6),
         "initial_scale": 1.0,
         "images": len(before) == 3,
@@ -223,7 +228,7 @@ def layer_norm(graph: Converter, node: Any, name: str, options: dict[str, Any]) 
         raise Refused("a layer norm is over the last axis, with a scale and a bias")
     graph.weights[f"{name}.weight"] = weight.astype(np.float64)
     graph.weights[f"{name}.bias"] = bias.astype(np.float64)
-    epsilon = float(np.float32(options.get("epsilon", 1e-5)).astype(str))
+    epsilon = number(options, "epsilon", 1e-5)
     images = graph.channels_last(node.input[0])
     if len(before) == 3 and not images:
         raise Refused("the last axis of an image is its width")
@@ -239,7 +244,7 @@ def group_norm(graph: Converter, node: Any, name: str, options: dict[str, Any]) 
     graph.weights[f"{name}.weight"] = weight.astype(np.float64)
     graph.weights[f"{name}.bias"] = bias.astype(np.float64)
     sizes = {"channels": channels, "groups": int(options.get("num_groups", channels))}
-    epsilon = float(np.float32(options.get("epsilon", 1e-5)).astype(str))
+    epsilon = number(options, "epsilon", 1e-5)
     return {"kind": "group_norm", **sizes, "epsilon": epsilon}
 
 
@@ -327,7 +332,7 @@ def dropout(
 def leaky_relu(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dict[str, Any]:
     return {
         "kind": "leaky_relu",
-        "slope": float(np.float32(options.get("alpha", 0.01)).astype(str)),
+        "slope": number(options, "alpha", 0.01),
     }
 
 
