@@ -78,8 +78,11 @@ class Session:
         self._shapes = {name: weights[name].shape for name in self._names}
         self._convolutions = {name for name in self._names if weights[name].ndim == 4}
         shape = *reversed(trial.architecture["input_shape"]), self._batch_size
+        # A recipe that Flux lacks is None or false here, and Julia's update reads no such key.
         options = ", ".join(
-            f":{name} => {value}" for name, value in optimizer.items() if name != "name"
+            f":{name} => {float(value)}"
+            for name, value in optimizer.items()
+            if name != "name" and value is not None
         )
         self._julia.run(
             f"Work.start({model.code}, [{', '.join(model.paths.values())}],"
