@@ -126,7 +126,7 @@ def collect(
             with ThreadPoolExecutor(len(SIDES)) as pool:
                 runs = {
                     side: pool.submit(
-                        one_run, engines[side], trial, its_inputs, interleaving, work_dir
+                        one_run, engines[side], trial, its_inputs, interleaving, work_dir, MEASURE
                     )
                     for side in order
                 }
@@ -142,6 +142,7 @@ def one_run(
     its_inputs: Inputs,
     interleaving: Interleaving,
     work_dir: Path,
+    measure: Measure,
 ) -> dict[str, Any]:
     """The figures of one fresh process; RuntimeError where it fails."""
     prepared = engine.prepare(catalog.framework(trial.framework), print)
@@ -149,7 +150,7 @@ def one_run(
         trial=trial,
         inputs=its_inputs,
         mode="infer" if trial.workload.scenario else "train",
-        measure=MEASURE,
+        measure=measure,
         interleaving=interleaving,
     )
     with tempfile.TemporaryDirectory(dir=work_dir) as folder:
@@ -162,7 +163,7 @@ def one_run(
             log=Path(folder) / "log",
             deadline_s=600,
         )
-    figures = recording.measured(attempt, trial.workload.batch_size, MEASURE.min_measure_s)
+    figures = recording.measured(attempt, trial.workload.batch_size, measure.min_measure_s)
     if attempt.error or not (figures["samples_per_s"] or figures["inference"]):
         raise RuntimeError(f"the run failed: {attempt.error}")
     return figures

@@ -34,6 +34,9 @@ EXCHANGES = 20  # of gradients alone; the second half counts
 PREDICTIONS = "predictions.npy"  # in results/
 MAX_PREDICTIONS = 65_536
 EXTRA_S = 3.0  # disturbed blocks may prolong a run by this, or by its longest usual duration
+# A disturbance is permanent after so many disturbed blocks in a row, if they took EXTRA_S or more
+# from the first to the last. No undisturbed block can be expected then.
+PERMANENT_BLOCKS = 5
 LONG_STEP_S = 1.0  # such steps need no lead-in after a change of turns
 
 
@@ -153,6 +156,7 @@ class Training:
         self._rates: list[float] = []
         self._measured_s = 0.0
         self._disturbed_s = 0.0
+        self._disturbed_ends: list[float] = []  # of the last disturbed blocks, in seconds
         self._epoch_s = 0.0
 
     @property
@@ -217,6 +221,7 @@ class Training:
         self._epoch_s += duration_s
         rate = steps * trial.batch_size / duration_s
         disturbed = any(self.stepper.group.gather(self._judge(found, duration_s)))
+        self._disturbed_ends = [*self._disturbed_ends, time.monotonic()] if disturbed else []
         self._count(rate, duration_s, disturbed)
         loss, loss_wait_s = self.stepper.read_loss()
         self._emit(
@@ -267,12 +272,13 @@ class Training:
     def rate_is_certain(self) -> bool:
         """Whether two standard errors of the mean are within `relative_error`, or time is up.
 
-        The time of disturbed blocks is added, up to a limit. Interleaved workers always use their
-        whole time: if one stopped early, the others would continue with less load on the machine.
+        The time of disturbed blocks is added, up to a limit, unless the disturbance is permanent.
+        Interleaved workers always use their whole time: if one stopped early, the others would
+        continue with less load on the machine.
         """
         measure = self._trial.measure
         most_s = measure["max_measure_s"]
-        extra_s = min(self._disturbed_s, max(EXTRA_S, most_s))
+        extra_s = 0.0 if self._always_disturbed() else min(self._disturbed_s, max(EXTRA_S, most_s))
         if self._measured_s + self._disturbed_s >= most_s + extra_s:
             return True
         if "interleaving" in self._trial.paths:
@@ -281,6 +287,12 @@ class Training:
             return False
         error = 2 * statistics.stdev(self._rates) / math.sqrt(len(self._rates))
         return error <= measure["relative_error"] * statistics.fmean(self._rates)
+
+    def _always_disturbed(self) -> bool:
+        """Whether the disturbance is permanent; equal on all ranks."""
+        ends = self._disturbed_ends
+        permanent = len(ends) >= PERMANENT_BLOCKS and ends[-1] - ends[0] >= EXTRA_S
+        return any(self.stepper.group.gather(permanent))
 
     def report_steps(self) -> None:
         """Emit the number of steps requested, and the number that the framework counted."""

@@ -2,6 +2,9 @@
 
 import fcntl
 import itertools
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -196,6 +199,29 @@ def test_an_interleaved_run_uses_its_whole_time_and_holds_its_turn_in_each_step(
     blocks = [event for event in events if event["event"] == "block"]
     quiet = [event["duration_s"] for event in blocks if not event["disturbed"]]
     assert sum(quiet) >= 0.05 > sum(quiet[:-1])
+
+
+@pytest.mark.parametrize("permanent_blocks", [3, 1000])
+def test_a_permanent_disturbance_is_not_waited_for(
+    trial: Trial, monkeypatch: pytest.MonkeyPatch, permanent_blocks: int
+) -> None:
+    """Another process computes on the worker's CPU all the time."""
+    monkeypatch.setattr(loop, "EXTRA_S", 0.8)
+    monkeypatch.setattr(loop, "PERMANENT_BLOCKS", permanent_blocks)
+    cpu = min(os.sched_getaffinity(0))
+    former, busy = os.sched_getaffinity(0), ["-c", "while True: pass"]
+    os.sched_setaffinity(0, {cpu})
+    load = subprocess.Popen([sys.executable, *busy])
+    try:
+        # Blocks are long compared with the 10 ms in which the kernel counts CPU time.
+        measure = {"block_s": 0.2, "max_warmup_blocks": 5, "max_measure_s": 0.4}
+        events = train(trial, Regression(), epochs=0, cpus=[cpu], measure=measure)
+    finally:
+        load.kill()
+        load.wait()
+        os.sched_setaffinity(0, former)
+    measured_s = sum(each["duration_s"] for each in events if each["event"] == "block")
+    assert (measured_s > 1.0) == (permanent_blocks == 1000)
 
 
 @pytest.mark.parametrize("long_step_s", [1.0, 0.0])
