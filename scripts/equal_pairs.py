@@ -2,10 +2,11 @@
 
     scripts/equal_pairs.py RATIOS.jsonl [FRAMEWORK [PROCESSES]]
 
-Six rounds of PROCESSES fresh interleaved processes, all of the same work, measured as in the suite
-`quick`. A round is a JSON line in RATIOS: the ratio of the rates of each pair, in the order of
-itertools.combinations. After an interruption the same command continues; with a complete file it
-only evaluates. The pairs of one file share processes, so they are not independent.
+As many rounds as the suite `quick` has, each of PROCESSES fresh interleaved processes, all of the
+same work and measured as there. A round is a JSON line in RATIOS: the ratio of the rates of each
+pair, in the order of itertools.combinations. After an interruption the same command continues; with
+a complete file it only evaluates. The pairs of one file share processes, so they are not
+independent.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from suite.protocol.expansion import expand
 from suite.results.record import counted, rates_over_time
 from suite.results.stats import compare_rounds, interleaved_ratio
 
-ROUNDS = 6
 SUITE = catalog.suite("quick")
+ROUNDS = SUITE.repeats.at_least
 
 
 def collect(ratios: Path, framework: str, processes: int) -> None:

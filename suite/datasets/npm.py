@@ -32,16 +32,16 @@ def pack(package: str, folder: Path, *, limits: Limits, notify: Notify) -> Path:
     archives = list(folder.glob("*.tgz"))
     if not answer.problem and archives:
         return archives[0]
-    said = reason(answer)
-    if "ENOSPC" in said:
+    message = reason(answer)
+    if "ENOSPC" in message:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
-    raise NoPackage(said)
+    raise NoPackage(message)
 
 
 def reason(answer: Answer) -> str:
     """Why npm failed, in its words, on one line."""
-    said = _error(answer.output)
-    words = " ".join(str(said.get(key) or "") for key in ("code", "summary")).split()
+    message = _error(answer.output)
+    words = " ".join(str(message.get(key) or "") for key in ("code", "summary")).split()
     return " ".join(words) or answer.problem or "npm pack made no archive"
 
 

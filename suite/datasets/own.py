@@ -182,7 +182,7 @@ def _targets(
         return _classes(path, rows.argmax(axis=1) if one_hot else rows)
     if loss == "binary_cross_entropy" or (loss is None and hot):
         return targets.labels(rows, str(path))
-    return targets.numbers(rows, train, str(path))
+    return targets.numbers(rows, train, str(path), loss or "mean_squared_error")
 
 
 def _of_pixels(path: Path, labels: NDArray[Any], loss: Loss | None) -> Targets:

@@ -179,7 +179,7 @@ def _targets(
     values = np.stack([each.values.astype(np.float64) for each in columns], axis=1)
     if loss == "binary_cross_entropy":
         return targets.labels(values, where)
-    return targets.numbers(values, train, where)
+    return targets.numbers(values, train, where, loss)
 
 
 def _usual_loss(columns: Sequence[_Column]) -> Loss:

@@ -37,8 +37,10 @@ def first(wrong: NDArray[np.bool_]) -> tuple[int, int] | None:
     return (int(places[0, 0]), int(places[0, 1])) if len(places) else None
 
 
-def numbers(values: NDArray[np.generic], train: NDArray[np.bool_], where: str) -> Targets:
-    """Targets of mean squared error from (samples, outputs), standardized.
+def numbers(
+    values: NDArray[np.generic], train: NDArray[np.bool_], where: str, loss: Loss
+) -> Targets:
+    """Targets of a loss of numbers from (samples, outputs), standardized.
 
     `where` names them in messages. Raise DataError where one is not finite, or all are equal.
     """
@@ -62,7 +64,7 @@ def numbers(values: NDArray[np.generic], train: NDArray[np.bool_], where: str) -
     line = f"{len(mean)} numbers as targets, standardized: mean ± standard deviation {spread}{more}"
     return Targets(
         values=((wide - mean) / std).astype(np.float32),
-        loss="mean_squared_error",
+        loss=loss,
         outputs=len(mean),
         lines=(line,),
     )

@@ -124,7 +124,8 @@ class Graph:
                 return Silu(name=node.name)  # as ONNX writes it
             if isinstance(gate, HardSigmoid):
                 return HardSwish(name=node.name)
-        return JOINS[node.layer["kind"]](name=node.name, branches=branches)
+        options = {name: each for name, each in node.layer.items() if name != "kind"}
+        return JOINS[node.layer["kind"]](name=node.name, branches=branches, **options)
 
     @cached_property
     def _users(self) -> dict[str, set[str]]:
@@ -166,39 +167,13 @@ def _with_nested_concats(nodes: Sequence[Node]) -> list[Node]:
     return found
 
 
-def _users_of(nodes: Sequence[Node]) -> dict[str, list[Node]]:
+def users_of(nodes: Sequence[Node]) -> dict[str, list[Node]]:
     """The nodes that take the result of each one."""
     users: dict[str, list[Node]] = {each.name: [] for each in nodes}
     for node in nodes:
         for name in set(node.inputs):
             users[name].append(node)
     return users
-
-
-def with_last_states(nodes: Sequence[Node]) -> list[Node]:
-    """The nodes; the last state of a recurrent layer is the result of that layer.
-
-    Raise NotSeriesParallel where its other states are used too, or it is of another layer.
-    """
-    by_name = {each.name: each for each in nodes}
-    users = _users_of(nodes)
-    found = {each.name: each for each in nodes}
-    for node in nodes:
-        if node.layer is None or node.layer["kind"] != "last_state":
-            continue
-        owner, passed = by_name[node.inputs[0]], [node]
-        while owner.layer is None and owner.inputs:
-            passed.append(owner)
-            owner = by_name[owner.inputs[0]]
-        alone = all(len(users[each.inputs[0]]) == 1 for each in passed)
-        if owner.layer is None or "sequence" not in owner.layer or not alone:
-            raise NotSeriesParallel(
-                f"{node.name}: the last member of a sequence is taken of a recurrent layer"
-                " whose other states are not used"
-            )
-        found[owner.name] = replace(owner, layer={**owner.layer, "sequence": False})
-        found[node.name] = replace(node, layer=None)
-    return [*found.values()]
 
 
 def with_paddings(nodes: Sequence[Node]) -> list[Node]:
@@ -210,7 +185,7 @@ def with_paddings(nodes: Sequence[Node]) -> list[Node]:
     by_name = {each.name: each for each in nodes}
     merged = {
         name
-        for name, after in _users_of(nodes).items()
+        for name, after in users_of(nodes).items()
         if _is_pad(by_name[name])
         and after
         and all(_takes(each, by_name[name], by_name) for each in after)

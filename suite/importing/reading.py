@@ -21,9 +21,9 @@ from suite.importing.graph import (
     Node,
     NotSeriesParallel,
     with_global_pools,
-    with_last_states,
     with_paddings,
 )
+from suite.importing.recurrent import with_last_states, with_parts
 from suite.models.architecture import Architecture
 from suite.worker.programs import ask
 
@@ -188,7 +188,7 @@ def _architecture(name: str, shape: tuple[int, ...], values: dict[str, Any]) -> 
         for each in values["nodes"]
     ]
     try:
-        nodes = with_last_states(with_paddings(nodes))
+        nodes = with_last_states(with_parts(with_paddings(nodes)))
         layers = with_global_pools(Graph(nodes).layers(), shape)
         made = Architecture(name=name, input_shape=shape, classes=values["classes"], layers=layers)
         made.shapes()

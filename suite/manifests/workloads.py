@@ -31,7 +31,7 @@ BatchNorm = Literal["per_rank", "synchronized"]
 Scenario = Literal["single_stream", "multi_stream", "offline", "server"]
 PROOF_STEPS = 10  # training steps that a certificate compares
 # Parts of a training that a framework may lack (docs/optimizers.md).
-Recipe = Literal["nesterov", "clip_norm", "label_smoothing"]
+Recipe = Literal["nesterov", "clip_norm", "label_smoothing", "schedule", "exempt_vectors"]
 ONE_SAMPLE = ("single_stream", "server")  # scenarios whose calls have one sample
 Share = Annotated[float, Field(ge=0, lt=1)]
 
@@ -42,12 +42,46 @@ def _model(name: str) -> str:
     return name
 
 
+class Schedule(Strict):
+    """The learning rate of each step, as a share of the optimizer's: docs/optimizers.md."""
+
+    shape: Literal["constant", "linear", "cosine", "steps"]  # after the warm-up
+    warmup_steps: NonNegativeInt = 0  # the rate rises in equal parts
+    total_steps: PositiveInt | None = None  # linear and cosine: with the warm-up
+    final_share: Share = 0.0  # linear and cosine: of the rate after the last step
+    step_size: PositiveInt | None = None  # steps: how many steps have an equal rate
+    gamma: PositiveFloat = 0.1  # steps: the factor between them
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        """Each shape has its own numbers."""
+        for name, shapes in (("total_steps", ("linear", "cosine")), ("step_size", ("steps",))):
+            if (getattr(self, name) is not None) != (self.shape in shapes):
+                needs = "needs" if self.shape in shapes else "has no"
+                raise ValueError(f"a schedule of shape {self.shape} {needs} {name}")
+        if self.shape == "constant" and not self.warmup_steps:
+            raise ValueError("a schedule of shape constant needs warmup_steps")
+        if self.total_steps is not None and self.total_steps <= self.warmup_steps:
+            raise ValueError("total_steps must be more than warmup_steps")
+        return self
+
+    @property
+    def name(self) -> str:
+        """In short, for titles."""
+        end = f" to step {self.total_steps}" if self.total_steps else ""
+        size = f" of {self.step_size} by {self.gamma:g}" if self.step_size else ""
+        final = f" at {self.final_share:g}" if self.final_share else ""
+        warmup = f" (warm-up {self.warmup_steps})" if self.warmup_steps else ""
+        return f"{self.shape}{size}{end}{final}{warmup}"
+
+
 class AnyOptimizer(Strict):
     """What every optimizer has; gradients may have a norm of at most `clip_norm`."""
 
     name: str
     learning_rate: PositiveFloat
     clip_norm: PositiveFloat | None = None  # of all gradients together; None: they stay as they are
+    schedule: Schedule | None = None  # None: the rate is constant
 
 
 class Sgd(AnyOptimizer):
@@ -70,6 +104,7 @@ class Adam(AnyOptimizer):
 class AdamW(Adam):
     name: Literal["adamw"]  # type: ignore[assignment]
     weight_decay: NonNegativeFloat = 0.01
+    exempt_vectors: bool = False  # parameters with one axis, such as biases, do not decay
 
 
 class RmsProp(AnyOptimizer):
@@ -181,13 +216,18 @@ class Workload(WorkloadDefaults):
             "nesterov": nesterov,
             "clip_norm": clipped,
             "label_smoothing": self.label_smoothing > 0,
+            "schedule": self.optimizer is not None and self.optimizer.schedule is not None,
+            "exempt_vectors": isinstance(self.optimizer, AdamW) and self.optimizer.exempt_vectors,
         }
         return {name for name in get_args(Recipe) if has[name]}
 
     def _options(self) -> list[str]:
         assert self.optimizer is not None  # of training
         clip, smoothing = self.optimizer.clip_norm, self.label_smoothing
+        schedule = self.optimizer.schedule
         return [
+            *([schedule.name] if schedule else []),
+            *(["vectors do not decay"] if "exempt_vectors" in self.recipe else []),
             *(["nesterov"] if "nesterov" in self.recipe else []),
             *([f"clipped to {clip:g}"] if clip is not None else []),
             *([f"labels smoothed by {smoothing:g}"] if smoothing else []),

@@ -38,6 +38,11 @@ class Branches(Layer):
     def values(self, shape: Shape) -> int:
         return sum(series_values(branch, shape) for branch in self.branches)
 
+    @property
+    def needs(self) -> frozenset[str]:
+        inner = (each.needs for branch in self.branches for each in branch)
+        return super().needs.union(*inner)
+
     def leaves(self) -> Iterator[Layer]:
         for branch in self.branches:
             for layer in branch:
@@ -90,14 +95,26 @@ class Multiply(Branches):
 
 @dataclass(frozen=True, kw_only=True)
 class Concat(Branches):
-    """The concatenation of its branches along the channels."""
+    """The concatenation of its branches along the channels, or the features of sequences."""
 
     kind = "concat"
+    sequence: bool = False  # whether its branches end in sequences
 
     def output_shape(self, shape: Shape) -> Shape:
         ends = [series_shapes(branch, shape)[-1] for branch in self.branches]
+        expect(self, shape, all((len(end) == 2) == self.sequence for end in ends))
+        if self.sequence:
+            expect(self, shape, len({end[0] for end in ends}) == 1)
+            return (ends[0][0], sum(end[1] for end in ends))
         expect(self, shape, len({end[1:] for end in ends}) == 1)
         return (sum(end[0] for end in ends), *ends[0][1:])
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return super().needs | ({"concat.sequence"} if self.sequence else set())
+
+    def to_json(self, shape: Shape) -> dict[str, Any]:
+        return {**super().to_json(shape), "sequence": self.sequence}
 
 
 def series_shapes(layers: tuple[Layer, ...], shape: Shape) -> list[Shape]:

@@ -45,6 +45,7 @@ from suite.models.sequences import (
     Lstm,
     MeanToken,
     PositionEmbedding,
+    Reverse,
     Rows,
     SelfAttention,
     TiedHead,
@@ -240,7 +241,13 @@ def every_attention() -> Architecture:
         SelfAttention(name="turned", features=16, **turned),
     )
     sizes: dict[str, Any] = {"in_features": 16, "hidden": 16}
+    half: dict[str, Any] = {"in_features": 16, "hidden": 8, "sequence": True}
+    backward = (Reverse(name="turn"), Gru(name="backward", **half), Reverse(name="turn_back"))
+    directions = Concat(
+        name="directions", sequence=True, branches=((Lstm(name="forward", **half),), backward)
+    )
     recurrent = (
+        (directions, MeanToken(name="mean_of_directions")),
         (Lstm(name="lstm", sequence=True, **sizes), MeanToken(name="mean")),
         (Gru(name="gru", sequence=True, **sizes), Gru(name="last_gru", **sizes)),
         (SelfAttention(name="plain", features=16, heads=2, bias=False), FirstToken(name="first")),

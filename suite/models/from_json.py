@@ -31,11 +31,10 @@ def architecture_of(values: Mapping[str, Any]) -> Architecture:
 def layer_of(values: Mapping[str, Any]) -> Layer:
     """A layer from its form in trial.json; a field that an older version lacks has its default."""
     kind = _kinds()[values["kind"]]
-    if "branches" in values:
-        inner = tuple(tuple(map(layer_of, each)) for each in values["branches"])
-        return kind(name=values["name"], branches=inner)  # type: ignore[call-arg]
     named = (each.name for each in fields(kind) if each.name in values)
-    known: dict[str, Any] = {name: _plain(values[name]) for name in named}
+    known: dict[str, Any] = {name: _plain(values[name]) for name in named if name != "branches"}
+    if "branches" in values:
+        known["branches"] = tuple(tuple(map(layer_of, each)) for each in values["branches"])
     return kind(**known)
 
 

@@ -138,6 +138,17 @@ class MeanToken(Layer):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Reverse(Layer):
+    """The members of a sequence in the reverse order, as for a recurrent layer that runs back."""
+
+    kind = "reverse"
+
+    def output_shape(self, shape: Shape) -> Shape:
+        expect(self, shape, len(shape) == 2)
+        return shape
+
+
+@dataclass(frozen=True, kw_only=True)
 class SelfAttention(Layer):
     """softmax(q k' / sqrt(features / heads)) v for each head (Vaswani et al. 2017).
 

@@ -50,7 +50,7 @@ def of_trial(trial: Trial, architecture: Architecture, steps: int) -> dict[str, 
     return {
         "model": json.dumps(architecture.to_json()),
         "batch_size": workload.batch_size,
-        "optimizer": optimizer.model_dump_json() if optimizer else None,
+        "optimizer": optimizer_of(optimizer.model_dump()) if optimizer else None,
         # Certificates from before there were other losses have none.
         **({"loss": workload.loss} if workload.loss != "cross_entropy" else {}),
         **({"label_smoothing": workload.label_smoothing} if workload.label_smoothing else {}),
@@ -66,6 +66,12 @@ def of_trial(trial: Trial, architecture: Architecture, steps: int) -> dict[str, 
         "precision": workload.precision,
         "tolerance": rules_of(trial).tolerance,
     }
+
+
+def optimizer_of(values: Mapping[str, Any]) -> str:
+    """An optimizer without unused options, which earlier versions of dlsuite did not have."""
+    used = {key: value for key, value in values.items() if value is not None and value is not False}
+    return json.dumps(used, separators=(",", ":"))
 
 
 def of_machine(trial: Trial, machine: Mapping[str, Any]) -> dict[str, Any]:

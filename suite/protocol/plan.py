@@ -9,7 +9,7 @@ from itertools import groupby
 
 from suite.manifests.devices import Devices
 from suite.manifests.tracks import RuntimeSettings, configuration
-from suite.manifests.workloads import PROOF_STEPS, Measure, Repeats, Workload
+from suite.manifests.workloads import PROOF_STEPS, Measure, Repeats, Schedule, Workload
 
 Work = tuple[Workload, int]  # a workload and a seed: its trials have the same inputs
 SeriesKey = tuple[str, str, str, str, int, Workload]
@@ -109,23 +109,36 @@ class Trial:
         )
 
 
+# The options of an optimizer that its name has only where they are used.
+OPTIONS = ("nesterov", "clip_norm", "schedule", "exempt_vectors")
+
+
 def _way(workload: Workload) -> str:
     """The optimizer with its constants, or the scenario of inference with its own."""
     if workload.optimizer:
         values = workload.optimizer.model_dump()
-        options = {key: values.pop(key, None) for key in ("nesterov", "clip_norm")}
+        options = {key: values.pop(key, None) for key in OPTIONS}
         name = values.pop("name")
+        schedule = workload.optimizer.schedule
         smoothing = workload.label_smoothing
         return "-".join(
             [
                 str(name) + "-".join(f"{number:g}" for number in values.values()),
                 *(["nesterov"] if options["nesterov"] else []),
                 *([f"clip{options['clip_norm']:g}"] if options["clip_norm"] else []),
+                *([_schedule(schedule)] if schedule else []),
+                *(["exempt"] if options["exempt_vectors"] else []),
                 *([f"smooth{smoothing:g}"] if smoothing else []),
             ]
         )
     bound = f"{workload.latency_bound_s:g}" if workload.latency_bound_s else ""
     return f"{workload.scenario}{bound}-{workload.query_samples}"
+
+
+def _schedule(schedule: Schedule) -> str:
+    """All its numbers but those that are 0 or absent."""
+    numbers = schedule.model_dump(exclude={"shape"}, exclude_none=True)
+    return "-".join([schedule.shape, *(f"{number:g}" for number in numbers.values() if number)])
 
 
 @dataclass(frozen=True, kw_only=True)

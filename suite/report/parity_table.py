@@ -71,6 +71,7 @@ def _reasons(rows: Iterable[Row]) -> list[str]:
 SHORT = {
     "cross_entropy": "",
     "mean_squared_error": " (squared error)",
+    "huber": " (Huber loss)",
     "binary_cross_entropy": " (several labels)",
 }
 

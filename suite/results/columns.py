@@ -62,6 +62,8 @@ def as_text(values: Mapping[str, Any]) -> str:
     for key, value in values.items():
         if value is True:
             parts.append(key)
+        elif isinstance(value, dict):
+            parts.append(f"{key} {as_text(value)}")
         elif value is not None and value is not False:
             parts.append(f"{key} {value}" if key in NAMED else str(value))
     return " ".join(parts)

@@ -23,4 +23,4 @@ def unsupported_reason(trial: Trial) -> str | None:
 @cache
 def _needs(model: str) -> set[str]:
     """What a framework must have for a model: the kinds of its layers, and some of their fields."""
-    return {each for layer in MODELS[model]().leaves() for each in layer.needs}
+    return {each for layer in MODELS[model]().layers for each in layer.needs}

@@ -23,6 +23,14 @@ def squared_errors(outputs: Array, targets: Array) -> Array:
     return errors
 
 
+def huber_losses(outputs: Array, targets: Array) -> Array:
+    """The mean over the outputs of Huber's loss (1964) with the threshold 1, (N,)."""
+    errors = np.abs(outputs - targets)
+    small = np.minimum(errors, 1)
+    losses: Array = (small**2 / 2 + errors - small).mean(axis=-1)
+    return losses
+
+
 def binary_cross_entropies(logits: Array, labels: Array) -> Array:
     """The mean over the outputs of log(1 + exp(logit)) - label logit, (N,); labels are 0 or 1."""
     losses: Array = (np.logaddexp(0, logits) - labels * logits).mean(axis=-1)
@@ -32,6 +40,7 @@ def binary_cross_entropies(logits: Array, labels: Array) -> Array:
 LOSSES: dict[str, Callable[[Array, Array], Array]] = {
     "cross_entropy": cross_entropies,
     "mean_squared_error": squared_errors,
+    "huber": huber_losses,
     "binary_cross_entropy": binary_cross_entropies,
 }
 
@@ -41,6 +50,6 @@ def predictions(loss: str, logits: Array) -> Array | None:
 
     A class for each label, or for each output whether it is above 0.
     """
-    if loss == "mean_squared_error":
+    if loss in ("mean_squared_error", "huber"):
         return None
     return logits.argmax(axis=-1) if loss == "cross_entropy" else (logits > 0).astype(np.int32)

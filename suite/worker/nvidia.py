@@ -113,8 +113,8 @@ def _lines_of_slices(output: str) -> Iterator[tuple[str, str, str, str, str]]:
 
 def _complaint(answer: Answer, others: list[str]) -> str | None:
     """Why the answer is not whole, in the program's own words; None where it is."""
-    said = [line for line in others if COMPLAINT.search(line)]
-    if not said:
+    complaints = [line for line in others if COMPLAINT.search(line)]
+    if not complaints:
         return answer.problem
     code = f" (exit code {answer.exit_code})" if answer.exit_code else ""
-    return f"nvidia-smi: {said[0]}{code}"
+    return f"nvidia-smi: {complaints[0]}{code}"

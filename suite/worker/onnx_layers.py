@@ -263,6 +263,14 @@ def _mean_token(graph: Graph, layer: Layer, value: str) -> str:
     return graph.node("ReduceMean", [value, _axes(graph, 1)], layer["name"], keepdims=0)
 
 
+def _reverse(graph: Graph, layer: Layer, value: str) -> str:
+    last, before_first, back = (
+        graph.shared(name, np.array([number]))
+        for name, number in (("last", -1), ("before_first", -(2**31)), ("back", -1))
+    )
+    return graph.node("Slice", [value, last, before_first, _axes(graph, 1), back], layer["name"])
+
+
 def _embedding(graph: Graph, layer: Layer, value: str) -> str:
     return graph.node("Gather", [graph.weight(layer, "weight"), value], layer["name"], axis=0)
 
@@ -474,7 +482,7 @@ def _leaky_relu(graph: Graph, layer: Layer, value: str) -> str:
 
 def _concat(graph: Graph, layer: Layer, value: str) -> str:
     results = [series(graph, branch, value) for branch in layer["branches"]]
-    return graph.node("Concat", results, layer["name"], axis=1)
+    return graph.node("Concat", results, layer["name"], axis=2 if layer["sequence"] else 1)
 
 
 def _axes(graph: Graph, axis: int) -> str:
@@ -523,6 +531,7 @@ LAYERS: dict[str, Callable[[Graph, Layer, str], str]] = {
     "lstm": _lstm,
     "gru": _gru,
     "mean_token": _mean_token,
+    "reverse": _reverse,
     "group_norm": _group_norm,
     "rms_norm": _rms_norm,
     "conv2d_transposed": _transposed_conv2d,

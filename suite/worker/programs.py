@@ -87,9 +87,9 @@ def _killed(process: subprocess.Popen[bytes]) -> bytes:
 def _ended(name: str, code: int, output: str, errors: str) -> Answer:
     if code == 0:
         return Answer(output, exit_code=0)
-    said = (errors.strip() or output.strip()).splitlines()
+    lines = (errors.strip() or output.strip()).splitlines()
     ending = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
-    problem = f"{name}: {said[-1].strip()} ({ending})" if said else f"{name}: {ending}"
+    problem = f"{name}: {lines[-1].strip()} ({ending})" if lines else f"{name}: {ending}"
     return Answer(output, problem, code, errors=errors)
 
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 # In one call of a variant that does several. As many batches are resident with input `device`, so
 # that every call takes the same ones.
 STEPS_PER_CALL = 8
@@ -131,6 +131,13 @@ class Trial:
         if self.mode == "parity" and self.scenario is None:
             return _without_dropout(layers)
         return layers
+
+    @property
+    def exempt(self) -> set[str]:
+        """The parameters that weight decay leaves as they are."""
+        if not self.optimizer.get("exempt_vectors"):
+            return set()
+        return {each["name"] for each in self.parameters if len(each["shape"]) == 1}
 
     def leaves(self) -> Iterator[dict[str, Any]]:
         """All layers in order; the layers inside branches replace the layer that holds them."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from . import schedules
 from .protocol import Array, State, Trial, Weights
 
 SLOTS = {
@@ -28,6 +29,7 @@ class Session(ABC):
     """Every function is compiled in its first call, so that a run compiles only what it calls."""
 
     name: str  # of the library, for messages
+    ops: Any  # its functions of tensors
 
     def __init__(self, trial: Trial, weights: Weights) -> None:
         self._trial = trial
@@ -59,10 +61,6 @@ class Session(ABC):
     @abstractmethod
     def _double(self, value: float) -> Any:
         """A constant in float64."""
-
-    @abstractmethod
-    def _smaller(self, one: Any, other: Any) -> Any:
-        """The smaller of two values."""
 
     @abstractmethod
     def _function(self, inputs: list[Any], outputs: Any, updates: Mapping[Any, Any]) -> Any:
@@ -129,11 +127,23 @@ class Session(ABC):
 
     def _optimizer(self, gradients: list[Any]) -> dict[Any, Any]:
         """The new values of the parameters, the slots and the number of steps."""
-        found = {self._steps: self._steps + 1}
+        found, rate = {self._steps: self._steps + 1}, self._rate()
         for (name, parameter), gradient in zip(self._parameters.items(), self._clipped(gradients)):
             slots = {slot: values[name] for slot, values in self._slots.items()}
-            found.update(self._of_parameter(parameter, gradient, slots))
+            decays = name not in self._trial.exempt
+            found.update(self._of_parameter(parameter, gradient, slots, rate, decays=decays))
         return found
+
+    def _rate(self) -> Any:
+        """The learning rate of this step."""
+        rate, schedule = (
+            self._trial.optimizer["learning_rate"],
+            self._trial.optimizer.get("schedule"),
+        )
+        if not schedule:
+            return rate
+        before = self._steps.astype(self._trial.dtype)
+        return (rate * schedules.share(schedule, before, self.ops)).astype(self._trial.dtype)
 
     def _clipped(self, gradients: list[Any]) -> list[Any]:
         """The gradients, scaled to the largest norm where theirs is more."""
@@ -141,13 +151,15 @@ class Session(ABC):
         if largest is None:
             return gradients
         norm = sum((each**2).sum() for each in gradients) ** 0.5
-        factor = self._smaller(largest / norm, 1.0).astype(self._trial.dtype)
+        factor = self.ops.minimum(largest / norm, 1.0).astype(self._trial.dtype)
         return [each * factor for each in gradients]
 
-    def _of_parameter(self, weight: Any, gradient: Any, slots: dict[str, Any]) -> dict[Any, Any]:
+    def _of_parameter(
+        self, weight: Any, gradient: Any, slots: dict[str, Any], rate: Any, *, decays: bool
+    ) -> dict[Any, Any]:
         """The formulas of docs/optimizers.md."""
         options = self._trial.optimizer
-        name, rate = options["name"], options["learning_rate"]
+        name = options["name"]
         if name == "sgd":
             return {weight: weight - rate * gradient}
         if name == "momentum":
@@ -165,7 +177,8 @@ class Session(ABC):
         first = _mean(options["beta1"], slots["first_moment"], gradient)
         second = _mean(options["beta2"], slots["second_moment"], gradient**2)
         largest = (second / self._correction("beta2")) ** 0.5 + options["epsilon"]
-        kept = weight * (1 - rate * options["weight_decay"]) if name == "adamw" else weight
+        decay = options["weight_decay"] if name == "adamw" and decays else 0.0
+        kept = weight * (1 - rate * decay) if decay else weight
         step = rate * (first / self._correction("beta1")) / largest
         return {slots["first_moment"]: first, slots["second_moment"]: second, weight: kept - step}
 
@@ -181,10 +194,16 @@ class Session(ABC):
         }
 
 
-def of_numbers(loss: str, logits: Any, targets: Any, softplus: Callable[[Any], Any]) -> Any:
+def of_numbers(
+    loss: str, logits: Any, targets: Any, ops: Any, softplus: Callable[[Any], Any]
+) -> Any:
     """The losses of outputs whose targets are numbers, or 0 and 1; softplus is log(1 + exp(x))."""
     if loss == "mean_squared_error":
         return (logits - targets) ** 2
+    if loss == "huber":
+        errors = abs(logits - targets)
+        small = ops.minimum(errors, 1)
+        return small**2 / 2 + errors - small
     return softplus(logits) - targets * logits
 
 

@@ -24,14 +24,16 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made_run(tmp_path_factory.mktemp("run"))
 
 
-def test_markdown_has_a_table_for_each_workload(
+def test_markdown_has_one_table_with_the_rows_of_all_workloads(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command.report(run, format=ReportFormat.markdown)
     lines = capsys.readouterr().out.splitlines()
-    assert sum(line.startswith("### lenet on mnist") for line in lines) == 3
-    assert sum(line.startswith("| TensorFlow 1.2.3 | graph | equal | 6,") for line in lines) == 1
-    assert "- keras:tensorflow: the worker was killed" in lines
+    assert sum(line.startswith("| work | framework | variant | track |") for line in lines) == 1
+    rows = [line for line in lines if line.startswith("| lenet on mnist")]
+    assert len({line.split(" | ")[0] for line in rows}) == 3
+    assert sum(" | TensorFlow 1.2.3 | graph | equal | 6," in line for line in rows) == 1
+    assert sum(line.endswith(": keras:tensorflow: the worker was killed") for line in lines) == 1
     assert lines[0] == (
         "**Suite quick**, 2026-11-24, A made-up processor, 2 cores, engine venv, dlsuite 0.3.0"
     )

@@ -159,6 +159,11 @@ RECURRENT = """
             return self.fc(out[:, -1])
 """
 AVERAGED = RECURRENT.replace("out[:, -1]", "out.mean(1)")
+DEEP = RECURRENT.replace("5, 4, batch", "5, 4, num_layers=2, dropout=0.3, batch")
+DIRECTIONS = RECURRENT.replace("5, 4, batch", "5, 2, bidirectional=True, batch")
+DEEP_DIRECTIONS = DIRECTIONS.replace("bidirectional", "num_layers=2, bidirectional").replace(
+    "out[:, -1]", "out.mean(1)"
+)
 
 
 @pytest.mark.parametrize(
@@ -166,6 +171,13 @@ AVERAGED = RECURRENT.replace("out[:, -1]", "out.mean(1)")
     [
         (RECURRENT, "conv2d tokens rms_norm lstm gru dense"),
         (AVERAGED, "conv2d tokens rms_norm lstm gru mean_token dense"),
+        (DEEP, "conv2d tokens rms_norm lstm gru dropout gru dense"),
+        (DIRECTIONS, "conv2d tokens rms_norm lstm gru reverse gru first_token dense"),
+        (
+            DEEP_DIRECTIONS,
+            "conv2d tokens rms_norm lstm gru reverse gru reverse gru reverse gru reverse"
+            " mean_token dense",
+        ),
     ],
 )
 def test_recurrent_layers_have_all_states_or_the_last(
@@ -237,6 +249,7 @@ def test_what_no_layer_is_is_named(imported: Import, body: str, reason: str) -> 
         ("self.fc(self.fc(x.flatten(1)))", "shared weights have no layer"),
         ("self.rows(x.flatten(2))[1]", r"outputs x\[:, -1\] are taken"),
         ("self.rows(x.flatten(2))[0][:, -1]", "an LSTM or GRU has batch_first"),
+        ("torch.cat([x.flatten(2)] * 2, 1)", "axis 1: a concatenation is along channels or feat"),
     ],
 )
 def test_operations_are_named_too(imported: Import, expression: str, reason: str) -> None:
@@ -247,7 +260,7 @@ def test_operations_are_named_too(imported: Import, expression: str, reason: str
                     super().__init__()
                     self.scale = nn.Parameter(torch.ones(3, 1, 1))
                     self.fc = nn.Linear(192, 192)
-                    self.rows = nn.GRU(64, 4, num_layers=2, batch_first=True)
+                    self.rows = nn.GRU(64, 4, bias=False, batch_first=True)
 
                 def forward(self, x):
                     return ({expression}).flatten(1)

@@ -64,8 +64,8 @@ def test_an_invalid_value_is_refused(refused: Callable[..., str]) -> None:
     assert "unknown model 'lenett'; nearest: 'lenet'" in refused(
         QUICK.replace("model: lenet", "model: lenett")
     )
-    assert "repeats.at_most: 6 is less than at_least" in refused(
-        QUICK.replace("at_least: 6", "at_least: 7")
+    assert "repeats.at_most: 8 is less than at_least" in refused(
+        QUICK.replace("at_least: 8", "at_least: 9")
     )
     assert "tracks.0: unknown track 'equl'; nearest: 'equal'" in refused(
         QUICK.replace("[equal]", "[equl]")
@@ -194,3 +194,29 @@ def test_a_suite_runs_unlisted_models_with_its_default_workload() -> None:
     assert {each.dataset for each in without.all_workloads[1:]} == {"synthetic"}
     alone = without.model_copy(update={"default_workload": None})
     assert alone.all_workloads == suite.workloads[:1]
+
+
+TRAINING = {"model": "lenet", "dataset": "mnist", "batch_size": 64}
+
+
+@pytest.mark.parametrize(
+    ("schedule", "problem"),
+    [
+        ({"shape": "cosine"}, "shape cosine needs total_steps"),
+        ({"shape": "steps", "step_size": 3, "total_steps": 9}, "shape steps has no total_steps"),
+        ({"shape": "linear", "total_steps": 5, "warmup_steps": 5}, "more than warmup_steps"),
+        ({"shape": "constant"}, "needs warmup_steps"),
+    ],
+)
+def test_a_schedule_has_the_numbers_of_its_shape(schedule: dict[str, Any], problem: str) -> None:
+    optimizer = {"name": "sgd", "learning_rate": 0.1, "schedule": schedule}
+    with pytest.raises(ValidationError, match=problem):
+        Workload.model_validate({**TRAINING, "optimizer": optimizer})
+
+
+def test_a_recipe_is_in_the_name_of_a_workload() -> None:
+    schedule = {"shape": "cosine", "warmup_steps": 3, "total_steps": 9}
+    optimizer = {"name": "adamw", "learning_rate": 0.1, "exempt_vectors": True}
+    found = Workload.model_validate({**TRAINING, "optimizer": {**optimizer, "schedule": schedule}})
+    assert found.recipe == {"schedule", "exempt_vectors"}
+    assert found.way == "adamw 0.1 cosine to step 9 (warm-up 3) vectors do not decay"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from suite.models.architecture import Architecture
-from suite.models.branches import Add
+from suite.models.branches import Add, Concat
 from suite.models.layers import (
     AvgPool2d,
     Dense,
@@ -22,7 +22,7 @@ from suite.models.layers import (
     Upsample,
     ZeroPadding2d,
 )
-from suite.models.sequences import Gru, Lstm, MeanToken, Rows, SelfAttention
+from suite.models.sequences import FirstToken, Gru, Lstm, MeanToken, Reverse, Rows, SelfAttention
 from suite.models.windows import PatchMerging, WindowAttention
 from suite.parity.reference import TOLERANCE
 from suite.paths import WORKER
@@ -99,6 +99,14 @@ SEQUENCES = Architecture(
                 (
                     Gru(name="states", in_features=HIDDEN, hidden=HIDDEN, sequence=True),
                     Gru(name="last", in_features=HIDDEN, hidden=HIDDEN),
+                ),
+                (
+                    Reverse(name="turn"),
+                    Gru(name="back", in_features=HIDDEN, hidden=HIDDEN, sequence=True),
+                    Reverse(name="turn_back"),
+                    Concat(name="features", sequence=True, branches=((), (Reverse(name="r"),))),
+                    FirstToken(name="first"),
+                    Dense(name="narrow_end", in_features=2 * HIDDEN, out_features=HIDDEN),
                 ),
             ),
         ),
@@ -234,7 +242,10 @@ def of_sequences(weights: Weights, images: Values) -> Values:
     pairs = [(0, 1), (2, 3)]
     x = attention(x, weights, "neighbours", 2, 2, lambda part: rotated(part, 20.0, pairs))
     x = lstm(x, weights, "lstm")
-    return x.mean(axis=1) + gru(gru(x, weights, "states"), weights, "last")[:, -1]
+    back = gru(x[:, ::-1], weights, "back")  # its last state is that of the first member
+    ends = np.concatenate([back[:, -1], back[:, 0]], axis=1)
+    narrow = ends @ weights["narrow_end.weight"].T + weights["narrow_end.bias"]
+    return x.mean(axis=1) + gru(gru(x, weights, "states"), weights, "last")[:, -1] + narrow
 
 
 def attended(x: Values, weights: Weights, name: str, heads: int, shift: int) -> Values:

@@ -47,6 +47,10 @@ def by_hand(flat: Values, images: Values, targets: Values, loss: Loss) -> Tensor
     if loss == "mean_squared_error":
         value = np.mean((outputs - targets) ** 2)
         off = 2 * (outputs - targets) / outputs.size
+    elif loss == "huber":
+        errors = outputs - targets
+        value = np.mean(np.where(abs(errors) <= 1, errors**2 / 2, abs(errors) - 0.5))
+        off = np.clip(errors, -1, 1) / outputs.size
     else:
         sigmoid = 1 / (1 + np.exp(-outputs))
         value = -np.mean(targets * np.log(sigmoid) + (1 - targets) * np.log(1 - sigmoid))
@@ -62,7 +66,7 @@ def by_hand(flat: Values, images: Values, targets: Values, loss: Loss) -> Tensor
     }
 
 
-@pytest.mark.parametrize("loss", ["mean_squared_error", "binary_cross_entropy"])
+@pytest.mark.parametrize("loss", ["mean_squared_error", "huber", "binary_cross_entropy"])
 def test_both_lowerings_compute_the_definitions(
     loss: Loss, quick: Callable[..., Plan], tmp_path: Path
 ) -> None:

@@ -96,13 +96,15 @@ def test_a_training_workload_of_the_same_run_keeps_its_own_table() -> None:
     assert any("single_stream" in line for line in shown)
 
 
-def test_markdown_has_a_table_for_each_configuration_of_scenario_offline(tmp_path: Path) -> None:
-    text = markdown.of_run(
-        run_data.of(tmp_path / "20261124-120000-quick", [*offline({1: 50.0, 2: 97.0}), inferred()])
-    )
-    assert "### PyTorch eager: lenet on mnist, infer, float32, offline" in text
-    assert "single_stream, cpu (2 cores), latencies in µs" in text
-    assert "| framework | variant | track | batch | samples/s |" in text
+def test_markdown_has_one_table_for_scenario_offline_and_one_for_latencies(tmp_path: Path) -> None:
+    jax: dict[str, object] = {"framework": "jax", "variant": "jit"}
+    made = [*offline({1: 50.0, 2: 97.0}), *offline({1: 70.0}, **jax), inferred()]
+    lines = markdown.of_run(run_data.of(tmp_path / "20261124-120000-quick", made)).splitlines()
+    headings = [line for line in lines if line.startswith("### lenet")]
+    assert [" offline," in line for line in headings].count(True) == 1 and len(headings) == 2
+    assert any("single_stream" in line and line.endswith("latencies in µs") for line in headings)
+    first = next(n for n, line in enumerate(lines) if " | batch | samples/s | ± CI " in line)
+    assert lines[first : first + 6].index("") == 5  # three rows below the heading
 
 
 def best_rows(found: list[TrialSummary]) -> list[str]:

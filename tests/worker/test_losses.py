@@ -21,6 +21,12 @@ def test_the_squared_error_is_the_mean_over_the_outputs() -> None:
     assert LOSSES["mean_squared_error"](LOGITS, targets).tolist() == [5 / 3, 3.0]
 
 
+def test_the_huber_loss_is_half_the_square_of_small_errors_and_linear_beyond() -> None:
+    targets = LOGITS + np.array([[1.0, -2.0, 0.0], [0.5, 0.0, 3.0]])
+    found = LOSSES["huber"](LOGITS, targets)
+    assert found == pytest.approx([(0.5 + 1.5) / 3, (0.125 + 2.5) / 3])
+
+
 def test_the_binary_cross_entropy_is_that_of_the_sigmoid_and_does_not_overflow() -> None:
     labels = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]])
     found = LOSSES["binary_cross_entropy"](LOGITS, labels)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from suite.datasets.formats import prepared
 from suite.manifests.datasets import SPLITS, DatasetManifest, Normalize
+from suite.manifests.losses import OF_NUMBERS
 from suite.manifests.workloads import Workload
 from suite.models import MODELS
 from suite.models.architecture import Architecture
@@ -72,7 +73,7 @@ def _labels(
 ) -> NDArray[np.int32 | np.float32]:
     """Classes (samples, *positions), or normal numbers, or zeros and ones, (samples, outputs)."""
     shape = samples, manifest.classes
-    if manifest.loss == "mean_squared_error":
+    if manifest.loss in OF_NUMBERS:
         return random.standard_normal(shape, dtype=np.float32)
     if manifest.loss == "binary_cross_entropy":
         return random.integers(0, 2, shape).astype(np.float32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,7 +12,7 @@ import requests
 from docker.context import ContextAPI
 from docker.context.config import get_current_context_name
 from docker.credentials.errors import StoreError
-from docker.errors import APIError, DockerException
+from docker.errors import APIError, DockerException, TLSParameterError
 from docker.utils.config import find_config_file
 from urllib3.exceptions import HTTPError
 
@@ -20,6 +21,12 @@ from suite.engines.errors import EngineLost, EngineMisconfigured
 from suite.errors import EngineError
 
 NO_ENGINE = "start Docker or set DOCKER_HOST, or use --engine venv"
+TLS = (
+    "DOCKER_HOST=tcp://HOST:2376, DOCKER_TLS_VERIFY=1, and ca.pem, cert.pem and key.pem in"
+    " DOCKER_CERT_PATH; without TLS, unset DOCKER_TLS_VERIFY and DOCKER_CERT_PATH"
+)
+# The connection ended: no statement about keys and certificates.
+TLS_ENDS = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 ANSWER_S = 60  # to the first request: whether an engine is there
 # Of each later request; streams have none. To create or remove a container may take minutes on a
 # slow disk or a busy engine.
@@ -57,15 +64,22 @@ def _client(address: str | None) -> Any:
 
 @contextmanager
 def sdk_errors(address: str | None = None) -> Iterator[None]:
-    """Convert the SDK's exceptions to EngineError and EngineLost."""
+    """Convert the SDK's exceptions to EngineError, EngineLost and EngineMisconfigured."""
     try:
         yield
     except APIError as error:
         reason = str(error.explanation or error).strip()
-        raise EngineError(f"the engine refused: {reason}", hint="dlsuite doctor") from None
+        hint = TLS if "HTTPS server" in reason else "dlsuite doctor"
+        raise EngineError(f"the engine refused: {reason}", hint=hint) from None
+    except TLSParameterError as error:
+        raise EngineMisconfigured(
+            f"TLS to the engine is not set up: {error.msg}", hint=TLS
+        ) from None
     except (requests.RequestException, DockerException, HTTPError, OSError) as error:
         if isinstance(error.__cause__, StoreError):
             raise _no_credentials(error.__cause__) from None
+        if problem := _tls_problem(error):
+            raise EngineMisconfigured(f"TLS to the engine fails: {problem}", hint=TLS) from None
         reason, hint = _cause(error, address or os.environ.get("DOCKER_HOST"))
         if address:
             message = f"no Docker engine answers at {address}: {reason}"
@@ -84,15 +98,29 @@ def _no_credentials(error: StoreError) -> EngineMisconfigured:
     )
 
 
+def _tls_problem(error: BaseException) -> str | None:
+    """What TLS says where keys or certificates do not fit."""
+    for inner in _nested(error):
+        if isinstance(inner, ssl.SSLError) and not isinstance(inner, TLS_ENDS):
+            return str(inner)
+    return None
+
+
 def _cause(error: BaseException, address: str | None) -> tuple[str, str]:
     """The system's reason for a failed connection, from the SDK's nested exceptions; and a hint."""
-    inner: BaseException | None = error
-    while inner is not None:
+    for inner in _nested(error):
         if isinstance(inner, PermissionError):
             reason = f"no permission for {address or 'its socket'}"
             return reason, "join the group docker and log in again, or sudo"
         if isinstance(inner, FileNotFoundError):
             return f"there is no socket at {address or 'its default path'}", NO_ENGINE
+    return str(error), NO_ENGINE
+
+
+def _nested(error: BaseException) -> Iterator[BaseException]:
+    """An exception, and those that it contains or follows."""
+    inner: BaseException | None = error
+    while inner is not None:
+        yield inner
         wrapped = next((arg for arg in inner.args if isinstance(arg, BaseException)), None)
         inner = wrapped or inner.__cause__ or inner.__context__
-    return str(error), NO_ENGINE

@@ -48,6 +48,13 @@ def flatten_at_the_end(nodes: list[Layer]) -> None:
     nodes.append({"name": "flat", "inputs": [nodes[-1]["name"]], "layer": {"kind": "flatten"}})
 
 
+def part_of(layer: int, direction: int, layers: int, both: bool) -> str:
+    """The end of the name of a part of a recurrent layer; empty where it is the whole."""
+    if not both and layer == layers - 1:
+        return ""
+    return f"_{layer}" + ("_back" if direction else "")
+
+
 def noise(values: Any, random: np.random.Generator) -> Any:
     """Noise for the weights of a layer, of half their own spread where they have one."""
     if values.ndim < 2 or values[0].size == 1:

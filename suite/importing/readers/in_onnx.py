@@ -22,9 +22,10 @@ import onnxruntime
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from . import common, onnx_forms, onnx_patterns
+from . import common, onnx_forms, onnx_norms, onnx_patterns
 from .common import Refused
 from .onnx_operators import ENDINGS, OPERATORS, options_of
+from .onnx_running import batch_size_of, computed, inputs_of, session_of
 
 BATCH = 2  # of the shapes, where a file has none: samples are computed in batches of this size
 OPSET = 7  # the oldest whose operators have today's inputs
@@ -43,7 +44,9 @@ def main(request: dict[str, Any]) -> None:
         common.flatten_at_the_end(nodes)
     common.write_results(folder, "own", graph.weights, logits)
     if not refusals:
-        changed, changed_logits = with_noise(model, inputs[: request["changed"]], request["seed"])
+        changed, changed_logits = with_noise(
+            model, shapes, inputs[: request["changed"]], request["seed"]
+        )
         other = Converter(changed, shapes)
         other.convert()
         common.write_results(folder, "changed", other.weights, changed_logits)
@@ -61,8 +64,10 @@ def main(request: dict[str, Any]) -> None:
     common.write(folder, values, inputs)
 
 
-def with_noise(model: Any, inputs: Any, seed: int) -> tuple[Any, Any]:
-    """The model with noise in its weights, and its logits.
+def with_noise(
+    model: Any, shapes: dict[str, tuple[int, ...]], inputs: Any, seed: int
+) -> tuple[Any, Any]:
+    """The model with noise in its weights, and its logits; batch norms have statistics of inputs.
 
     Of two kinds of noise, it is that with which the logits depend more on the inputs: in float32,
     what depends on them little is only rounding.
@@ -72,6 +77,7 @@ def with_noise(model: Any, inputs: Any, seed: int) -> tuple[Any, Any]:
         other = onnx.ModelProto()
         other.CopyFrom(model)
         change(other, seed, noise)
+        onnx_norms.calibrate(other, shapes, inputs)
         logits = common.flat(computed(other, inputs))
         spread = np.linalg.norm(logits - logits.mean(axis=0)) / np.linalg.norm(logits)
         found.append((float(np.nan_to_num(spread)), other, logits))
@@ -81,24 +87,13 @@ def with_noise(model: Any, inputs: Any, seed: int) -> tuple[Any, Any]:
 def change(model: Any, seed: int, noise: Callable[..., Any]) -> None:
     """Add noise to the weights of a model; single numbers are limits and rates, and stay."""
     random = np.random.default_rng(seed)
-    norms = [node for node in model.graph.node if node.op_type == "BatchNormalization"]
-    variances = {node.input[4] for node in norms}
     sizes = {name for node in model.graph.node if node.op_type == "Resize" for name in node.input}
     for each in model.graph.initializer:
         values = numpy_helper.to_array(each)
         if values.dtype != np.float32 or values.size < 2 or each.name in sizes:
             continue
-        if each.name in variances:
-            changed = values * (0.5 + random.random(values.shape))
-        else:
-            changed = values + noise(values, random)
+        changed = values + noise(values, random)
         each.CopyFrom(numpy_helper.from_array(changed.astype(np.float32), each.name))
-
-
-def inputs_of(model: Any) -> list[Any]:
-    """The inputs that are no constants."""
-    constants = {each.name for each in model.graph.initializer}
-    return [each for each in model.graph.input if each.name not in constants]
 
 
 def with_shapes(model: Any, shape: list[int] | None) -> Any:
@@ -148,33 +143,13 @@ def shapes_of(model: Any) -> dict[str, tuple[int, ...]]:
     known = {each.name for each in whole.graph.output}
     names = [name for node in whole.graph.node for name in node.output if name not in known]
     whole.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name)
-    session, given = _session(whole)
+    session, given = session_of(whole)
     shape = [each.dim_value for each in given.type.tensor_type.shape.dim]
     values = session.run(None, {given.name: np.zeros(shape, np.float32)})
     named = {each.name: value for each, value in zip(session.get_outputs(), values, strict=True)}
     return {given.name: tuple(shape[1:])} | {
         name: np.shape(value)[1:] for name, value in named.items()
     }
-
-
-def computed(model: Any, inputs: Any) -> Any:
-    """The logits of ONNX Runtime."""
-    session, given = _session(model)
-    size = given.type.tensor_type.shape.dim[0].dim_value
-    filled = inputs.take(range(-(-len(inputs) // size) * size), axis=0, mode="wrap")
-    batches = [filled[first : first + size] for first in range(0, len(filled), size)]
-    results = np.concatenate([session.run(None, {given.name: each})[0] for each in batches])
-    return results[: len(inputs)]
-
-
-def _session(model: Any) -> tuple[Any, Any]:
-    """ONNX Runtime's session, and the input of the model that is no constant."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
-    return session, inputs_of(model)[0]
 
 
 class Converter:
@@ -196,7 +171,7 @@ class Converter:
         self.operators = {each.op_type for each in self._graph.node}
         given = inputs_of(model)[0]
         self.shape = list(self._shapes[given.name])
-        self._batch = given.type.tensor_type.shape.dim[0].dim_value
+        self._batch = batch_size_of(given)
         self._add(given.name, "input", [], None)
 
     def notes(self) -> list[str]:

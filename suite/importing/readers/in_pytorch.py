@@ -382,7 +382,9 @@ class Converter:
         self._with_parameters[id(module)] = str(node.target)
         name = self._names[node.name]
         if own := WEIGHTS.get(layer["kind"]):
-            self.weights |= {f"{name}.{role}": each for role, each in own(module).items()}
+            # A role may begin with the part of the module that has it.
+            for role, each in own(module).items():
+                self.weights[f"{name}{'' if role.startswith('_') else '.'}{role}"] = each
             return
         for role, values in (*module.named_parameters(), *module.named_buffers()):
             if role == "num_batches_tracked":

@@ -278,8 +278,10 @@ def added(node: fx.Node, before: Any, after: Any) -> Layer:
 
 def concatenated(node: fx.Node, before: Any, after: Any) -> Layer:
     axis = argument(node, 1, "dim", 0)
-    if axis not in (1, -len(after)):
-        raise Refused(f"axis {axis}: a concatenation is along the channels")
+    if len(after) == 2 and axis in (2, -1):
+        return {"kind": "concat", "sequence": True}
+    if len(after) == 2 or axis not in (1, -len(after)):
+        raise Refused(f"axis {axis}: a concatenation is along channels or features")
     return {"kind": "concat"}
 
 

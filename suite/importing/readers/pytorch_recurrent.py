@@ -7,38 +7,50 @@ from typing import Any
 import numpy as np
 from torch import fx, nn
 
-from .common import Layer, Refused
+from .common import Layer, Refused, part_of
 
 KINDS: dict[type, str] = {nn.LSTM: "lstm", nn.GRU: "gru"}
-# The same for a layer's weights: PyTorch's names end in the number of the layer.
-ROLES = {"weight_ih_l0": "input_weight", "weight_hh_l0": "hidden_weight"}
-BIASES = {"bias_ih_l0": "bias", "bias_hh_l0": "hidden_bias"}
+# Our roles of a layer's weights: PyTorch's names end in the number of the layer.
+ROLES = {"weight_ih": "input_weight", "weight_hh": "hidden_weight"}
+BIASES = {"bias_ih": "bias", "bias_hh": "hidden_bias"}
 NOTE = "the two biases of an LSTM have one gradient: here they are one"
 
 
 def recurrent(module: Any, before: Any, after: Any) -> Layer:
-    plain = (
-        module.batch_first
-        and module.bias
-        and module.num_layers == 1
-        and not module.bidirectional
-        and not getattr(module, "proj_size", 0)
-    )
+    plain = module.batch_first and module.bias and not getattr(module, "proj_size", 0)
     if not plain or len(before) != 2:
-        raise Refused(
-            "an LSTM or GRU has batch_first, a bias, one layer, one direction and no projection"
-        )
+        raise Refused("an LSTM or GRU has batch_first, a bias and no projection")
     return {
         "kind": KINDS[type(module)],
         "in_features": module.input_size,
         "hidden": module.hidden_size,
-        "sequence": True,  # of only the last state, see graph.with_last_states
+        "sequence": True,  # of only the last state, see recurrent.with_last_states
+        "num_layers": module.num_layers,
+        "directions": 2 if module.bidirectional else 1,
+        "dropout": module.dropout,
     }
 
 
 def weights(module: Any) -> dict[str, Any]:
-    """The parameters by our roles, float64; those of an LSTM have one bias."""
-    values = {name: each.detach().double().numpy() for name, each in module.named_parameters()}
+    """The parameters by our roles, float64, each after the part of the module that has it.
+
+    recurrent.with_parts has the names of the parts. The parameters of an LSTM have one bias.
+    """
+    found: dict[str, Any] = {}
+    for layer in range(module.num_layers):
+        for direction in range(2 if module.bidirectional else 1):
+            end = f"_l{layer}" + ("_reverse" if direction else "")
+            part = part_of(layer, direction, module.num_layers, module.bidirectional)
+            own = _of_part(module, end)
+            found |= {f"{part}.{role}" if part else role: each for role, each in own.items()}
+    return found
+
+
+def _of_part(module: Any, end: str) -> dict[str, Any]:
+    """The parameters whose names end so, by our roles."""
+    values = {
+        name: getattr(module, name + end).detach().double().numpy() for name in (*ROLES, *BIASES)
+    }
     found = {role: values[name] for name, role in ROLES.items()}
     if isinstance(module, nn.LSTM):
         return {**found, "bias": np.sum([values[name] for name in BIASES], axis=0)}

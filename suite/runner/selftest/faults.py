@@ -47,8 +47,8 @@ FROZEN_BIAS = Fault(
     name="a frozen bias",
     framework="pytorch",
     file="frameworks/pytorch/session.py",
-    right="_optimizer(trial, self._parameters.values())",
-    wrong="_optimizer(trial, list(self._parameters.values())[:-1])",
+    right="_optimizer(trial, self._parameters)",
+    wrong="_optimizer(trial, dict(list(self._parameters.items())[:-1]))",
 )
 
 FAULTS = (
@@ -159,7 +159,7 @@ NUMBER_FAULTS = (
     ),
 )
 
-# Of a recipe with Nesterov momentum, clipped gradients and smoothed labels.
+# Of a recipe with Nesterov momentum, clipped gradients, a schedule and smoothed labels.
 RECIPE_FAULTS = (
     Fault(
         name="momentum without Nesterov's step",
@@ -182,14 +182,35 @@ RECIPE_FAULTS = (
         right="optax.clip_by_global_norm(largest)",
         wrong="optax.clip_by_block_rms(largest)",
     ),
+    Fault(
+        name="a schedule that is one step ahead",
+        framework="tensorflow",
+        file="frameworks/tensorflow/session.py",
+        right="tf.cast(self.steps - 1, ",
+        wrong="tf.cast(self.steps, ",
+    ),
+    Fault(
+        name="a velocity with the learning rates of its steps",
+        framework="mxnet",
+        file="frameworks/mxnet/session.py",
+        right="        if scheduler:\n",
+        wrong="        if False:\n",
+    ),
 )
 
-# In a model of text.
+# In a model of text, whose biases and norms do not decay.
 TEXT_FAULTS = (
+    Fault(
+        name="biases and norms that decay",
+        framework="jax",
+        file="frameworks/jax/session.py",
+        right='"mask": decaying',
+        wrong='"mask": None',
+    ),
     Fault(
         name="attention to the future",
         framework="pytorch",
-        file="frameworks/pytorch/layers.py",
+        file="frameworks/pytorch/attention.py",
         right="is_causal=self.causal",
         wrong="is_causal=False",
     ),
@@ -208,8 +229,8 @@ jnp.matmul(
         name="AdamW that adds its decay to the gradient",
         framework="tensorflow",
         file="frameworks/tensorflow/session.py",
-        right="variable.assign(variable * self._kept)",
-        wrong="gradient += variable * (1 - self._kept) / self._numbers['lr']",
+        right="variable.assign(variable * kept)",
+        wrong="gradient += variable * (1 - kept) / numbers['lr']",
     ),
 )
 

@@ -42,7 +42,7 @@ ATTENTION_FAULTS = (
     Fault(
         name="rotations of halves and of neighbours exchanged",
         framework="pytorch",
-        file="frameworks/pytorch/layers.py",
+        file="frameworks/pytorch/attention.py",
         right="self._interleaved = interleaved",
         wrong="self._interleaved = not interleaved",
     ),
@@ -56,7 +56,7 @@ ATTENTION_FAULTS = (
     Fault(
         name="heads of keys used by the wrong heads of queries",
         framework="tensorflow",
-        file="frameworks/tensorflow/layers.py",
+        file="frameworks/tensorflow/attention.py",
         right="tf.repeat(each, repeats, 1)",
         wrong="tf.tile(each, [1, repeats, 1, 1])",
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from suite.manifests.workloads import Adam, AdamW, Measure, Momentum, Sgd, Workload
+from suite.manifests.workloads import Adam, AdamW, Measure, Momentum, Schedule, Sgd, Workload
 from suite.runner.selftest.faults import (
     INFERENCE_FAULTS,
     NUMBER_FAULTS,
@@ -25,7 +25,7 @@ TEXT_WORKLOAD = Workload(
     model="gpt_tiny",
     dataset="synthetic",
     batch_size=8,
-    optimizer=AdamW(name="adamw", learning_rate=0.001, weight_decay=0.1),
+    optimizer=AdamW(name="adamw", learning_rate=0.001, weight_decay=0.1, exempt_vectors=True),
 )
 
 NUMBER_WORKLOAD = Workload(
@@ -41,7 +41,13 @@ RECIPE_WORKLOAD = Workload(
     dataset="synthetic",
     label_smoothing=0.1,
     batch_size=8,
-    optimizer=Momentum(name="momentum", learning_rate=0.1, nesterov=True, clip_norm=0.5),
+    optimizer=Momentum(
+        name="momentum",
+        learning_rate=0.1,
+        nesterov=True,
+        clip_norm=0.5,
+        schedule=Schedule(shape="cosine", warmup_steps=2, total_steps=12),
+    ),
 )
 DECODER_WORKLOAD = NUMBER_WORKLOAD.model_copy(
     update={"model": "every_decoder", "loss": "cross_entropy"}

@@ -23,10 +23,10 @@ def check(where: str, record: Record, reported: list[Event]) -> Iterator[Outcome
         yield finding(where, "status", "none of skipped, its worker has events", record.status)
         return
     failures = events.of(reported, "failed")
-    said = record.error.error_class if record.error else None
-    if said in OF_HOST and not failures:
+    recorded = record.error.error_class if record.error else None
+    if recorded in OF_HOST and not failures:
         return
     if not failures:
-        yield finding(where, "error", "a failure in the events", said)
-    elif said not in OF_HOST and said not in {each["error_class"] for each in failures}:
-        yield finding(where, "error.error_class", failures[0]["error_class"], said)
+        yield finding(where, "error", "a failure in the events", recorded)
+    elif recorded not in OF_HOST and recorded not in {each["error_class"] for each in failures}:
+        yield finding(where, "error.error_class", failures[0]["error_class"], recorded)

@@ -32,9 +32,9 @@ def check_record(where: str, record: Record, context: Context) -> Iterator[Outco
     options = context.planned.engine_options
     own = {text.partition("=")[0] for text in options.pythons}
     ran = record.status == "ok"
-    said = record.environment.get("own_python")
-    if said is not None:
-        yield from compared(where, "environment.own_python", record.framework in own, said)
+    recorded = record.environment.get("own_python")
+    if recorded is not None:
+        yield from compared(where, "environment.own_python", record.framework in own, recorded)
     if ran and record.engine == "docker" and record.image_id is None:
         yield finding(where, "image_id", "that of a container, the engine is docker", None)
     if record.engine == "venv" and record.image_id is not None:

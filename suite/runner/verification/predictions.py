@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from suite.manifests.losses import OF_NUMBERS
 from suite.results.record import Record
 from suite.runner.verification.findings import Note, Outcome, finding
 from suite.worker.loop import PREDICTIONS
@@ -20,7 +21,7 @@ def check(where: str, record: Record, folder: Path) -> Iterator[Outcome]:
     if not record.epochs:
         return
     last = record.epochs[-1]
-    if record.workload.loss == "mean_squared_error":  # numbers have no accuracy
+    if record.workload.loss in OF_NUMBERS:  # numbers have no accuracy
         return
     if last.test_accuracy is None:
         yield finding(where, f"accuracy of epoch {last.epoch}", "a share", None)

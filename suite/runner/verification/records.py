@@ -91,10 +91,11 @@ def check_plausible(where: str, record: Record, context: Context) -> Iterator[Fi
     problem = plausibility.problem(record, run.epochs, context.peak)
     if record.status == "ok" and problem:
         yield finding(where, "status", f"failed ({problem.message})", "ok")
-    said = record.error
+    error = record.error
     # The peak may have been measured again since a rate exceeded it.
-    if said and said.error_class == plausibility.CLASS and PEAK not in said.message and not problem:
-        yield finding(where, "status", "ok, its figures are possible", f"{said.message}")
+    implausible = error is not None and error.error_class == plausibility.CLASS
+    if error and implausible and PEAK not in error.message and not problem:
+        yield finding(where, "status", "ok, its figures are possible", f"{error.message}")
 
 
 def trial_of(record: Record) -> Trial:

@@ -12,10 +12,10 @@ from flax import nnx
 from jax import lax
 from jax import numpy as jnp
 
-from ...attention import kv_heads, part_sizes, rotation, window_mask, window_rows
 from ...layouts import kept, paddings, side_paddings, transposed_paddings
 from ...protocol import Trial
 from . import matmul, rounding
+from .attention import SelfAttention, WindowAttention
 from .distributed import AXIS
 
 PREFIX = "layer_"  # of attributes: a layer's name may be that of a method of modules
@@ -162,120 +162,10 @@ class Embedding(nnx.Embed):
         return jnp.take(self.embedding[...], tokens, axis=0).astype(self.dtype)
 
 
-class SelfAttention(nnx.Module):
-    def __init__(self, layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> None:
-        size = layer["features"]
-        self.causal, self.of_head = layer["causal"], size // layer["heads"]
-        self.repeats = layer["heads"] // kv_heads(layer)
-        sizes = part_sizes(layer)
-        self.ends = (sizes[0], sizes[0] + sizes[1])  # of the queries and of the keys
-        rotates = layer["rotary_theta"] is not None
-        self.rotated = partial(rotated, layer) if rotates else None
-        self.in_float64 = trial.dtype == "float64"
-        self.rounded_bits = trial.simulated_bits
-        # cuDNN's fused attention takes no float32.
-        fused = trial.mixed and trial.device != "cpu"
-        self.implementation = "cudnn" if fused else None
-        dense = {"kind": "dense", "in_features": size, "bias": layer["bias"]}
-        self.input = _lower({**dense, "out_features": sum(sizes)}, trial, rngs)
-        self.output = _lower({**dense, "out_features": size}, trial, rngs)
-
-    def __call__(self, sequence: Any) -> Any:
-        batch, length, features = sequence.shape
-        parts = self._rounded(self.input(sequence))
-        shape = batch, length, -1, self.of_head
-        queries, keys, values = (part.reshape(shape) for part in jnp.split(parts, self.ends, -1))
-        if self.rotated:
-            queries, keys = (self._rounded(self.rotated(each)) for each in (queries, keys))
-        if self.repeats > 1 and (self.rounded_bits or self.in_float64):
-            keys, values = (jnp.repeat(each, self.repeats, 2) for each in (keys, values))
-        if self.rounded_bits:
-            mixed = rounding.attention(self.rounded_bits, self.causal, queries, keys, values)
-        elif self.in_float64:
-            # jax.nn.dot_product_attention computes its softmax in float32.
-            shares = rounding.attention_shares(queries, keys, causal=self.causal)
-            mixed = jnp.einsum("bhqk,bkhd->bqhd", shares, values)
-        else:
-            mixed = jax.nn.dot_product_attention(
-                queries, keys, values, is_causal=self.causal, implementation=self.implementation
-            )
-        return self.output(mixed.reshape(batch, length, features))
-
-    def _rounded(self, values: Any) -> Any:
-        return rounding.rounded(self.rounded_bits, values) if self.rounded_bits else values
-
-
-class WindowAttention(nnx.Module):
-    def __init__(self, layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> None:
-        size = layer["features"]
-        self.heads, self.shift = layer["heads"], tuple(layer["shift"])
-        (height, width), (rows, columns) = layer["input_shape"][1:], layer["window"]
-        self.split = (height // rows, rows, width // columns, columns)
-        self.constants = partial(_window_constants, layer)
-        self.in_float64 = trial.dtype == "float64"
-        self.rounded_bits = trial.simulated_bits
-        dense = {"kind": "dense", "in_features": size, "bias": True}
-        self.input = _lower({**dense, "out_features": 3 * size}, trial, rngs)
-        self.output = _lower({**dense, "out_features": size}, trial, rngs)
-        distances = (2 * rows - 1) * (2 * columns - 1)
-        self.table = nnx.Param(jnp.zeros((distances, self.heads), trial.dtype))
-
-    def __call__(self, images: Any) -> Any:
-        batch, features = len(images), images.shape[-1]
-        moved = jnp.roll(images, [-each for each in self.shift], (1, 2))
-        # (N, height, width, features) -> (N x windows, pixels, features)
-        windows = moved.reshape(batch, *self.split, features).swapaxes(2, 3)
-        whole, pixels = windows.shape, self.split[1] * self.split[3]
-        parts = self.input(windows.reshape(-1, pixels, features))
-        if self.rounded_bits:
-            parts = rounding.rounded(self.rounded_bits, parts)
-        shape = len(parts), pixels, self.heads, -1
-        mixed = self._attend(*(part.reshape(shape) for part in jnp.split(parts, 3, -1)))
-        result = self.output(mixed.reshape(-1, pixels, features)).reshape(whole)
-        moved = result.swapaxes(2, 3).reshape(images.shape)
-        return jnp.roll(moved, self.shift, (1, 2))
-
-    def _attend(self, queries: Any, keys: Any, values: Any) -> Any:
-        """All (N x windows, pixels, heads, features of a head)."""
-        index, mask = self.constants()
-        pixels, windows = queries.shape[1], len(queries)
-        bias = self.table[...][index].reshape(1, pixels, pixels, self.heads).transpose(0, 3, 1, 2)
-        if mask is not None:
-            bias = jnp.tile(bias + mask.astype(bias.dtype), (windows // len(mask), 1, 1, 1))
-        if self.rounded_bits:
-            bias = jnp.broadcast_to(bias, (windows, *bias.shape[1:]))
-            return rounding.attention(self.rounded_bits, False, queries, keys, values, bias)
-        if self.in_float64:
-            shares = rounding.attention_shares(queries, keys, causal=False, bias=bias)
-            return jnp.einsum("bhqk,bkhd->bqhd", shares, values)
-        return jax.nn.dot_product_attention(queries, keys, values, bias.astype(queries.dtype))
-
-
-def _window_constants(layer: dict[str, Any]) -> tuple[Any, Any]:
-    """The rows of the table, and what excludes pairs of pixels."""
-    return window_rows(layer), window_mask(layer)
-
-
 def _merged(images: Any) -> Any:
     """The four pixels of each square, one after the other in the channels."""
     parts = [images[:, y::2, x::2] for x in (0, 1) for y in (0, 1)]
     return jnp.concatenate(parts, -1)
-
-
-def rotated(layer: dict[str, Any], heads: Any) -> Any:
-    """Queries or keys (batch, length, heads, features of a head), rotated by their position."""
-    wide = heads.astype(jnp.promote_types(heads.dtype, jnp.float32))
-    tables = rotation(layer)
-    assert tables is not None
-    cosines, sines = (jnp.asarray(each[:, None], wide.dtype) for each in tables)
-    if layer["interleaved"]:
-        first, second = wide[..., ::2], wide[..., 1::2]
-    else:
-        first, second = jnp.split(wide, 2, -1)
-    turned = first * cosines - second * sines, second * cosines + first * sines
-    if layer["interleaved"]:
-        return jnp.stack(turned, -1).reshape(heads.shape).astype(heads.dtype)
-    return jnp.concatenate(turned, -1).astype(heads.dtype)
 
 
 class Scale(nnx.Module):
@@ -426,9 +316,9 @@ def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any
         slope = layer["slope"]
         return lambda values: jnp.where(values > 0, values, slope * values)  # jax.nn's is 1 x at 0
     if kind == "self_attention":
-        return SelfAttention(layer, trial, rngs)
+        return SelfAttention(layer, trial, partial(_dense, layer, trial, rngs))
     if kind == "window_attention":
-        return WindowAttention(layer, trial, rngs)
+        return WindowAttention(layer, trial, partial(_dense, layer, trial, rngs))
     if kind in ("lstm", "gru"):
         return Recurrent(layer, trial, **common)
     if kind == "embedding":
@@ -444,6 +334,14 @@ def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any
     if kind in SIMPLE:
         return SIMPLE[kind]
     raise NotImplementedError(f"JAX module has no layer {kind!r}")
+
+
+def _dense(
+    attention: dict[str, Any], trial: Trial, rngs: nnx.Rngs, inputs: int, outputs: int
+) -> Callable[[Any], Any]:
+    """A product of an attention; that of windows always has a bias."""
+    product = {"kind": "dense", "in_features": inputs, "out_features": outputs}
+    return _lower({**product, "bias": attention.get("bias", True)}, trial, rngs)
 
 
 def _channel_shuffle(groups: int, images: Any) -> Any:
@@ -491,6 +389,7 @@ SIMPLE: dict[str, Callable[[Any], Any]] = {
     "tokens": lambda images: images.reshape((images.shape[0], -1, images.shape[-1])),
     "first_token": lambda sequence: sequence[:, 0],
     "mean_token": lambda sequence: sequence.mean(1),
+    "reverse": lambda sequence: sequence[:, ::-1],
     "patch_merging": _merged,
 }
 ATTENTION: dict[str, tuple[str, ...]] = {

@@ -12,6 +12,7 @@ from flax import nnx
 from jax import lax
 from jax import numpy as jnp
 
+from ... import schedules
 from ...layouts import to_canonical, to_channels_last
 from ...protocol import STEPS_PER_CALL, Array, State, Trial, Weights
 from . import device as jax_device
@@ -32,6 +33,7 @@ SLOTS = {
 LOSSES = {
     "cross_entropy": optax.softmax_cross_entropy_with_integer_labels,
     "mean_squared_error": optax.squared_error,
+    "huber": optax.huber_loss,
     "binary_cross_entropy": optax.sigmoid_binary_cross_entropy,
 }
 
@@ -63,7 +65,8 @@ class Session:
         self._params = self._load(to_channels_last(trial, weights))
         # The running statistics, which Flax always makes in float32, and the random state.
         self._rest = jax.tree.map(self._in_precision, nnx.to_pure_dict(rest))
-        self._optimizer = _optimizer(trial)
+        decaying = {each["name"]: each["name"] not in trial.exempt for each in trial.parameters}
+        self._optimizer = _optimizer(trial, self._tree(decaying))
         self._slots = SLOTS[trial.optimizer["name"]]
         self._state = self._optimizer.init(self._params)
         self._place()
@@ -132,7 +135,9 @@ class Session:
         }
 
     def step_count(self) -> int:
-        return int(optax.tree.get(self._state, "count"))
+        # A schedule counts the steps too.
+        (_, count), *_ = optax.tree.get_all_with_path(self._state, "count")
+        return int(count)
 
     def restore(self, state: State) -> None:
         self._params = self._load(to_channels_last(self._trial, state.weights))
@@ -161,13 +166,17 @@ class Session:
         return values.astype(self._trial.dtype) if is_float else values
 
     def _load(self, weights: Weights) -> Tree:
+        return self._tree({n: jnp.array(each, self._trial.dtype) for n, each in weights.items()})
+
+    def _tree(self, named: dict[str, Any]) -> Tree:
+        """Values of the parameters, where Flax has the parameters."""
         tree: Tree = {}
-        for name, values in weights.items():
+        for name, value in named.items():
             *path, last = self._paths[name]
             inner = tree
             for part in path:
                 inner = inner.setdefault(part, {})
-            inner[last] = jnp.array(values, self._trial.dtype)
+            inner[last] = value
         return tree
 
     def _canonical(self, tree: Tree) -> Weights:
@@ -229,14 +238,17 @@ class Session:
         return *carry, losses[-1]
 
 
-def _optimizer(trial: Trial) -> optax.GradientTransformation:
-    largest, own = trial.optimizer.get("clip_norm"), _unclipped(trial)
+def _optimizer(trial: Trial, decaying: Tree) -> optax.GradientTransformation:
+    """`decaying` says of each parameter whether its weights decay."""
+    largest, own = trial.optimizer.get("clip_norm"), _unclipped(trial, decaying)
     return own if largest is None else optax.chain(optax.clip_by_global_norm(largest), own)
 
 
-def _unclipped(trial: Trial) -> optax.GradientTransformation:
+def _unclipped(trial: Trial, decaying: Tree) -> optax.GradientTransformation:
     options = trial.optimizer
     name, rate = options["name"], options["learning_rate"]
+    if schedule := options.get("schedule"):
+        rate = _scheduled(rate, schedule, trial.dtype)
     if name == "sgd":
         return optax.chain(optax.sgd(rate), _counted())
     if name == "momentum":
@@ -247,13 +259,18 @@ def _unclipped(trial: Trial) -> optax.GradientTransformation:
     if name == "adamw":
         betas = {"b1": options["beta1"], "b2": options["beta2"]}
         decay = options["weight_decay"]
-        return optax.adamw(rate, eps=options["epsilon"], weight_decay=decay, **betas)
+        constants = {"eps": options["epsilon"], "weight_decay": decay, "mask": decaying}
+        return optax.adamw(rate, **constants, **betas)
     if name == "rmsprop":
         rmsprop = optax.rmsprop(
             rate, decay=options["decay"], eps=options["epsilon"], eps_in_sqrt=True
         )
         return optax.chain(rmsprop, _counted())
     raise NotImplementedError(f"JAX module has no optimizer {name!r}")
+
+
+def _scheduled(rate: float, schedule: dict[str, Any], dtype: str) -> optax.Schedule:
+    return lambda count: rate * schedules.share(schedule, count.astype(dtype), jnp)
 
 
 class Counted(NamedTuple):

@@ -11,9 +11,9 @@ import keras
 import numpy as np
 from keras import layers, ops
 
-from ...attention import kv_heads, part_sizes, rotation, window_mask, window_rows
 from ...layouts import paddings, same_paddings, shares, side_paddings
 from ...protocol import Trial
+from .attention import ZEROS, RotaryAttention, WindowAttention
 
 
 class ClassToken(layers.Layer):
@@ -42,109 +42,6 @@ class PositionEmbedding(layers.Layer):
     def call(self, sequence: Any) -> Any:
         wide = ops.cast(sequence, self.variable_dtype)
         return ops.cast(wide + self.table, sequence.dtype)
-
-
-class RotaryAttention(layers.Layer):
-    """Attention with heads of keys that several heads of queries share, and with rotations."""
-
-    def __init__(self, layer: dict[str, Any], **options: Any) -> None:
-        super().__init__(**options)
-        self._layer, self._tables = layer, rotation(layer) or ()
-        self._of_head = layer["features"] // layer["heads"]
-        self._repeats = layer["heads"] // kv_heads(layer)
-        sizes = dict(zip(("query", "key", "value"), part_sizes(layer)))
-        self.query_dense, self.key_dense, self.value_dense, self.output_dense = (
-            layers.Dense(size, use_bias=layer["bias"], **ZEROS, name=name)
-            for name, size in {**sizes, "output": layer["features"]}.items()
-        )
-
-    def build(self, shape: Any) -> None:
-        for each in (self.query_dense, self.key_dense, self.value_dense, self.output_dense):
-            each.build(shape)
-
-    def call(self, sequence: Any) -> Any:
-        shape = (-1, self._layer["input_shape"][0])
-        queries, keys, values = (
-            ops.reshape(dense(sequence), (*shape, dense.units // self._of_head, self._of_head))
-            for dense in (self.query_dense, self.key_dense, self.value_dense)
-        )
-        if self._tables:
-            queries, keys = self._rotated(queries), self._rotated(keys)
-        if self._repeats > 1:
-            keys, values = (ops.repeat(each, self._repeats, axis=2) for each in (keys, values))
-        causal = self._layer["causal"]
-        mixed = ops.dot_product_attention(queries, keys, values, is_causal=causal)
-        return self.output_dense(ops.reshape(mixed, (*shape, self._layer["features"])))
-
-    def _rotated(self, heads: Any) -> Any:
-        """Queries or keys (N, length, heads, features of a head), rotated by their position."""
-        wide, (length, size) = ops.cast(heads, self.variable_dtype), (heads.shape[1], self._of_head)
-        cosines, sines = (
-            ops.convert_to_tensor(each[:, None], self.variable_dtype) for each in self._tables
-        )
-        interleaved = self._layer["interleaved"]
-        shape = (-1, length, heads.shape[2])
-        pairs = ops.reshape(wide, (*shape, size // 2, 2) if interleaved else (*shape, 2, size // 2))
-        axis = 4 if interleaved else 3
-        first, second = (ops.take(pairs, number, axis=axis) for number in (0, 1))
-        turned = first * cosines - second * sines, second * cosines + first * sines
-        return ops.cast(ops.reshape(ops.stack(turned, axis), (*shape, size)), heads.dtype)
-
-
-class WindowAttention(layers.Layer):
-    """Attention among the pixels of each window of images (N, height, width, features)."""
-
-    def __init__(self, layer: dict[str, Any], **options: Any) -> None:
-        super().__init__(**options)
-        self._layer, self._index, self._mask = layer, window_rows(layer), window_mask(layer)
-        features = layer["features"]
-        self.in_dense = layers.Dense(3 * features, **ZEROS, name="in")
-        self.out_dense = layers.Dense(features, **ZEROS, name="out")
-
-    def build(self, shape: Any) -> None:
-        rows, columns = self._layer["window"]
-        distances = (2 * rows - 1) * (2 * columns - 1)
-        size = (distances, self._layer["heads"])
-        self.table = self.add_weight(shape=size, initializer="zeros", name="table")
-        for each in (self.in_dense, self.out_dense):
-            each.build((None, rows * columns, self._layer["features"]))
-
-    def call(self, images: Any) -> Any:
-        (features, height, width), (rows, columns) = (
-            self._layer["input_shape"],
-            self._layer["window"],
-        )
-        split, shift = (height // rows, width // columns), self._layer["shift"]
-        moved = ops.roll(images, [-each for each in shift], (1, 2)) if any(shift) else images
-        windows = ops.reshape(moved, (-1, split[0], rows, split[1], columns, features))
-        windows = ops.transpose(windows, (0, 1, 3, 2, 4, 5))
-        mixed = self._mixed(ops.reshape(windows, (-1, rows * columns, features)))
-        mixed = ops.reshape(self.out_dense(mixed), (-1, *split, rows, columns, features))
-        result = ops.transpose(mixed, (0, 1, 3, 2, 4, 5))
-        result = ops.reshape(result, (-1, height, width, features))
-        return ops.roll(result, list(shift), (1, 2)) if any(shift) else result
-
-    def _mixed(self, windows: Any) -> Any:
-        """The attention in windows (N x windows, pixels, features)."""
-        pixels, features = windows.shape[1:]
-        heads, mask = self._layer["heads"], self._mask
-        parts = ops.reshape(self.in_dense(windows), (-1, pixels, 3, heads, features // heads))
-        queries, keys, values = (
-            ops.transpose(parts[:, :, number], (0, 2, 1, 3)) for number in range(3)
-        )
-        scores = ops.matmul(queries, ops.transpose(keys, (0, 1, 3, 2)))
-        scores = ops.cast(scores, self.variable_dtype) / (features // heads) ** 0.5
-        bias = ops.reshape(ops.take(self.table, self._index, axis=0), (pixels, pixels, heads))
-        bias = ops.cast(ops.transpose(bias, (2, 0, 1)), self.variable_dtype)
-        if mask is not None:
-            bias = bias + ops.convert_to_tensor(mask, self.variable_dtype)
-            shaped = ops.reshape(scores, (-1, len(mask), heads, pixels, pixels))
-            scores = ops.reshape(shaped + bias, (-1, heads, pixels, pixels))
-        else:
-            scores = scores + bias
-        shares = ops.cast(ops.softmax(scores), values.dtype)
-        mixed = ops.transpose(ops.matmul(shares, values), (0, 2, 1, 3))
-        return ops.reshape(mixed, (-1, pixels, features))
 
 
 class Scale(layers.Layer):
@@ -248,7 +145,6 @@ def _window(layer: dict[str, Any], padding: str) -> Any:
 
 
 # Kernels start at zero, because the weights come from the file.
-ZEROS = {"kernel_initializer": "zeros"}
 
 
 def _lower(layer: dict[str, Any], seed: int) -> Any:
@@ -353,7 +249,7 @@ class Gates:
     """
 
     def __init__(self, variable: Any, row: int | None) -> None:
-        self._variable, self._row = variable, row
+        self.variable, self._row = variable, row
         self.path = variable.path
         self.shape = variable.shape if row is None else variable.shape[1:]
 
@@ -365,13 +261,13 @@ class Gates:
         """Set the parameter."""
         swapped = self._swapped(values)
         if self._row is not None:
-            whole = np.array(self._variable)
+            whole = np.array(self.variable)
             whole[self._row] = swapped
             swapped = whole
-        self._variable.assign(swapped)
+        self.variable.assign(swapped)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        return self.of(self._variable)
+        return self.of(self.variable)
 
     def _swapped(self, values: Any) -> Any:
         first, second, new = np.split(values, 3, axis=-1)
@@ -402,6 +298,7 @@ SIMPLE: dict[str, Any] = {
     "class_token": ClassToken,
     "first_token": lambda name: layers.Lambda(lambda sequence: sequence[:, 0], name=name),
     "mean_token": layers.GlobalAveragePooling1D,
+    "reverse": lambda name: layers.Lambda(lambda sequence: ops.flip(sequence, 1), name=name),
     "patch_merging": lambda name: layers.Lambda(_merged, name=name),
 }
 # The variables of a layer that hold a parameter, one after the other, by its canonical role.

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ... import schedules
 from ...layouts import to_canonical, to_channels_last
 from ...protocol import Array, State, Trial, Weights
 from .. import VARIANT
@@ -39,6 +40,7 @@ SLOTS = {
 LOSSES = {
     "cross_entropy": partial(keras.losses.SparseCategoricalCrossentropy, from_logits=True),
     "mean_squared_error": keras.losses.MeanSquaredError,
+    "huber": keras.losses.Huber,
     "binary_cross_entropy": partial(keras.losses.BinaryCrossentropy, from_logits=True),
 }
 SETTINGS = ("cudnn_benchmark",)  # of PyTorch; the other backends search by themselves
@@ -63,9 +65,12 @@ class Session:
         self._statistics = {each["name"]: found[each["name"]][0] for each in trial.statistics}
         self._shapes: dict[str, list[tuple[int, ...]]] = {}  # the 2-D ones of a parameter's parts
         self._load(to_channels_last(trial, weights))
+        optimizer = _optimizer(trial)
+        if trial.exempt:
+            optimizer.exclude_from_weight_decay(var_list=self._exempt(trial))
         # compile's other settings are Keras's defaults. jit_compile="auto" uses XLA with JAX, and
         # with TensorFlow on a GPU (unless there is an LSTM), and no compiler otherwise.
-        self._model.compile(_optimizer(trial), _loss(trial))
+        self._model.compile(optimizer, _loss(trial))
         self._model._loss_tracker = StepLoss(name="loss")  # instead of a plain Mean
         self._trainer = _trainer(self._model)
         self._probe: Any = None
@@ -121,8 +126,8 @@ class Session:
         for slot, attribute in SLOTS[options["name"]].items():
             values = dict(zip(paths, getattr(optimizer, attribute)))
             found[slot] = self._canonical(values)
-        # Keras's velocity includes the factor -learning_rate; the protocol's does not.
-        if "velocity" in found:
+        # Keras's own velocity includes the factor -learning_rate; the protocol's does not.
+        if "velocity" in found and not options.get("schedule"):
             factor = -options["learning_rate"]
             found["velocity"] = {n: v / factor for n, v in found["velocity"].items()}
         return found
@@ -133,6 +138,11 @@ class Session:
 
     def restore(self, state: State) -> None:
         raise NotImplementedError("Keras is not a reference framework")
+
+    def _exempt(self, trial: Trial) -> list[Any]:
+        """The variables that weight decay leaves as they are."""
+        parts = [part for name in trial.exempt for part in self._variables[name]]
+        return [each.variable if isinstance(each, layers.Gates) else each for each in parts]
 
     def _load(self, weights: Weights) -> None:
         for name, values in weights.items():
@@ -227,11 +237,14 @@ def _optimizer(trial: Trial) -> Any:
     options = trial.optimizer
     name, rate = options["name"], options["learning_rate"]
     clip = {"global_clipnorm": options.get("clip_norm")}
+    if schedule := options.get("schedule"):
+        rate = Rates(rate, schedule)
     if name == "sgd":
         return keras.optimizers.SGD(rate, **clip)
     if name == "momentum":
         numbers = {"momentum": options["momentum"], "nesterov": options.get("nesterov", False)}
-        return keras.optimizers.SGD(rate, **numbers, **clip)
+        own = _momentum() if schedule else keras.optimizers.SGD
+        return own(rate, **numbers, **clip)
     if name in ("adam", "adamw"):
         constants = rate, options["beta1"], options["beta2"], options["epsilon"]
         return _adam()(*constants, weight_decay=options.get("weight_decay"), **clip)
@@ -239,6 +252,46 @@ def _optimizer(trial: Trial) -> Any:
         numbers = {"rho": options["decay"], "epsilon": options["epsilon"]}
         return keras.optimizers.RMSprop(rate, **numbers, **clip)
     raise NotImplementedError(f"Keras module has no optimizer {name!r}")
+
+
+class Rates(keras.optimizers.schedules.LearningRateSchedule):
+    """The learning rate of each step."""
+
+    def __init__(self, rate: float, schedule: dict[str, Any]) -> None:
+        super().__init__()
+        self._rate, self._schedule = rate, schedule
+
+    def __call__(self, step: Any) -> Any:
+        before = ops.cast(step, keras.config.floatx())
+        return self._rate * schedules.share(self._schedule, before, ops)
+
+    def get_config(self) -> dict[str, Any]:
+        return {"rate": self._rate, "schedule": self._schedule}
+
+
+def _momentum() -> Any:
+    """A subclass of the SGD that Keras makes on this backend.
+
+    Its velocity does not include the learning rate, which varies here.
+    """
+
+    class Momentum(type(keras.optimizers.SGD())):  # type: ignore[misc]
+        momentum: float
+        nesterov: bool
+        momentums: list[Any]
+
+        def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+            velocity = self.momentums[self._get_variable_index(variable)]
+            velocity.assign(self.momentum * velocity + gradient)
+            step = gradient + self.momentum * velocity if self.nesterov else velocity
+            variable.assign(variable - ops.cast(learning_rate, variable.dtype) * step)
+
+        def _parallel_update_step(self, grads: Any, variables: Any, learning_rate: Any) -> None:
+            """On PyTorch, where Keras updates all variables at once."""
+            for gradient, variable in zip(grads, variables):
+                self.update_step(gradient, variable, learning_rate)
+
+    return Momentum
 
 
 def _adam() -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 from mxnet import autograd, gluon
 from mxnet.base import _LIB
 
+from ... import schedules
 from ...protocol import Array, State, Trial, Weights
 from . import distributed
 from .layers import gluon_name, series
@@ -109,6 +110,8 @@ class OfNumbers(gluon.HybridBlock):
     def hybrid_forward(self, F: Any, logits: Any, targets: Any) -> Any:  # noqa: N803
         if self._loss == "mean_squared_error":
             losses = F.square(logits - targets)
+        elif self._loss == "huber":
+            losses = F.smooth_l1(logits - targets, scalar=1.0)
         else:  # as gluon.loss.SigmoidBCELoss: its log(1 + exp(x)) does not overflow
             rest = F.Activation(-F.abs(logits), act_type="softrelu")
             losses = F.relu(logits) - logits * targets + rest
@@ -124,6 +127,8 @@ class Session:
         self._parameters = {name: found[name] for name in weights}
         self._statistics = {each["name"]: found[each["name"]] for each in trial.statistics}
         load(found, weights, trial)
+        for name in trial.exempt:
+            found[name].wd_mult = 0.0
         self._model.hybridize(static_alloc=True, static_shape=True)
         self._loss: gluon.HybridBlock | None = None  # made where a sample's labels are counted
         # One device needs no key-value store; without it the update runs on the gradients' device.
@@ -202,10 +207,11 @@ class Session:
             parts = state if isinstance(state, tuple) else (state,)
             for slot, part in zip(SLOTS[self._trial.optimizer["name"]], parts):
                 found.setdefault(slot, {})[name] = part.asnumpy()
-        # MXNet's velocity includes the factor -learning_rate; the protocol's does not.
+        # MXNet's own velocity includes the factor -learning_rate; the protocol's does not.
         rate = self._trial.optimizer["learning_rate"]
-        for values in found.get("velocity", {}).values():
-            values /= -rate
+        if not self._trial.optimizer.get("schedule"):
+            for values in found.get("velocity", {}).values():
+                values /= -rate
         return found
 
     def step_count(self) -> int:
@@ -299,19 +305,55 @@ def _in_thread(copy: Callable[[], T]) -> T:
 def _optimizer(trial: Trial) -> mx.optimizer.Optimizer:
     options = trial.optimizer
     name, rate = options["name"], options["learning_rate"]
+    schedule = options.get("schedule")
+    scheduler = {"lr_scheduler": Rates(schedule)} if schedule else {}
     if name == "sgd":
-        return mx.optimizer.SGD(learning_rate=rate)
+        return mx.optimizer.SGD(learning_rate=rate, **scheduler)
     if name == "momentum":
+        numbers = {"momentum": options["momentum"], "learning_rate": rate, **scheduler}
+        if scheduler:
+            return Momentum(nesterov=options["nesterov"], **numbers)
         own = mx.optimizer.NAG if options.get("nesterov", False) else mx.optimizer.SGD
-        return own(learning_rate=rate, momentum=options["momentum"])
+        return own(**numbers)
     if name in ("adam", "adamw"):
         # Rounded as in the kernel, so that the bias correction in Python uses the same numbers.
         betas = {key: float(np.float32(options[key])) for key in ("beta1", "beta2")}
-        decay = options.get("weight_decay", 0.0)
-        return Adam(learning_rate=rate, **betas, epsilon=options["epsilon"], weight_decay=decay)
+        own = {"epsilon": options["epsilon"], "weight_decay": options.get("weight_decay", 0.0)}
+        return Adam(learning_rate=rate, **betas, **own, **scheduler)
     if name == "rmsprop":
-        return mx.optimizer.RMSProp(rate, gamma1=options["decay"], epsilon=options["epsilon"])
+        own = {"gamma1": options["decay"], "epsilon": options["epsilon"]}
+        return mx.optimizer.RMSProp(rate, **own, **scheduler)
     raise NotImplementedError(f"MXNet module has no optimizer {name!r}")
+
+
+class Rates(mx.lr_scheduler.LRScheduler):
+    """The learning rate of each step; MXNet counts the steps from 1."""
+
+    def __init__(self, schedule: dict[str, Any]) -> None:
+        super().__init__()
+        self._schedule = schedule
+
+    def __call__(self, step: int) -> float:
+        return float(self.base_lr * schedules.share(self._schedule, step - 1.0, np))
+
+
+class Momentum(mx.optimizer.Optimizer):
+    """Momentum whose velocity does not include the learning rate, which varies here."""
+
+    def __init__(self, *, momentum: float, nesterov: bool, **numbers: Any) -> None:
+        super().__init__(**numbers)
+        self._momentum, self._nesterov = momentum, nesterov
+
+    def create_state(self, index: int, weight: Any) -> Any:
+        return mx.nd.zeros(weight.shape, weight.context, dtype=weight.dtype)
+
+    def update(self, index: int, weight: Any, grad: Any, state: Any) -> None:
+        self._update_count(index)
+        gradient = grad * self.rescale_grad
+        state *= self._momentum
+        state += gradient
+        step = gradient + self._momentum * state if self._nesterov else state
+        weight -= self._get_lr(index) * step
 
 
 class Adam(mx.optimizer.Adam):
@@ -321,14 +363,15 @@ class Adam(mx.optimizer.Adam):
     scaled by the same correction in each step.
     """
 
-    def __init__(self, *, epsilon: float, weight_decay: float, **numbers: float) -> None:
+    def __init__(self, *, epsilon: float, weight_decay: float, **numbers: Any) -> None:
         super().__init__(epsilon=epsilon, **numbers)
         self._epsilon = epsilon
-        self._kept = 1 - self.lr * weight_decay
+        self._weight_decay = weight_decay
 
     def update(self, index: int, weight: Any, grad: Any, state: Any) -> None:
         step = self._index_update_count.get(index, self.begin_num_update) + 1
         self.epsilon = self._epsilon * math.sqrt(1 - self.beta2**step)
-        if self._kept < 1:
-            weight *= self._kept
+        rate = self.lr_scheduler(step) if self.lr_scheduler else self.lr
+        if decay := self._weight_decay * self.param_dict[index].wd_mult:
+            weight *= 1 - rate * decay
         super().update(index, weight, grad, state)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import paddle
 from paddle import nn
 
+from ... import schedules
 from ...protocol import Array, State, Trial, Weights
 from . import device as paddle_device
 from .layers import BatchNorm, parameter_of, series
@@ -24,6 +26,7 @@ SLOTS = {
 LOSSES = {
     "cross_entropy": nn.CrossEntropyLoss,
     "mean_squared_error": nn.MSELoss,
+    "huber": nn.SmoothL1Loss,
     "binary_cross_entropy": nn.BCEWithLogitsLoss,
 }
 
@@ -48,7 +51,11 @@ class Session:
         self._transposed = {name for name, (_, transposed) in found.items() if transposed}
         for name, values in self._native(weights).items():
             self._parameters[name].set_value(values)
-        self._optimizer = _optimizer(trial, list(self._parameters.values()))
+        self._optimizer = _optimizer(trial, self._parameters)
+        self._rate, self._schedule = (
+            trial.optimizer["learning_rate"],
+            trial.optimizer.get("schedule"),
+        )
         self._slots = SLOTS[trial.optimizer["name"]]
         # PaddlePaddle calls this function after each update of the parameters, and counts none.
         self._steps = 0
@@ -64,6 +71,9 @@ class Session:
     def train_step(self, batch: tuple[paddle.Tensor, paddle.Tensor]) -> paddle.Tensor:
         loss = self._loss(self._model(batch[0]), batch[1])
         loss.backward()
+        if self._schedule:
+            share = schedules.share(self._schedule, float(self._steps), np)
+            self._optimizer.set_lr(float(self._rate * share))
         self._optimizer.step()
         self._optimizer.clear_grad(set_to_zero=False)
         return loss.detach()
@@ -127,11 +137,11 @@ class Session:
     _canonical = _native
 
 
-def _optimizer(trial: Trial, parameters: Iterable[Any]) -> paddle.optimizer.Optimizer:
+def _optimizer(trial: Trial, named: Mapping[str, Any]) -> paddle.optimizer.Optimizer:
     """PaddlePaddle's own optimizers; all of them compute by our definitions."""
     options = trial.optimizer
     name, rate = options["name"], options["learning_rate"]
-    own = {"learning_rate": rate, "parameters": parameters}
+    own = {"learning_rate": rate, "parameters": list(named.values())}
     if (largest := options.get("clip_norm")) is not None:
         own["grad_clip"] = nn.ClipGradByGlobalNorm(largest)
     if name == "sgd":
@@ -143,7 +153,10 @@ def _optimizer(trial: Trial, parameters: Iterable[Any]) -> paddle.optimizer.Opti
         numbers = {key: options[key] for key in ("beta1", "beta2", "epsilon")}
         if name == "adam":
             return paddle.optimizer.Adam(**numbers, **own)
-        return paddle.optimizer.AdamW(weight_decay=options["weight_decay"], **numbers, **own)
+        own["weight_decay"] = options["weight_decay"]
+        if exempt := {named[each].name for each in trial.exempt}:
+            own["apply_decay_param_fun"] = lambda of_paddle: of_paddle not in exempt
+        return paddle.optimizer.AdamW(**numbers, **own)
     if name == "rmsprop":
         decay, epsilon = options["decay"], options["epsilon"]
         return paddle.optimizer.RMSProp(rho=decay, epsilon=epsilon, **own)

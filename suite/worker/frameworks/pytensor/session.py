@@ -27,7 +27,7 @@ memory = pytensor_device.memory
 
 
 class Session(symbolic.Session):
-    name = "PyTensor"
+    name, ops = "PyTensor", pt
 
     def __init__(self, trial: Trial, weights: Weights) -> None:
         pytensor_device.prepare(trial)
@@ -43,7 +43,7 @@ class Session(symbolic.Session):
         logits, of = graph.logits, self._trial.loss
         if of != "cross_entropy":
             targets = pt.tensor("labels", shape=logits.type.shape, dtype=self._trial.dtype)
-            return targets, symbolic.of_numbers(of, logits, targets, pt.softplus).mean()
+            return targets, symbolic.of_numbers(of, logits, targets, pt, pt.softplus).mean()
         labels = pt.tensor("labels", shape=graph.logits.type.shape[:-1], dtype="int32")
         count, classes = math.prod(labels.type.shape), graph.logits.type.shape[-1]
         rows = pt.special.log_softmax(graph.logits.reshape((count, classes)), axis=1)
@@ -58,9 +58,6 @@ class Session(symbolic.Session):
 
     def _double(self, value: float) -> Any:
         return pt.constant(value, dtype="float64")
-
-    def _smaller(self, one: Any, other: Any) -> Any:
-        return pt.minimum(one, other)
 
     def _function(self, inputs: list[Any], outputs: Any, updates: Mapping[Any, Any]) -> Any:
         # Inputs have the type of the graph, so that nothing has to be checked or converted.

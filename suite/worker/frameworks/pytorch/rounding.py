@@ -14,7 +14,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from .layers import ClassToken, PositionEmbedding, Scale, SelfAttention, WindowAttention
+from .attention import SelfAttention, WindowAttention
+from .layers import ClassToken, PositionEmbedding, Scale
 
 FLOAT64_BITS = 53
 

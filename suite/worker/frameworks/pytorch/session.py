@@ -5,13 +5,15 @@ Two variants are eager in channels-last memory too: `fused` and `cuda_graph`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
+from ... import schedules
 from ...protocol import STEPS_PER_CALL, Array, State, Trial, Weights
 from . import cuda_graph, distributed, rounding
 from . import device as pytorch_device
@@ -30,6 +32,7 @@ SLOTS = {
 LOSSES = {
     "cross_entropy": nn.CrossEntropyLoss,
     "mean_squared_error": nn.MSELoss,
+    "huber": nn.HuberLoss,
     "binary_cross_entropy": nn.BCEWithLogitsLoss,
 }
 SETTINGS = ("cudnn_benchmark", "fused_optimizer")
@@ -72,7 +75,11 @@ class Session:
         with torch.no_grad():
             for name, values in weights.items():
                 self._parameters[name].copy_(torch.from_numpy(values))
-        self._optimizer = _optimizer(trial, self._parameters.values())
+        self._optimizer = _optimizer(trial, self._parameters)
+        self._rate, self._schedule = (
+            trial.optimizer["learning_rate"],
+            trial.optimizer.get("schedule"),
+        )
         self._slots = SLOTS[trial.optimizer["name"]]
         # Only Adam counts its steps. The hook is called after each step that was actually done.
         self._steps: Any = 0
@@ -115,8 +122,16 @@ class Session:
         loss.backward()
         if self._clip_norm is not None:
             self._clip(self._clip_norm)
+        if self._schedule:
+            self._set_rate(self._schedule)
         self._optimizer.step()
         return loss.detach()
+
+    def _set_rate(self, schedule: dict[str, Any]) -> None:
+        """Set the learning rate of the next step."""
+        rate = self._rate * schedules.share(schedule, float(self._steps), np)
+        for group in self._optimizer.param_groups:
+            group["lr"] = float(rate)
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def _clip(self, largest: float) -> None:
@@ -188,6 +203,7 @@ class Session:
                 parameter_state[key] = torch.empty_like(parameter).copy_(values)
             if "first_moment" in self._slots:
                 parameter_state["step"] = torch.tensor(float(state.steps))
+        self._steps = state.steps
         torch.manual_seed(self._seed)
         self._seed += 1  # the next `restore` gives other dropout masks
 
@@ -222,7 +238,7 @@ class Session:
 
         All gradients are 0, and so is the learning rate, by which AdamW also shrinks the weights.
         """
-        groups = [group for group in self._optimizer.param_groups if "lr" in group]
+        groups = self._optimizer.param_groups
         rates = [group["lr"] for group in groups]
         for group in groups:
             group["lr"] = 0.0
@@ -257,8 +273,8 @@ def _numpy(tensor: torch.Tensor) -> Array:
     return values
 
 
-def _optimizer(trial: Trial, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-    options = trial.optimizer
+def _optimizer(trial: Trial, named: Mapping[str, nn.Parameter]) -> torch.optim.Optimizer:
+    options, parameters = trial.optimizer, named.values()
     name, rate = options["name"], options["learning_rate"]
     fused = trial.variant == "fused" or trial.settings.get("fused_optimizer") or None
     if name == "sgd":
@@ -270,8 +286,12 @@ def _optimizer(trial: Trial, parameters: Iterable[nn.Parameter]) -> torch.optim.
     if name == "adam":
         return torch.optim.Adam(parameters, lr=rate, **_adam(options), **own)
     if name == "adamw":
-        decay = options["weight_decay"]
-        return torch.optim.AdamW(parameters, lr=rate, weight_decay=decay, **_adam(options), **own)
+        decay, exempt = options["weight_decay"], trial.exempt
+        decaying = [each for name, each in named.items() if name not in exempt]
+        groups = [{"params": decaying, "weight_decay": decay}]
+        if exempt:
+            groups.append({"params": [named[name] for name in exempt], "weight_decay": 0.0})
+        return torch.optim.AdamW(groups, lr=rate, **_adam(options), **own)
     if name == "rmsprop":
         return RMSprop(parameters, rate, options["decay"], options["epsilon"])
     raise NotImplementedError(f"PyTorch module has no optimizer {name!r}")
@@ -287,7 +307,7 @@ class RMSprop(torch.optim.Optimizer):
     def __init__(
         self, parameters: Iterable[nn.Parameter], rate: float, decay: float, epsilon: float
     ) -> None:
-        super().__init__(parameters, {"rate": rate, "decay": decay, "epsilon": epsilon})
+        super().__init__(parameters, {"lr": rate, "decay": decay, "epsilon": epsilon})
         for parameter in self.param_groups[0]["params"]:
             self.state[parameter]["square"] = torch.zeros_like(parameter)
 
@@ -301,4 +321,4 @@ class RMSprop(torch.optim.Optimizer):
         torch._foreach_addcmul_(squares, gradients, gradients, 1 - decay)
         roots = torch._foreach_add(squares, group["epsilon"])
         torch._foreach_sqrt_(roots)
-        torch._foreach_addcdiv_(parameters, gradients, roots, -group["rate"])
+        torch._foreach_addcdiv_(parameters, gradients, roots, -group["lr"])

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
-from ...attention import kv_heads, part_sizes, rotation, window_mask, window_rows
 from ...layouts import kept, paddings, same_paddings, shares, side_paddings
 from . import distributed
+from .attention import self_attention, window_attention
+from .products import Cast, Variables, add_bias, product, widened
 
 
 @dataclass
@@ -24,11 +24,9 @@ class Pass:
 
 
 Layer = Callable[[Any, Pass], Any]
-Variables = dict[str, Any]
 
 
 Moments = Callable[[Any], tuple[Any, Any]]  # from a batch to its mean and variance
-Cast = Callable[[Any], Any]  # converts a tensor, or rounds its values and their gradient
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ def _tensor(
 tf.register_tensor_conversion_function(CastVariable, _tensor)
 # The results of these are some of their inputs: the same whether rounded before or after.
 SELECTING = (
-    *("relu", "max_pool2d", "flatten", "tokens", "rows", "first_token"),
+    *("relu", "max_pool2d", "flatten", "tokens", "rows", "first_token", "reverse"),
     *("channel_slice", "channel_shuffle", "zero_padding2d", "cropping2d", "patch_merging"),
 )
 # Their parameters are read in float32.
@@ -163,7 +161,7 @@ def _function(layer: dict[str, Any], own: Variables, cast: Cast) -> Callable[[An
     if kind == "gelu":
         return lambda x: tf.nn.gelu(x, layer["approximate"])
     if kind == "dense":
-        return lambda x: _add_bias(_product(x, weight), bias)
+        return lambda x: add_bias(product(x, weight), bias)
     if kind == "layer_norm":
         return lambda x: _layer_norm(x, weight, bias, layer["epsilon"])
     if kind == "flatten":
@@ -183,11 +181,11 @@ def _function(layer: dict[str, Any], own: Variables, cast: Cast) -> Callable[[An
     if kind == "embedding":
         return lambda x: tf.gather(weight, x)
     if kind == "tied_head":
-        return lambda x: _add_bias(_product(x, weight, transpose_b=True), bias)
+        return lambda x: add_bias(product(x, weight, transpose_b=True), bias)
     if kind == "self_attention":
-        return lambda x: _self_attention(x, layer, own, cast)
+        return lambda x: self_attention(x, layer, own, cast)
     if kind == "window_attention":
-        return lambda x: _window_attention(x, layer, own, cast)
+        return lambda x: window_attention(x, layer, own, cast)
     if kind in CELLS:
         return lambda x: _recurrent(x, layer, own, cast)
     if kind in SIMPLE:
@@ -212,6 +210,7 @@ SIMPLE: dict[str, Callable[[Any], Any]] = {
     "rows": lambda images: tf.squeeze(images, 3),
     "first_token": lambda sequence: sequence[:, 0],
     "mean_token": lambda sequence: tf.reduce_mean(sequence, 1),
+    "reverse": lambda sequence: tf.reverse(sequence, [1]),
     "patch_merging": lambda images: _merged(images),
 }
 
@@ -234,9 +233,9 @@ def _convolution(layer: dict[str, Any], weight: Any, bias: Any) -> Callable[[Any
             return tf.nn.conv2d(x, weight, strides, padding, **options)
 
     if isinstance(padding, str):
-        return lambda x: _add_bias(convolve(x, padding), bias)
+        return lambda x: add_bias(convolve(x, padding), bias)
     # Padded separately, because with paddings in numbers conv2d is several times slower on a CPU.
-    return lambda x: _add_bias(convolve(tf.pad(x, padding), "VALID"), bias)
+    return lambda x: add_bias(convolve(tf.pad(x, padding), "VALID"), bias)
 
 
 def _transposed_convolution(layer: dict[str, Any], weight: Any, bias: Any) -> Callable[[Any], Any]:
@@ -248,7 +247,7 @@ def _transposed_convolution(layer: dict[str, Any], weight: Any, bias: Any) -> Ca
     def run(images: Any) -> Any:
         shape = [tf.shape(images)[0], *sizes, layer["out_channels"]]
         whole = tf.nn.conv2d_transpose(images, weight, shape, layer["stride"], "VALID")
-        return _add_bias(whole[:, rows, columns] if any(layer["padding"]) else whole, bias)
+        return add_bias(whole[:, rows, columns] if any(layer["padding"]) else whole, bias)
 
     return run
 
@@ -312,12 +311,6 @@ def _pairs(layer: dict[str, Any]) -> list[list[int]]:
     return [[0, 0], *map(list, paddings(layer)), [0, 0]]
 
 
-def _add_bias(values: Any, bias: Any) -> Any:
-    # A plain sum, whose gradient is faster on a CPU: LeNet trained 2 % faster than with
-    # tf.nn.bias_add.
-    return values if bias is None else values + bias
-
-
 def _batch_norm(layer: dict[str, Any], own: Variables, slice_size: int) -> Layer:
     values = slice_size * math.prod(layer["input_shape"][1:])
     biased = (values - 1) / values  # the fused operation returns the unbiased variance
@@ -370,19 +363,6 @@ def _moments_of_all_ranks(values: Any) -> tuple[Any, Any]:
     return mean, tf.maximum(square - tf.square(mean), 0)
 
 
-def _product(values: Any, weight: Any, *, transpose_b: bool = False) -> Any:
-    """The product of the last axis and a matrix.
-
-    The members of all sequences are rows of one matrix. With a batch of matrices, TensorFlow would
-    compute the gradient of the weight for each sample, and then add them.
-    """
-    if values.shape.rank == 2:
-        return tf.matmul(values, weight, transpose_b=transpose_b)
-    length, features = values.shape[1:]
-    result = tf.matmul(tf.reshape(values, [-1, features]), weight, transpose_b=transpose_b)
-    return tf.reshape(result, [-1, length, result.shape[-1]])
-
-
 def _layer_norm(values: Any, weight: Any, bias: Any, epsilon: float) -> Any:
     wide = tf.cast(values, weight.dtype)
     mean, variance = tf.nn.moments(wide, [-1], keepdims=True)
@@ -410,117 +390,35 @@ def _rms_norm(values: Any, weight: Any, epsilon: float) -> Any:
     return tf.cast(wide * tf.math.rsqrt(square + epsilon) * weight, values.dtype)
 
 
-def _self_attention(sequence: Any, layer: dict[str, Any], own: Variables, cast: Cast) -> Any:
-    length, features = layer["input_shape"]
-    of_head = features // layer["heads"]
-    parts = cast(_add_bias(_product(sequence, own["in_weight"]), own.get("in_bias")))
-    queries, keys, values = _heads(parts, layer, cast)
-    # The scores are much larger than the queries, and a sum needs no pass in the backward.
-    queries *= 1 / math.sqrt(of_head)
-    scores = cast(tf.matmul(cast(queries), keys, transpose_b=True))
-    if layer["causal"]:
-        scores += np.where(np.tri(length, dtype=bool), 0, scores.dtype.min)
-    shares = cast(tf.cast(tf.nn.softmax(_wide(scores)), values.dtype))
-    mixed = tf.transpose(cast(tf.matmul(shares, values)), [0, 2, 1, 3])
-    mixed = tf.reshape(mixed, [-1, length, features])
-    return _add_bias(_product(mixed, own["out_weight"]), own.get("out_bias"))
-
-
-def _window_attention(images: Any, layer: dict[str, Any], own: Variables, cast: Cast) -> Any:
-    (features, height, width), (rows, columns) = layer["input_shape"], layer["window"]
-    split, pixels, heads = (height // rows, width // columns), rows * columns, layer["heads"]
-    moved = tf.roll(images, [-each for each in layer["shift"]], [1, 2])
-    # (N, height, width, features) -> (N x windows, pixels, features)
-    windows = tf.reshape(moved, [-1, split[0], rows, split[1], columns, features])
-    windows = tf.reshape(tf.transpose(windows, [0, 1, 3, 2, 4, 5]), [-1, pixels, features])
-    parts = cast(_product(windows, own["in_weight"]) + own["in_bias"])
-    parts = tf.reshape(parts, [-1, pixels, 3, heads, features // heads])
-    queries, keys, values = tf.unstack(tf.transpose(parts, [2, 0, 3, 1, 4]))
-    queries *= 1 / math.sqrt(features // heads)
-    scores = _wide(cast(tf.matmul(cast(queries), keys, transpose_b=True)))
-    bias = tf.gather(own["table"], window_rows(layer))
-    bias = tf.transpose(tf.reshape(bias, [pixels, pixels, heads]), [2, 0, 1])
-    bias, mask = tf.cast(bias, scores.dtype), window_mask(layer)
-    if mask is not None:
-        bias = bias + tf.constant(mask, scores.dtype)
-        shape = [-1, len(mask), heads, pixels, pixels]
-        scores = tf.reshape(tf.reshape(scores, shape) + bias, [-1, heads, pixels, pixels])
-    else:
-        scores += bias
-    shares = cast(tf.cast(tf.nn.softmax(scores), values.dtype))
-    mixed = tf.transpose(cast(tf.matmul(shares, values)), [0, 2, 1, 3])
-    mixed = tf.reshape(mixed, [-1, pixels, features])
-    result = cast(_product(mixed, own["out_weight"]) + own["out_bias"])
-    result = tf.reshape(result, [-1, *split, rows, columns, features])
-    result = tf.reshape(tf.transpose(result, [0, 1, 3, 2, 4, 5]), [-1, height, width, features])
-    return tf.roll(result, layer["shift"], [1, 2])
-
-
 def _merged(images: Any) -> Any:
     """The four pixels of each square, one after the other in the channels."""
     return tf.concat([images[:, y::2, x::2] for x in (0, 1) for y in (0, 1)], -1)
 
 
-def _heads(parts: Any, layer: dict[str, Any], cast: Cast) -> Any:
-    """Queries, keys and values (N, heads, length, features of a head)."""
-    length, heads, tables = layer["input_shape"][0], layer["heads"], rotation(layer)
-    of_head = layer["features"] // heads
-    if kv_heads(layer) == heads and tables is None:
-        parts = tf.reshape(parts, [-1, length, 3, heads, of_head])
-        return tf.unstack(tf.transpose(parts, [2, 0, 3, 1, 4]))
-    found = [
-        tf.transpose(tf.reshape(part, [-1, length, size // of_head, of_head]), [0, 2, 1, 3])
-        for part, size in zip(tf.split(parts, part_sizes(layer), -1), part_sizes(layer))
-    ]
-    if tables is not None:
-        found[:2] = (cast(_rotated(each, layer, *tables)) for each in found[:2])
-    repeats = heads // kv_heads(layer)
-    if repeats > 1:
-        found[1:] = (tf.repeat(each, repeats, 1) for each in found[1:])
-    return found
-
-
-def _rotated(heads: Any, layer: dict[str, Any], cosines: Any, sines: Any) -> Any:
-    """Queries or keys (N, heads, length, features of a head), rotated by their position."""
-    wide = _wide(heads)
-    interleaved = layer["interleaved"]
-    first, second = (wide[..., ::2], wide[..., 1::2]) if interleaved else tf.split(wide, 2, -1)
-    cosines, sines = (tf.constant(each, wide.dtype) for each in (cosines, sines))
-    turned = first * cosines - second * sines, second * cosines + first * sines
-    joined = tf.stack(turned, -1) if interleaved else tf.concat(turned, -1)
-    shape = [-1, *heads.shape[1:]]
-    return tf.cast(tf.reshape(joined, shape) if interleaved else joined, heads.dtype)
-
-
-def _wide(values: Any) -> Any:
-    """The values, those in bfloat16 in float32."""
-    return tf.cast(values, tf.float32) if values.dtype == tf.bfloat16 else values
-
-
 def _recurrent(sequence: Any, layer: dict[str, Any], own: Variables, cast: Cast) -> Any:
     """An unrolled LSTM or GRU: on a CPU, TensorFlow's BlockLSTMV2 takes about twice as long."""
-    inputs = cast(_product(sequence, own["input_weight"]) + own["bias"])
+    inputs = cast(product(sequence, own["input_weight"]) + own["bias"])
     hidden = tf.zeros([tf.shape(sequence)[0], layer["hidden"]], sequence.dtype)
-    states, cell = [], _wide(hidden)
+    states, cell = [], widened(hidden)
     for step in tf.unstack(inputs, axis=1):
-        product = tf.matmul(hidden, own["hidden_weight"])
-        hidden, cell = CELLS[layer["kind"]](step, product, cell, own)
+        remembered = tf.matmul(hidden, own["hidden_weight"])
+        hidden, cell = CELLS[layer["kind"]](step, remembered, cell, own)
         hidden = cast(tf.cast(hidden, sequence.dtype))
         states.append(hidden)
     return tf.stack(states, 1) if layer["sequence"] else hidden
 
 
-def _lstm(entered: Any, product: Any, cell: Any, own: Variables) -> tuple[Any, Any]:
+def _lstm(entered: Any, remembered: Any, cell: Any, own: Variables) -> tuple[Any, Any]:
     """The next hidden state and cell."""
-    admit, keep, candidate, show = tf.split(_wide(entered + product), 4, -1)
+    admit, keep, candidate, show = tf.split(widened(entered + remembered), 4, -1)
     cell = tf.sigmoid(keep) * cell + tf.sigmoid(admit) * tf.tanh(candidate)
     return tf.sigmoid(show) * tf.tanh(cell), cell
 
 
-def _gru(entered: Any, product: Any, before: Any, own: Variables) -> tuple[Any, Any]:
+def _gru(entered: Any, remembered: Any, before: Any, own: Variables) -> tuple[Any, Any]:
     """The next hidden state, twice: for the next step it is in float32."""
-    of_input = tf.split(_wide(entered), 3, -1)
-    of_hidden = tf.split(_wide(product + own["hidden_bias"]), 3, -1)
+    of_input = tf.split(widened(entered), 3, -1)
+    of_hidden = tf.split(widened(remembered + own["hidden_bias"]), 3, -1)
     reset, update = (tf.sigmoid(one + other) for one, other in zip(of_input[:2], of_hidden[:2]))
     new = tf.tanh(of_input[2] + reset * of_hidden[2])
     after = new + update * (before - new)

@@ -9,17 +9,28 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ... import schedules
 from ...layouts import to_canonical, to_channels_last
 from ...protocol import STEPS_PER_CALL, Array, State, Trial, Weights
 from . import device as tensorflow_device
 from . import distributed
-from .layers import Cast, Layer, Pass, Variables, rounded, series, to_bfloat16
+from .layers import Layer, Pass, rounded, series, to_bfloat16
+from .products import Cast, Variables
 
 LAYOUT = "NHWC"
+
+
+def huber(targets: Any, outputs: Any) -> Any:
+    """Huber's loss with the threshold 1, of each output."""
+    errors = tf.abs(outputs - targets)
+    return tf.where(errors <= 1, tf.square(errors) / 2, errors - 0.5)
+
+
 # Of labels and logits.
 LOSSES = {
     "cross_entropy": tf.nn.sparse_softmax_cross_entropy_with_logits,
     "mean_squared_error": tf.math.squared_difference,
+    "huber": huber,
     "binary_cross_entropy": tf.nn.sigmoid_cross_entropy_with_logits,
 }
 
@@ -45,7 +56,7 @@ class Session:
         known = {**self._variables, **self._statistics}
         self._model = lowered(trial, known)
         self._smallest = min(self._variables.values(), key=lambda each: each.shape.num_elements())
-        self._optimizer = Optimizer(trial, list(self._variables.values()))
+        self._optimizer = Optimizer(trial, self._variables)
         compiled = tf.function(jit_compile=trial.variant == "xla", reduce_retracing=False)
         self._loops = trial.variant == "steps"
         self.steps_per_call = STEPS_PER_CALL if self._loops else 1
@@ -220,14 +231,16 @@ KERNELS: dict[str, tuple[Any, tuple[str, ...], dict[str, str]]] = {
 class Optimizer:
     """An optimizer made from a fused kernel."""
 
-    def __init__(self, trial: Trial, variables: list[Any]) -> None:
+    def __init__(self, trial: Trial, variables: Variables) -> None:
         options, dtype = trial.optimizer, trial.dtype
+        self._options = options
         self._name = options["name"]
         if self._name not in KERNELS:
             raise NotImplementedError(f"TensorFlow module has no optimizer {self._name!r}")
         self._kernel, slots, numbers = KERNELS[self._name]
-        self._variables = variables
-        self._slots = [{s: tf.Variable(tf.zeros_like(v)) for s in slots} for v in variables]
+        self._variables = list(variables.values())
+        self._decays = [name not in trial.exempt for name in variables]
+        self._slots = [{s: tf.Variable(tf.zeros_like(v)) for s in slots} for v in self._variables]
         self._numbers = {
             key: tf.constant(options[number], dtype) for key, number in numbers.items()
         }
@@ -240,9 +253,6 @@ class Optimizer:
         if self._name == "rmsprop":
             self._numbers["momentum"] = tf.constant(0, dtype)
         self._is_adam = self._name in ("adam", "adamw")
-        if self._name == "adamw":
-            kept = 1 - options["learning_rate"] * options["weight_decay"]
-            self._kept = tf.constant(kept, dtype)
         if self._is_adam:
             self._epsilon = tf.constant(options["epsilon"], dtype)
             # beta to the power of the number of the step
@@ -259,9 +269,15 @@ class Optimizer:
         if self._clip_norm is not None:
             gradients, _ = tf.clip_by_global_norm(gradients, self._clip_norm)
         numbers = {**self._numbers, **(self._adam_numbers() if self._is_adam else {})}
-        for variable, slots, gradient in zip(self._variables, self._slots, gradients):
-            if self._name == "adamw":
-                variable.assign(variable * self._kept)
+        rate = "alpha" if self._name == "sgd" else "lr"
+        if schedule := self._options.get("schedule"):
+            before = tf.cast(self.steps - 1, numbers[rate].dtype)
+            numbers[rate] *= schedules.share(schedule, before, tf)
+        kept = 1 - numbers[rate] * self._options.get("weight_decay", 0.0)
+        rows = zip(self._variables, self._decays, self._slots, gradients)
+        for variable, decays, slots, gradient in rows:
+            if self._name == "adamw" and decays:
+                variable.assign(variable * kept)
             handles = {name: slot.handle for name, slot in slots.items()}
             self._kernel(var=variable.handle, **handles, **numbers, **{self._gradient: gradient})
         if self._is_adam:

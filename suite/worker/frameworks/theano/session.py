@@ -26,7 +26,7 @@ memory = theano_device.memory
 
 
 class Session(symbolic.Session):
-    name = "Theano"
+    name, ops = "Theano", tt
 
     def __init__(self, trial: Trial, weights: Weights) -> None:
         theano_device.prepare(trial)
@@ -42,7 +42,7 @@ class Session(symbolic.Session):
         logits, loss = graph.logits, self._trial.loss
         if loss != "cross_entropy":
             targets = tt.matrix("labels", dtype=self._trial.dtype)
-            return targets, symbolic.of_numbers(loss, logits, targets, tt.nnet.softplus).mean()
+            return targets, symbolic.of_numbers(loss, logits, targets, tt, tt.nnet.softplus).mean()
         labels = tt.TensorType("int32", [False] * (graph.logits.ndim - 1))("labels")
         classes = self._trial.architecture["classes"]
         rows = graph.logits.reshape((-1, classes)) if graph.logits.ndim > 2 else graph.logits
@@ -59,9 +59,6 @@ class Session(symbolic.Session):
 
     def _double(self, value: float) -> Any:
         return tt.constant(np.float64(value))
-
-    def _smaller(self, one: Any, other: Any) -> Any:
-        return tt.minimum(one, other)
 
     def _function(self, inputs: list[Any], outputs: Any, updates: Mapping[Any, Any]) -> Any:
         return compiled(inputs, outputs, updates)
