@@ -10,7 +10,7 @@ GIB = 2**30
 
 def test_the_quick_suite_is_interleaved_on_a_cpu_with_enough_memory() -> None:
     plan = plan_of("quick", RunOptions(interleave=False), device="cpu")
-    assert not plan.interleave and plan.repeats.at_least == 6
+    assert not plan.interleave and plan.repeats.at_least == 8
     assert alternating(plan, 16 * GIB).interleave
     small = alternating(plan, 4 * GIB)
     assert not small.interleave

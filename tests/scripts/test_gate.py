@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from suite.paths import REPOSITORY
+from tests.conftest import rest_in_verify
 from tests.report.test_comparison import STEADY, slowed
 
 NOISY = (70.0, 210.0, 28.0, 112.0)
@@ -54,25 +56,32 @@ def gate(folder: Path, *runs: tuple[float, ...]) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A runner's folder with a baseline."""
-    code, text = gate(tmp_path, STEADY)
+@pytest.fixture(scope="module")
+def first_job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a runner after its first job."""
+    folder = tmp_path_factory.mktemp("gate")
+    code, text = gate(folder, STEADY)
     assert code == 0 and "this run is the baseline" in text
-    (run,) = (tmp_path / "results").glob("run*")
-    run.rename(tmp_path / "results" / "first")
-    return tmp_path
+    (run,) = (folder / "results").glob("run*")
+    run.rename(folder / "results" / "first")
+    return folder
+
+
+@pytest.fixture
+def folder(first_job: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return shutil.copytree(first_job, tmp_path / "runner", symlinks=True)
 
 
 @pytest.mark.parametrize(
     ("runs", "code", "text"),
-    [
-        ([STEADY], 0, "gate: passed"),
+    rest_in_verify(
         ([slowed(0.2)], 11, "gate: slower"),
+        ([STEADY], 0, "gate: passed"),
         ([NOISY, NOISY], 14, "gate: cannot tell after two measurements"),
         ([NOISY, STEADY], 0, "gate: passed"),
         ([STEADY[:1]], 6, "gate: no comparison"),
-    ],
+    ),
 )
 def test_a_later_job_is_compared_with_the_baseline(
     folder: Path, runs: list[tuple[float, ...]], code: int, text: str

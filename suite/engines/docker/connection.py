@@ -13,6 +13,8 @@ from docker.context import ContextAPI
 from docker.context.config import get_current_context_name
 from docker.credentials.errors import StoreError
 from docker.errors import APIError, DockerException, TLSParameterError
+from docker.tls import TLSConfig
+from docker.utils import kwargs_from_env
 from docker.utils.config import find_config_file
 from urllib3.exceptions import HTTPError
 
@@ -44,12 +46,32 @@ def connect(address: str | None = None, *, timeout_s: int = REQUEST_S) -> Any:
     return client
 
 
+class EngineTls(TLSConfig):  # type: ignore[misc]
+    """Keys and certificates of an engine.
+
+    Requests would take the authorities in REQUESTS_CA_BUNDLE, where it is set, in place of the
+    engine's.
+    """
+
+    def configure_client(self, client: Any) -> None:
+        super().configure_client(client)
+        client.trust_env = False
+
+    @staticmethod
+    def of(tls: TLSConfig | None) -> EngineTls | None:
+        """The same keys and certificates; None where there are none."""
+        if not tls:
+            return None
+        return EngineTls(client_cert=tls.cert, ca_cert=tls.ca_cert, verify=tls.verify)
+
+
 def _client(address: str | None) -> Any:
     options: dict[str, Any] = {"timeout": ANSWER_S, "use_ssh_client": True}
     if address:
         return docker.DockerClient(base_url=address, **options)
-    if os.environ.get("DOCKER_HOST"):  # as for docker itself, it comes before a context
-        return docker.from_env(**options)
+    if host := os.environ.get("DOCKER_HOST"):  # as for docker itself, it comes before a context
+        tls = EngineTls.of(kwargs_from_env().get("tls"))
+        return docker.DockerClient(base_url=host, tls=tls, **options)
     name = os.environ.get("DOCKER_CONTEXT") or get_current_context_name()
     context = ContextAPI.get_context(name)
     if context is None:
@@ -59,7 +81,9 @@ def _client(address: str | None) -> Any:
         )
     if context.name == "default":
         return docker.from_env(**options)
-    return docker.DockerClient(base_url=context.Host, tls=context.TLSConfig, **options)
+    return docker.DockerClient(
+        base_url=context.Host, tls=EngineTls.of(context.TLSConfig), **options
+    )
 
 
 @contextmanager
