@@ -120,7 +120,8 @@ def _row(framework: str, interpreter: Path, name: str, *, of_text: bool) -> bool
     assert origin is not None and origin.changed_error is not None  # of an import
     notes = "; ".join([*origin.notes, *_difference(model.parameter_count, own)])
     layers = sum(1 for _ in model.leaves())
-    errors = f"{origin.error:.0e} | {origin.changed_error:.0e}"
+    own = "-" if origin.error is None else f"{origin.error:.0e}"
+    errors = f"{own} | {origin.changed_error:.0e}"
     print(f"| {name} | {layers} | {model.parameter_count:,} | {errors} | {notes} |", flush=True)
     model_files.weights_path(file).unlink()
     return True

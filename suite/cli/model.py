@@ -174,12 +174,16 @@ def _name(text: str) -> str:
 
 
 def _print_origin(origin: Origin) -> None:
-    changed = origin.changed_error
-    also = "" if changed is None else f"; {changed:.1e} with changed weights"
+    error, changed = (
+        None if each is None else f"{each:.1e}" for each in (origin.error, origin.changed_error)
+    )
+    also = "" if changed is None else f"; {changed} with changed weights"
     print(
-        f"from file: equal ({origin.error:.1e} of {origin.runtime}, {origin.samples} random"
+        f"from file: equal ({error or 'not compared'} of {origin.runtime}, {origin.samples} random"
         f" inputs{also})"
     )
+    if error is None:
+        print("note: with the weights of the file the results do not depend on the inputs")
     for note in origin.notes:
         print(f"note: {note}")
 

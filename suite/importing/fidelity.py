@@ -36,9 +36,10 @@ class Fidelity:
     """How well the layers agree with the file: relative L2 errors of the logits.
 
     With changed weights, the error is relative to how much the logits differ between the inputs.
+    `error` is None where the logits with the file's weights do not depend on the inputs.
     """
 
-    error: float
+    error: float | None
     changed_error: float
 
 
@@ -54,8 +55,10 @@ def fidelity_of(
     Both lowerings of the reference compute them. Raise ParityFailed where the lowerings disagree,
     or an error is above the tolerance.
     """
-    found = []
+    found: dict[str, NDArray[np.float64]] = {}
     for name, results in (("own", imported.own), ("changed", imported.changed)):
+        if name == "own" and not _depends_on_inputs(results.logits):
+            continue
         folder = work_dir / f"fidelity-{name}"  # the trials of both have the same names
         inputs = _inputs(imported.architecture, results, folder / "inputs")
         prover = Prover(
@@ -67,16 +70,17 @@ def fidelity_of(
             notify=notify,
         )
         logits = _logits(imported.architecture, len(results.inputs), prover)
-        found.append(_ended(logits, imported.ending))
+        found[name] = _ended(logits, imported.ending)
+    own = relative_error(found["own"], imported.own.logits) if "own" in found else None
     fidelity = Fidelity(
-        error=relative_error(found[0], imported.own.logits),
-        changed_error=_error_of_differences(found[1], imported.changed.logits),
+        error=own,
+        changed_error=_error_of_differences(found["changed"], imported.changed.logits),
     )
-    within = fidelity.error <= imported.tolerance
+    within = own is None or own <= imported.tolerance
     if not within or not fidelity.changed_error <= imported.changed_tolerance:
         raise ParityFailed(
             f"the layers of {imported.architecture.name} are not the model of the file: their"
-            f" logits differ by {fidelity.error:.1e} of its own (tolerance"
+            f" logits differ by {'-' if own is None else f'{own:.1e}'} of its own (tolerance"
             f" {imported.tolerance:.0e}), with changed weights by {fidelity.changed_error:.1e}"
             f" ({imported.changed_tolerance:.0e})",
             hint="report the model: an operation has another meaning than its layer",
@@ -102,11 +106,17 @@ def _error_of_differences(found: NDArray[Any], expected: NDArray[Any]) -> float:
     What does not depend on the input, such as a bias, is no part of the scale. Infinite where the
     logits depend on the input by no more than rounding: then they show nothing.
     """
-    differences = expected - expected.mean(axis=0)
-    if np.linalg.norm(differences) <= ROUNDING * np.linalg.norm(expected):
+    if not _depends_on_inputs(expected):
         return math.inf
+    differences = expected - expected.mean(axis=0)
     shift = found - expected
     return relative_error(differences + shift, differences)
+
+
+def _depends_on_inputs(logits: NDArray[Any]) -> bool:
+    """Whether the logits differ between the inputs by more than rounding."""
+    differences = logits - logits.mean(axis=0)
+    return bool(np.linalg.norm(differences) > ROUNDING * np.linalg.norm(logits))
 
 
 def _logits(architecture: Architecture, samples: int, prover: Prover) -> NDArray[np.float64]:

@@ -31,6 +31,17 @@ def calibrate(model: Any, shapes: dict[str, tuple[int, ...]], inputs: Any) -> No
         model.graph.initializer.append(numpy_helper.from_array(value.reshape(-1), name))
     for node in norms:
         node.input[3], node.input[4] = _name(node, "mean"), _name(node, "variance")
+    _drop_unused(model)
+
+
+def _drop_unused(model: Any) -> None:
+    """Remove the initializers that no node takes: ONNX Runtime refuses them in old files."""
+    used = {name for node in model.graph.node for name in node.input}
+    unused = {each.name for each in model.graph.initializer} - used
+    for parts in (model.graph.initializer, model.graph.input):
+        kept = [each for each in parts if each.name not in unused]
+        del parts[:]
+        parts.extend(kept)
 
 
 def _with_statistics_of_batch(model: Any, shapes: dict[str, tuple[int, ...]]) -> Any:
@@ -52,6 +63,7 @@ def _with_statistics_of_batch(model: Any, shapes: dict[str, tuple[int, ...]]) ->
         copy.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
     del copy.graph.node[:]
     copy.graph.node.extend(nodes)
+    _drop_unused(copy)
     return copy
 
 

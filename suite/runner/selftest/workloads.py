@@ -25,7 +25,7 @@ TEXT_WORKLOAD = Workload(
     model="gpt_tiny",
     dataset="synthetic",
     batch_size=8,
-    optimizer=AdamW(name="adamw", learning_rate=0.001, weight_decay=0.1, exempt_vectors=True),
+    optimizer=AdamW(name="adamw", learning_rate=0.001, weight_decay=0.5, exempt_vectors=True),
 )
 
 NUMBER_WORKLOAD = Workload(
