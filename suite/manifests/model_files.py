@@ -41,7 +41,7 @@ class Origin(Strict):
     sha256: str | None
     runtime: str  # what computed the logits of the file
     samples: int
-    # Of the layers' logits, relative to those of the file; None where these do not depend on inputs.
+    # Of the layers' logits, relative to those of the file; None where these depend on no input.
     error: float | None
     changed_error: float | None = None  # the same with noise in all weights
     notes: tuple[str, ...] = ()

@@ -1,5 +1,6 @@
 """ONNX files as layers, with ONNX Runtime's own environment."""
 
+import itertools
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,6 +14,7 @@ from suite.importing import reading
 from suite.importing.reading import Imported, ImportRefused
 from suite.models import MODELS
 from suite.models.architecture import Architecture
+from suite.models.layers import BatchNorm, Conv2d, Dense, GlobalAvgPool2d, Relu
 from tests.worker.conftest import in_environment, python_of
 
 # The file of one of our models, by the module that ONNX Runtime and OpenVINO run.
@@ -103,6 +105,37 @@ def test_our_own_files_give_the_layers_that_they_were_made_of(name: str, tmp_pat
     plain = replace(model, name="net")
     assert found.architecture.flops_per_sample("infer") == plain.flops_per_sample("infer")
     assert found.tolerance == 1e-5 and found.runtime.startswith("ONNX Runtime ")
+
+
+def test_with_changed_weights_batch_norms_have_the_statistics_of_the_inputs(
+    tmp_path: Path,
+) -> None:
+    """Otherwise the result would hardly depend on the input after a few of them."""
+    widths = (1, 4, 4, 4)
+    blocks = [
+        (
+            Conv2d(name=f"conv{n}", in_channels=widths[n], out_channels=4, kernel=(3, 3)),
+            BatchNorm(name=f"norm{n}", channels=4),
+            Relu(name=f"relu{n}"),
+        )
+        for n in range(len(widths))
+    ]
+    end = (GlobalAvgPool2d(name="pool"), Dense(name="end", in_features=4, out_features=3))
+    layers = tuple(itertools.chain(*blocks, end))
+    exported(
+        Architecture(name="norms", input_shape=(1, 12, 12), classes=3, layers=layers), tmp_path
+    )
+    changed = read(tmp_path).changed
+    spread = changed.logits - changed.logits.mean(axis=0)
+    assert np.linalg.norm(spread) > 0.01 * np.linalg.norm(changed.logits)
+    first, rest = changed.inputs[:2], changed.weights
+    windows = np.lib.stride_tricks.sliding_window_view(first[:, 0], (3, 3), (1, 2))
+    (name,) = (each for each in rest if rest[each].shape == (4, 1, 3, 3))
+    results = np.einsum("nyxab,oab->noyx", windows, rest[name][:, 0])
+    bias = next(each for each in rest if each == name.replace("weight", "bias"))
+    expected = results.mean(axis=(0, 2, 3)) + rest[bias]
+    means = [each for key, each in rest.items() if key.endswith(".mean")]
+    assert any(np.allclose(each, expected, rtol=1e-4, atol=1e-5) for each in means)
 
 
 @pytest.mark.parametrize(
