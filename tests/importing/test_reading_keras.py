@@ -123,13 +123,13 @@ def test_an_open_shape_is_set(imported: Import, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
-        ("x = L.Conv2DTranspose(4, 3)(x)", r"Conv2DTranspose at .*, input \[16, 16, 3\]: no layer"),
+        ("x = L.UnitNormalization()(x)", r"UnitNormalization at .*, input \[16, 16, 3\]: no layer"),
         ("x = L.Activation('elu')(x)", "elu: no layer is this activation"),
         ("x = L.BatchNormalization(axis=1)(x)", "is over the channels"),
         ("x = x + 2.0", "a number, 2: no layer is that"),
         ("x = L.Dense(3, activation='selu')(x)", "activation selu"),
         ("layer = L.Conv2D(3, 1)\nx = layer(layer(x))", "shared weights have no layer"),
-        ("x = L.UpSampling2D()(x)", "UpSampling2D"),
+        ("x = L.Resizing(8, 8)(x)", "Resizing"),
     ],
 )
 def test_what_no_layer_is_is_named(imported: Import, code: str, reason: str) -> None:
