@@ -282,7 +282,7 @@ def test_without_a_package_index_each_run_fails_with_its_record(
     assert caught.value.exit_code == 7
     shown = capsys.readouterr().out
     assert "MXNet cannot be installed: cpu.txt: No matching distribution" in shown
-    assert len(list((tmp_path / "results" / "latest").glob("*-r*.json"))) == 6
+    assert len(list((tmp_path / "results" / "latest").glob("*-r*.json"))) == 8
 
 
 def test_list_names_frameworks_models_and_suites(
