@@ -9,7 +9,8 @@ Usage: .venv/bin/python scripts/baselines/compare.py [PAIRS [SLICES [SCRIPT
     [FRAMEWORK[:VARIANT] ...]]]]
 SCRIPT is lenet, gpt_mini, vit_tiny, resnet50, or resnet50_zoo, the published code of that model for
 the framework; of PyTorch also mobilenet_v2_zoo and efficientnet_b0_zoo, beside the imported
-mobilenet_v2.model.json or efficientnet_b0.model.json in the current folder.
+mobilenet_v2.model.json or efficientnet_b0.model.json in the current folder, and in the same way
+gru_zoo, group_norm_zoo and swin_t_zoo.
 `lenet/bf16_mixed` compares in that precision, which the scripts of PyTorch and JAX
 have, and LeNet of TensorFlow and Keras. `lenet/infer` compares the median latency of one image: the
 script's over the suite's.
