@@ -36,6 +36,25 @@ class TinyNet(nn.Module):
 """
 
 
+RECURRENT = """\
+import torch
+from torch import nn
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.patches = nn.Conv2d(1, 12, 7, 7)
+        self.lstm = nn.LSTM(12, 8, num_layers=2, bidirectional=True, dropout=0.1, batch_first=True)
+        self.gru = nn.GRU(16, 8, bidirectional=True, batch_first=True)
+        self.head = nn.Linear(16, 10)
+
+    def forward(self, x):
+        states, _ = self.lstm(self.patches(x).flatten(2).transpose(1, 2))
+        states, _ = self.gru(states)
+        return self.head(states[:, -1])
+"""
+
+
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
@@ -167,3 +186,13 @@ def test_a_file_that_is_no_model_is_one_line(tmp_path: Path, edit: object, reaso
     with pytest.raises(ManifestError, match=reason) as caught:
         model_files.read(path)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.verify
+def test_a_recurrent_network_of_both_directions_is_the_file(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The sum of the two biases of an LSTM is rounded to float32."""
+    Path("net.py").write_text(RECURRENT)
+    run("import", "net.py:Recurrent", "--input", "1x28x28")
+    assert "from file: equal (" in capsys.readouterr().out

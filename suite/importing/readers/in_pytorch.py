@@ -99,6 +99,7 @@ class Traced:
         self.nodes, self.refusals = graph.convert()
         self.weights, self.ending = graph.weights, graph.ending
         has_lstm = any(isinstance(each, nn.LSTM) for each in self._module.modules())
+        self.in_float32 = has_lstm  # the sum of its two biases is rounded
         ending = [common.ENDING.format(self.ending)] if self.ending else []
         self.notes = [*self._notes, *ending, *([NOTE] if has_lstm else [])]
 
