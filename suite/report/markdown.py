@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from suite.report.summary import TrialSummary
     from suite.results.roofline import HardwarePeak
 
+    # Of rates_table.tables: the title, the trials, and those that have a row.
+    Table = tuple[str, list[TrialSummary], list[TrialSummary]]
+
 WORK = "work"  # the column that names a row's workload, where a table has several
 
 
@@ -33,19 +36,20 @@ def of_run(run: RunData) -> str:
     for title, rows in best_table.tables(run.trials):
         parts += [f"### {title}", markdown_of(rows)]
     kinds: dict[str, dict[str, list[Cells]]] = {}
-    for work, trials, rows in _works(run.trials, run.peak):
+    tables = [*rates_table.tables(run.trials)]
+    for work, trials, rows in _works(tables, run.peak):
         known = kinds.setdefault(_kind(trials[0]), {})
         known[work] = [*known.get(work, []), *rows]
     for works in kinds.values():
         parts += _table(works)
-    return "\n\n".join([*parts, *_notes(run.trials), rates_table.LEGEND])
+    return "\n\n".join([*parts, *_notes(run.trials, tables), rates_table.LEGEND])
 
 
 def _works(
-    trials: Sequence[TrialSummary], peak: HardwarePeak | None
+    tables: Sequence[Table], peak: HardwarePeak | None
 ) -> Iterator[tuple[str, list[TrialSummary], list[Cells]]]:
     """The name of each workload, its trials and its rows; in scenario offline, by configuration."""
-    for title, group, shown in rates_table.tables(trials):
+    for title, group, shown in tables:
         work = work_of_all_batches(group[0]) if throughput.is_offline(group[0]) else title
         yield work, group, cells_of(shown, peak)
 
@@ -73,9 +77,8 @@ def _table(works: dict[str, list[Cells]]) -> Iterator[str]:
     )
 
 
-def _notes(trials: Sequence[TrialSummary]) -> Iterator[str]:
+def _notes(trials: Sequence[TrialSummary], tables: Sequence[Table]) -> Iterator[str]:
     """The errors of each workload, and all warnings as one line."""
-    tables = [*rates_table.tables(trials)]
     errors = [
         f"- {title}: {text}" if len(tables) > 1 else f"- {text}"
         for title, group, _ in tables

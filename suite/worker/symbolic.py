@@ -128,18 +128,17 @@ class Session(ABC):
     def _optimizer(self, gradients: list[Any]) -> dict[Any, Any]:
         """The new values of the parameters, the slots and the number of steps."""
         found, rate = {self._steps: self._steps + 1}, self._rate()
+        exempt = self._trial.exempt
         for (name, parameter), gradient in zip(self._parameters.items(), self._clipped(gradients)):
             slots = {slot: values[name] for slot, values in self._slots.items()}
-            decays = name not in self._trial.exempt
+            decays = name not in exempt
             found.update(self._of_parameter(parameter, gradient, slots, rate, decays=decays))
         return found
 
     def _rate(self) -> Any:
         """The learning rate of this step."""
-        rate, schedule = (
-            self._trial.optimizer["learning_rate"],
-            self._trial.optimizer.get("schedule"),
-        )
+        options = self._trial.optimizer
+        rate, schedule = options["learning_rate"], options.get("schedule")
         if not schedule:
             return rate
         before = self._steps.astype(self._trial.dtype)

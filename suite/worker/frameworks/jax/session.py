@@ -65,7 +65,8 @@ class Session:
         self._params = self._load(to_channels_last(trial, weights))
         # The running statistics, which Flax always makes in float32, and the random state.
         self._rest = jax.tree.map(self._in_precision, nnx.to_pure_dict(rest))
-        decaying = {each["name"]: each["name"] not in trial.exempt for each in trial.parameters}
+        exempt = trial.exempt
+        decaying = {each["name"]: each["name"] not in exempt for each in trial.parameters}
         self._optimizer = _optimizer(trial, self._tree(decaying))
         self._slots = SLOTS[trial.optimizer["name"]]
         self._state = self._optimizer.init(self._params)

@@ -371,7 +371,7 @@ class Adam(mx.optimizer.Adam):
     def update(self, index: int, weight: Any, grad: Any, state: Any) -> None:
         step = self._index_update_count.get(index, self.begin_num_update) + 1
         self.epsilon = self._epsilon * math.sqrt(1 - self.beta2**step)
-        rate = self.lr_scheduler(step) if self.lr_scheduler else self.lr
         if decay := self._weight_decay * self.param_dict[index].wd_mult:
+            rate = self.lr_scheduler(step) if self.lr_scheduler else self.lr
             weight *= 1 - rate * decay
         super().update(index, weight, grad, state)

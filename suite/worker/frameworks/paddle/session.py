@@ -52,10 +52,8 @@ class Session:
         for name, values in self._native(weights).items():
             self._parameters[name].set_value(values)
         self._optimizer = _optimizer(trial, self._parameters)
-        self._rate, self._schedule = (
-            trial.optimizer["learning_rate"],
-            trial.optimizer.get("schedule"),
-        )
+        self._rate = trial.optimizer["learning_rate"]
+        self._schedule = trial.optimizer.get("schedule")
         self._slots = SLOTS[trial.optimizer["name"]]
         # PaddlePaddle calls this function after each update of the parameters, and counts none.
         self._steps = 0

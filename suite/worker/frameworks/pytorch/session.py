@@ -76,10 +76,8 @@ class Session:
             for name, values in weights.items():
                 self._parameters[name].copy_(torch.from_numpy(values))
         self._optimizer = _optimizer(trial, self._parameters)
-        self._rate, self._schedule = (
-            trial.optimizer["learning_rate"],
-            trial.optimizer.get("schedule"),
-        )
+        self._rate = trial.optimizer["learning_rate"]
+        self._schedule = trial.optimizer.get("schedule")
         self._slots = SLOTS[trial.optimizer["name"]]
         # Only Adam counts its steps. The hook is called after each step that was actually done.
         self._steps: Any = 0

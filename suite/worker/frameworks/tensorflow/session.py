@@ -239,7 +239,8 @@ class Optimizer:
             raise NotImplementedError(f"TensorFlow module has no optimizer {self._name!r}")
         self._kernel, slots, numbers = KERNELS[self._name]
         self._variables = list(variables.values())
-        self._decays = [name not in trial.exempt for name in variables]
+        exempt = trial.exempt
+        self._decays = [name not in exempt for name in variables]
         self._slots = [{s: tf.Variable(tf.zeros_like(v)) for s in slots} for v in self._variables]
         self._numbers = {
             key: tf.constant(options[number], dtype) for key, number in numbers.items()
