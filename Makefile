@@ -9,7 +9,7 @@ DEV := .venv/.ready-dev
 PIP := $(BIN)/python scripts/isolated_pip.py install --quiet --disable-pip-version-check --no-compile
 
 .PHONY: help bench bench-all images parity parity-small parity-ranks parity-bfloat16 parity-large selftest report verify-cloud \
-  test dev verify lint format docs clean large-models
+  test dev verify lint format docs site clean large-models
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9%-]*\):.*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -102,12 +102,16 @@ lint: $(DEV) ## format, lint, types, and the import contract
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo >/dev/null || $(BIN)/lint-imports
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 format: $(DEV) ## format the source
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: $(DEV) ## write the generated files: docs/*.schema.json, docs/frameworks.md, docs/columns.md, manifests/ladder.json
+site: $(DEV) ## the documentation as a site with an offline search, in build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+docs: $(DEV) ## write the generated files: docs/reference/*.schema.json, docs/reference/frameworks.md, docs/reference/columns.md, manifests/ladder.json
 	$(BIN)/python -m suite.protocol.schema
 	$(BIN)/python scripts/docs_tables.py
 	$(BIN)/python scripts/ladder/rungs.py

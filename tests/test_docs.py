@@ -84,32 +84,32 @@ def test_named_make_targets_exist(page: Path) -> None:
 
 def test_the_schemas_are_current() -> None:
     for name, text in schema.documents().items():
-        assert (REPOSITORY / "docs" / name).read_text(encoding="utf-8") == text, "make docs"
+        assert (REPOSITORY / "docs" / "reference" / name).read_text(encoding="utf-8") == text, "make docs"
 
 
 def test_the_generated_pages_are_current() -> None:
     pages = runpy.run_path(str(REPOSITORY / "scripts" / "docs_tables.py"))["pages"]
     for name, text in pages().items():
-        assert (REPOSITORY / "docs" / name).read_text(encoding="utf-8") == text, "make docs"
+        assert (REPOSITORY / "docs" / "reference" / name).read_text(encoding="utf-8") == text, "make docs"
 
 
 @pytest.mark.parametrize("schema_of", [SuiteManifest, SuiteWorkload, Repeats, Measure])
 def test_the_page_of_suites_has_every_key(schema_of: type[Strict]) -> None:
-    text = (REPOSITORY / "docs" / "suites.md").read_text(encoding="utf-8")
+    text = (REPOSITORY / "docs" / "reference" / "suites.md").read_text(encoding="utf-8")
     missing = [name for name in schema_of.model_fields if f"`{name}`" not in text]
     assert missing == []
 
 
 @pytest.mark.parametrize("framework", names("framework"))
 def test_the_page_of_configurations_has_every_variant(framework: str) -> None:
-    text = (REPOSITORY / "docs" / "configurations.md").read_text(encoding="utf-8")
+    text = (REPOSITORY / "docs" / "reference" / "configurations.md").read_text(encoding="utf-8")
     variants = catalog.framework(framework).variants
     missing = [name for name in variants if not re.search(rf"`({framework}:)?{name}`", text)]
     assert missing == []
 
 
 def test_the_example_on_the_page_of_suites_is_a_suite(tmp_path: Path) -> None:
-    text = (REPOSITORY / "docs" / "suites.md").read_text(encoding="utf-8")
+    text = (REPOSITORY / "docs" / "reference" / "suites.md").read_text(encoding="utf-8")
     (tmp_path / "mine.yaml").write_text(text.split("```yaml\n")[1].split("```")[0])
     found = catalog.suite(str(tmp_path / "mine.yaml"))
     assert found.name == "mine" and found.workloads[0].model == "lenet"

@@ -1,7 +1,7 @@
 """The files, the options and the stopwatch of the ladder's scripts in Python.
 
 A script is started as `python SCRIPT WEIGHTS INPUTS LABELS [--infer N] [--train STEPS]` and prints
-one line of JSON (docs/inference.md). `common.hpp` is the same for C++.
+one line of JSON (docs/how-to/inference.md). `common.hpp` is the same for C++.
 """
 
 from __future__ import annotations

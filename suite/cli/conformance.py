@@ -23,7 +23,7 @@ def conformance(
         ),
     ] = "pytorch",
 ) -> None:
-    """Test whether a worker, in any language, follows the protocol (docs/protocol.md).
+    """Test whether a worker, in any language, follows the protocol (docs/reference/protocol.md).
 
     Example: dlsuite conformance --framework onednn -- ./my-worker --fast
     """
@@ -34,6 +34,6 @@ def conformance(
         print("\n".join(problems))
         count, first = len(problems), problems[0]
         raise ConformanceFailed(
-            f"{count} violations of the protocol, the first: {first}", hint="docs/protocol.md"
+            f"{count} violations of the protocol, the first: {first}", hint="docs/reference/protocol.md"
         )
     print(f"conforms to protocol version {SCHEMA_VERSION}")

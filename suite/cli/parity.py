@@ -140,7 +140,7 @@ def _check(rows: list[parity_table.Row]) -> None:
     trial, _, reason = failed[0]
     others = f" (and {len(failed) - 1} others below the table)" if len(failed) > 1 else ""
     crashed = any(certificate is None for _, certificate, _ in failed)
-    hint = f"see the workers' logs in {home() / 'logs'}" if crashed else "docs/proofs.md"
+    hint = f"see the workers' logs in {home() / 'logs'}" if crashed else "docs/reference/proofs.md"
     raise ParityFailed(f"not proven: {_name(trial)}: {reason}{others}", hint=hint)
 
 

@@ -75,7 +75,7 @@ def _need_images(dataset: DatasetManifest, data: Path) -> None:
 def make(
     workload: Workload, dataset: DatasetManifest, *, data: Path, seed: int, folder: Path
 ) -> Inputs:
-    """Write weights.npy, statistics.npy and order.npy (docs/protocol.md) into `folder`.
+    """Write weights.npy, statistics.npy and order.npy (docs/reference/protocol.md) into `folder`.
 
     `data` is the folder of a prepared dataset.
     """

@@ -178,7 +178,7 @@ def _must_be_whole(what: str, refusals: list[dict[str, Any]]) -> None:
     }
     raise ImportRefused(
         f"{what}: {len(refusals)} operations cannot be taken: {'; '.join(sorted(lines)[:5])}",
-        hint="docs/models.md lists the layers",
+        hint="docs/reference/models.md lists the layers",
     )
 
 
@@ -193,5 +193,5 @@ def _architecture(name: str, shape: tuple[int, ...], values: dict[str, Any]) -> 
         made = Architecture(name=name, input_shape=shape, classes=values["classes"], layers=layers)
         made.shapes()
     except (NotSeriesParallel, ValueError) as error:
-        raise ImportRefused(f"{name}: {error}", hint="docs/models.md#graphs") from None
+        raise ImportRefused(f"{name}: {error}", hint="docs/reference/models.md#graphs") from None
     return made

@@ -34,7 +34,7 @@ def _python_range(text: str) -> str:
     return text
 
 
-# A kind of layer (docs/protocol.md), or a field of it: conv2d.groups
+# A kind of layer (docs/reference/protocol.md), or a field of it: conv2d.groups
 LayerName = Annotated[str, Field(pattern=r"^[a-z0-9_]+(\.[a-z_]+)?$")]
 
 

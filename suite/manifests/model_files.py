@@ -48,7 +48,7 @@ class Origin(Strict):
 
 
 class ModelFile(Strict):
-    """The content of the file; `layers` has the form of trial.json (docs/trial.schema.json)."""
+    """The content of the file; `layers` has the form of trial.json (docs/reference/trial.schema.json)."""
 
     format: int
     name: Name

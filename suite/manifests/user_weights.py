@@ -1,7 +1,7 @@
 """Weights of the user, from which training and inference start: kept once under their SHA-256.
 
 A file has the parameters of a model by their canonical names, and the statistics of batch norms
-(docs/protocol.md), as `dlsuite model import` writes them.
+(docs/reference/protocol.md), as `dlsuite model import` writes them.
 """
 
 from __future__ import annotations

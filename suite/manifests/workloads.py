@@ -21,16 +21,16 @@ from suite.manifests.losses import Loss
 from suite.manifests.strict import Name, Strict
 from suite.models import MODELS
 
-# Where each batch comes from before its step (docs/protocol.md).
+# Where each batch comes from before its step (docs/reference/protocol.md).
 Input = Literal["host", "disk", "device", "loader"]
-# Of the operands of products (docs/method.md). bf16_mixed: bfloat16, all else in float32.
+# Of the operands of products (docs/explanation/method.md). bf16_mixed: bfloat16, all else in float32.
 Precision = Literal["float32", "bf16_mixed"]
 # Of the statistics of batch norm on several ranks: of each rank's slice, or of the whole batch.
 BatchNorm = Literal["per_rank", "synchronized"]
-# How queries arrive in inference, by the names of MLPerf (docs/inference.md).
+# How queries arrive in inference, by the names of MLPerf (docs/how-to/inference.md).
 Scenario = Literal["single_stream", "multi_stream", "offline", "server"]
 PROOF_STEPS = 10  # training steps that a certificate compares
-# Parts of a training that a framework may lack (docs/optimizers.md).
+# Parts of a training that a framework may lack (docs/reference/optimizers.md).
 Recipe = Literal["nesterov", "clip_norm", "label_smoothing", "schedule", "exempt_vectors"]
 ONE_SAMPLE = ("single_stream", "server")  # scenarios whose calls have one sample
 Share = Annotated[float, Field(ge=0, lt=1)]
@@ -43,7 +43,7 @@ def _model(name: str) -> str:
 
 
 class Schedule(Strict):
-    """The learning rate of each step, as a share of the optimizer's: docs/optimizers.md."""
+    """The learning rate of each step, as a share of the optimizer's: docs/reference/optimizers.md."""
 
     shape: Literal["constant", "linear", "cosine", "steps"]  # after the warm-up
     warmup_steps: NonNegativeInt = 0  # the rate rises in equal parts
@@ -113,7 +113,7 @@ class RmsProp(AnyOptimizer):
     epsilon: PositiveFloat = 1e-7
 
 
-# The formulas: docs/optimizers.md.
+# The formulas: docs/reference/optimizers.md.
 Optimizer = Annotated[Sgd | Momentum | Adam | AdamW | RmsProp, Field(discriminator="name")]
 
 

@@ -1,7 +1,7 @@
 """A layer as data: it has an output shape, parameters and a number of multiply-accumulates.
 
 Shapes omit the batch: images are (channels, height, width), sequences (length, features), all
-others (features,). The docstrings and docs/protocol.md define what each layer computes.
+others (features,). The docstrings and docs/reference/protocol.md define what each layer computes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class Parameter:
-    """One tensor that training changes, in the canonical layout (docs/protocol.md).
+    """One tensor that training changes, in the canonical layout (docs/reference/protocol.md).
 
     Its initial values are normally distributed, with `mean` and the standard deviation `std`.
     """

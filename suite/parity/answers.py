@@ -37,7 +37,7 @@ def prove(
     work_dir: Path,
     notify: Notify,
 ) -> Closing:
-    """Judge the answers that a worker wrote to `results/closing/` (docs/protocol.md).
+    """Judge the answers that a worker wrote to `results/closing/` (docs/reference/protocol.md).
 
     `reference` returns the reference's engine and frameworks, or raises ProofFailed.
     """

@@ -2,7 +2,7 @@
 
 After the last timed block the worker saves its state and does one or two more calls of the
 function that was timed. The reference's first lowering does the same steps in float64 from that
-state. The rules and their reasons are in docs/proofs.md.
+state. The rules and their reasons are in docs/reference/proofs.md.
 """
 
 from __future__ import annotations

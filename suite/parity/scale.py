@@ -3,7 +3,7 @@
 Rounding errors are nearly random, so they hardly change the length of an update, and its component
 along that of the reference. A wrong learning rate, momentum or scale of the loss changes both in
 every tensor. Several steps in one call can be chaotic: rounding then changes the length of their
-sum too. The rule is in docs/proofs.md.
+sum too. The rule is in docs/reference/proofs.md.
 """
 
 from __future__ import annotations

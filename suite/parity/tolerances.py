@@ -1,6 +1,6 @@
 """Judges errors relative to the reference: tolerances, and steps in which rounding explodes.
 
-The rules and their reasons are in docs/proofs.md.
+The rules and their reasons are in docs/reference/proofs.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The schemas of trial.json and of the events: the one source of docs/*.schema.json.
+"""The schemas of trial.json and of the events: the one source of docs/reference/*.schema.json.
 
 `python -m suite.protocol.schema` writes the two files anew.
 """
@@ -81,7 +81,7 @@ class ArchitectureJson(_Part):
 
 
 class NamedShape(_Part):
-    """A tensor of the model, in canonical layout (docs/protocol.md)."""
+    """A tensor of the model, in canonical layout (docs/reference/protocol.md)."""
 
     name: str
     shape: Shape
@@ -132,7 +132,7 @@ class TrialFile(_Part):
         description="Samples of a training step; in inference, of one call of the model."
     )
     scenario: Scenario | None = Field(
-        description="Inference: how queries arrive (docs/inference.md); null: training."
+        description="Inference: how queries arrive (docs/how-to/inference.md); null: training."
     )
     query_samples: Positive | None = Field(
         description="Inference: the queries take this many samples, from the start of the test "
@@ -142,10 +142,10 @@ class TrialFile(_Part):
         description="Scenario server: of 99 % of the queries; otherwise null."
     )
     precision: Literal["float32", "float64", "bf16_mixed", "bf16_simulated", "tf32_simulated"]
-    loss: Loss = Field(description="docs/protocol.md, Losses.")
-    label_smoothing: Fraction = Field(description="Of cross_entropy: docs/protocol.md, Losses.")
+    loss: Loss = Field(description="docs/reference/protocol.md, Losses.")
+    label_smoothing: Fraction = Field(description="Of cross_entropy: docs/reference/protocol.md, Losses.")
     optimizer: Optimizer | None = Field(
-        description="The formulas are in docs/optimizers.md. Inference has none."
+        description="The formulas are in docs/reference/optimizers.md. Inference has none."
     )
     device: str
     cpus: list[Count] = Field(
@@ -461,7 +461,7 @@ def model_of(kind: object) -> type[_Event]:
 
 
 def documents() -> dict[str, str]:
-    """The JSON schemas in docs/, by file name."""
+    """The JSON schemas in docs/reference/, by file name."""
     trial = TrialFile.model_json_schema()
     event = TypeAdapter[Any](reduce(or_, EVENTS)).json_schema()
     unknown: dict[str, Any] = _Event.model_json_schema()
@@ -482,4 +482,4 @@ def documents() -> dict[str, str]:
 
 if __name__ == "__main__":
     for name, text in documents().items():
-        (REPOSITORY / "docs" / name).write_text(text, encoding="utf-8")
+        (REPOSITORY / "docs" / "reference" / name).write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The folder that a worker gets: trial.json and an empty results/ (docs/protocol.md)."""
+"""The folder that a worker gets: trial.json and an empty results/ (docs/reference/protocol.md)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Task:
 
 
 def make_interleaving(folder: Path, workers: int) -> Interleaving:
-    """Make the lock files by which workers alternate (docs/protocol.md), or find them made."""
+    """Make the lock files by which workers alternate (docs/reference/protocol.md), or find them made."""
     folder.mkdir(exist_ok=True)
     for name in ("queue", "turn", "measuring"):
         (folder / name).touch()

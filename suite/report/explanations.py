@@ -30,22 +30,22 @@ class Explanation:
     """The meaning of a heading, and a page of the documentation."""
 
     text: str
-    page: str = "docs/method.md"
+    page: str = "docs/explanation/method.md"
 
 
 EXPLANATIONS = {
-    "framework": Explanation("The framework and its version.", "docs/frameworks.md"),
+    "framework": Explanation("The framework and its version.", "docs/reference/frameworks.md"),
     "variant": Explanation(
-        "One way to use the framework, such as eager or compiled.", "docs/configurations.md"
+        "One way to use the framework, such as eager or compiled.", "docs/reference/configurations.md"
     ),
     "track": Explanation(
         "The rules for the runtime settings: equal is the default variant of each framework under "
         "equal settings, tuned a chosen variant with its settings, default the framework's own "
         "settings.",
-        "docs/configurations.md",
+        "docs/reference/configurations.md",
     ),
     "configuration": Explanation(
-        "Framework, variant and, where it is not equal, track.", "docs/configurations.md"
+        "Framework, variant and, where it is not equal, track.", "docs/reference/configurations.md"
     ),
     "samples/s": Explanation(
         "Samples of all timed blocks over their duration; the median over runs. Warm-up does not "
@@ -54,71 +54,71 @@ EXPLANATIONS = {
     "scenario": Explanation(
         "How queries arrive, by the names of MLPerf: single_stream (one sample, then the next), "
         "multi_stream (batches), offline (all samples at once), server (at random times).",
-        "docs/reports.md",
+        "docs/reference/reports.md",
     ),
     "p50": Explanation(
         "The median latency of the queries of a run, by LoadGen; the median over runs. Inputs lie "
         "in host memory, and answers are back in it. These are not results of MLPerf.",
-        "docs/reports.md",
+        "docs/reference/reports.md",
     ),
     "p90": Explanation(
         "The latency that 90 % of the queries do not exceed; the median over runs.",
-        "docs/reports.md",
+        "docs/reference/reports.md",
     ),
     "p95": Explanation(
         "The latency that 95 % of the queries do not exceed; the median over runs.",
-        "docs/reports.md",
+        "docs/reference/reports.md",
     ),
     "mean": Explanation(
-        "The mean latency of the queries of a run; the median over runs.", "docs/reports.md"
+        "The mean latency of the queries of a run; the median over runs.", "docs/reference/reports.md"
     ),
     "p99": Explanation(
         "The latency that 99 % of the queries do not exceed; the median over runs.",
-        "docs/reports.md",
+        "docs/reference/reports.md",
     ),
     "p99.9": Explanation(
         "The latency that 99.9 % of the queries do not exceed; the median over runs. With 2,000 "
         "queries, two are slower.",
-        "docs/reports.md",
+        "docs/reference/reports.md",
     ),
     P90_ESTIMATE: Explanation(
-        "LoadGen's early-stopping estimate of p90, as that of p99.", "docs/reports.md"
+        "LoadGen's early-stopping estimate of p90, as that of p99.", "docs/reference/reports.md"
     ),
     P99_ESTIMATE: Explanation(
         "LoadGen's early-stopping estimate of p99: an upper bound that allows for the number of "
         "queries. A dash where there are too few queries for it.",
-        "docs/reports.md",
+        "docs/reference/reports.md",
     ),
     "queries/s": Explanation(
         "The highest rate of queries at random times at which 99 % of them are within the latency "
         "bound; found by bisection, the median over runs.",
-        "docs/reports.md",
+        "docs/reference/reports.md",
     ),
-    "bound": Explanation("The latency that 99 % of the queries may not exceed.", "docs/reports.md"),
+    "bound": Explanation("The latency that 99 % of the queries may not exceed.", "docs/reference/reports.md"),
     "knee": Explanation(
         f"The smallest batch size with at least {KNEE_SHARE:.0%} of the highest rate of its "
         "series: a larger one gains little.",
-        "docs/reports.md",
+        "docs/reference/reports.md",
     ),
     BUILD: Explanation(
         "The duration of building the model from its description, with the compilation that the "
         "framework does ahead of the first call.",
-        "docs/reports.md",
+        "docs/reference/reports.md",
     ),
     FIRST_INFERENCE: Explanation(
         "From the description of the model to its first answer: building it, and the first call, "
         "with all compilation.",
-        "docs/reports.md",
+        "docs/reference/reports.md",
     ),
     "overhead": Explanation(
         "The latency of the same queries with a model that does nothing, as a share of p50; in "
         "scenario offline, as a share of a call. LoadGen and the worker's own code take it.",
-        "docs/reports.md",
+        "docs/reference/reports.md",
     ),
     J_INFERENCE: Explanation(
         "Joules over samples in the timed queries; in brackets without the power of the idle "
         "machine.",
-        "docs/reports.md",
+        "docs/reference/reports.md",
     ),
     TOKENS: Explanation("Samples per second times the length of a sequence, for models of text."),
     INTERVAL: Explanation(
@@ -156,62 +156,62 @@ EXPLANATIONS = {
     SAME_WORK: Explanation(
         "Yes where the certificate, made before the run, and the closing proof, made at its end, "
         "agree with the float64 reference.",
-        "docs/proofs.md",
+        "docs/reference/proofs.md",
     ),
     "status": Explanation(
         "ok, or failed, timeout, oom (memory ran out) or skipped; the reason is below the table."
     ),
-    "model": Explanation("The architecture.", "docs/frameworks.md"),
+    "model": Explanation("The architecture.", "docs/reference/frameworks.md"),
     "arithmetic": Explanation(
         "The type of the operands of products: float32, tf32 or bfloat16.",
-        "docs/configurations.md",
+        "docs/reference/configurations.md",
     ),
-    "devices": Explanation("How many devices train together.", "docs/scaling.md"),
+    "devices": Explanation("How many devices train together.", "docs/how-to/scaling.md"),
     "batch": Explanation("Samples in a step, of all devices together."),
-    "input": Explanation("Where each batch comes from before its step.", "docs/protocol.md"),
+    "input": Explanation("Where each batch comes from before its step.", "docs/reference/protocol.md"),
     "scaling": Explanation(
         "Strong: the same batch on more devices. Weak: a batch that grows with them.",
-        "docs/scaling.md",
+        "docs/how-to/scaling.md",
     ),
-    "speed-up": Explanation("The rate over that on one device.", "docs/scaling.md"),
-    "efficiency": Explanation("The speed-up over the number of devices.", "docs/scaling.md"),
-    "step": Explanation("The duration of a step.", "docs/scaling.md"),
+    "speed-up": Explanation("The rate over that on one device.", "docs/how-to/scaling.md"),
+    "efficiency": Explanation("The speed-up over the number of devices.", "docs/how-to/scaling.md"),
+    "step": Explanation("The duration of a step.", "docs/how-to/scaling.md"),
     "all-reduce": Explanation(
         "The duration of adding the gradients of all devices, without other work.",
-        "docs/scaling.md",
+        "docs/how-to/scaling.md",
     ),
     "rung": Explanation(
         "The level of abstraction of the ladder: 1 is C++ with primitives, 4 is Keras.",
-        "docs/inference.md",
+        "docs/how-to/inference.md",
     ),
     OVER_LOWEST: Explanation(
-        "How much longer one image takes than on the lowest rung.", "docs/inference.md"
+        "How much longer one image takes than on the lowest rung.", "docs/how-to/inference.md"
     ),
     OFFLINE_RATE: Explanation(
         "The highest rate of scenario offline, where all samples are there at once.",
-        "docs/inference.md",
+        "docs/how-to/inference.md",
     ),
-    TRAINING_RATE: Explanation("The highest rate in training.", "docs/inference.md"),
+    TRAINING_RATE: Explanation("The highest rate in training.", "docs/how-to/inference.md"),
     LINES: Explanation(
         "Lines of code of the hand-written script of this rung: the model and a call. The latency "
         "is that of the suite's worker, which may use a faster form of the same interface.",
-        "docs/inference.md",
+        "docs/how-to/inference.md",
     ),
     TRAINING_LINES: Explanation(
-        "Further lines of the script for training: optimizer, loss and step.", "docs/inference.md"
+        "Further lines of the script for training: optimizer, loss and step.", "docs/how-to/inference.md"
     ),
-    "parameters": Explanation("The trained values of the model.", "docs/frameworks.md"),
+    "parameters": Explanation("The trained values of the model.", "docs/reference/frameworks.md"),
     "operation": Explanation(
         "The operation of the peak: matmul in a precision, in GFLOP/s, or copy, in GB/s.",
-        "docs/method.md",
+        "docs/explanation/method.md",
     ),
-    "peak": Explanation("The highest rate of all frameworks.", "docs/method.md"),
-    "optimizer": Explanation("The optimizer of the training steps.", "docs/optimizers.md"),
-    "steps": Explanation("The steps that the certificate judges.", "docs/proofs.md"),
+    "peak": Explanation("The highest rate of all frameworks.", "docs/explanation/method.md"),
+    "optimizer": Explanation("The optimizer of the training steps.", "docs/reference/optimizers.md"),
+    "steps": Explanation("The steps that the certificate judges.", "docs/reference/proofs.md"),
     **{
         name: Explanation(
             f"The largest relative L2 error of {quantity}, compared with the float64 reference.",
-            "docs/proofs.md",
+            "docs/reference/proofs.md",
         )
         for name, quantity in {
             "logits": "the logits in training",
@@ -223,31 +223,31 @@ EXPLANATIONS = {
             "stat.": "a running statistic of a batch norm",
         }.items()
     },
-    "share": Explanation("The largest error as a share of its tolerance.", "docs/proofs.md"),
-    "proven": Explanation("Whether all errors are within their tolerance.", "docs/proofs.md"),
-    "precision": Explanation("float32 or bf16_mixed.", "docs/configurations.md"),
-    "seeds": Explanation("The number of compared runs, each with its own seed.", "docs/parity.md"),
+    "share": Explanation("The largest error as a share of its tolerance.", "docs/reference/proofs.md"),
+    "proven": Explanation("Whether all errors are within their tolerance.", "docs/reference/proofs.md"),
+    "precision": Explanation("float32 or bf16_mixed.", "docs/reference/configurations.md"),
+    "seeds": Explanation("The number of compared runs, each with its own seed.", "docs/measurements/proofs-of-the-models.md"),
     "sd": Explanation(
         "The standard deviation of the accuracy over the seeds, in percentage points.",
-        "docs/parity.md",
+        "docs/measurements/proofs-of-the-models.md",
     ),
     "against": Explanation(
         "What the accuracies are compared with: the same framework in float32, or the median of "
         "the others.",
-        "docs/parity.md",
+        "docs/measurements/proofs-of-the-models.md",
     ),
     "difference": Explanation(
         "The mean difference of accuracies with the same seed, in percentage points.",
-        "docs/parity.md",
+        "docs/measurements/proofs-of-the-models.md",
     ),
-    "90 % interval": Explanation("The interval of the difference.", "docs/parity.md"),
+    "90 % interval": Explanation("The interval of the difference.", "docs/measurements/proofs-of-the-models.md"),
     "equivalent": Explanation(
         "yes where the interval is within ±0.25 points, no where it is outside, else not shown.",
-        "docs/parity.md",
+        "docs/measurements/proofs-of-the-models.md",
     ),
     "all-reduce rate": Explanation(
         "The bytes of the gradients of one device over the duration of adding them.",
-        "docs/scaling.md",
+        "docs/how-to/scaling.md",
     ),
     "a | b": Explanation("The rows that are compared."),
     "ratio": Explanation(
@@ -264,36 +264,36 @@ EXPLANATIONS = {
     "largest share": Explanation(
         "The largest error of the certificate as a share of its tolerance: at most 1 where the "
         "work is proven. An error is the relative L2 error of a tensor against the reference.",
-        "docs/proofs.md",
+        "docs/reference/proofs.md",
     ),
     "largest share at the end": Explanation(
         "The largest share of the closing proof, which compares the last steps of a timed run.",
-        "docs/proofs.md",
+        "docs/reference/proofs.md",
     ),
     "closing proof": Explanation(
         "Whether the last steps of the first timed run are those of the reference.",
-        "docs/proofs.md",
+        "docs/reference/proofs.md",
     ),
     "answers": Explanation(
-        "The timed answers of inference that were compared with the reference.", "docs/proofs.md"
+        "The timed answers of inference that were compared with the reference.", "docs/reference/proofs.md"
     ),
     "visible updates": Explanation(
         "The share of the parameters whose missing update the closing proof would find; the "
         "updates of the others are smaller than the rounding of the stored weights.",
-        "docs/proofs.md",
+        "docs/reference/proofs.md",
     ),
     "tensor": Explanation(
         "Logits, loss, a gradient, a weight, an update or a statistic of batch norm.",
-        "docs/proofs.md",
+        "docs/reference/proofs.md",
     ),
     "largest relative error": Explanation(
         "The relative L2 error of the tensor against the reference, in the step with the largest "
         "share of its tolerance.",
-        "docs/proofs.md",
+        "docs/reference/proofs.md",
     ),
-    "tolerance": Explanation("The largest error that is accepted.", "docs/proofs.md"),
+    "tolerance": Explanation("The largest error that is accepted.", "docs/reference/proofs.md"),
     "share of the tolerance": Explanation(
-        "The error over the tolerance: at most 1 where the work is proven.", "docs/proofs.md"
+        "The error over the tolerance: at most 1 where the work is proven.", "docs/reference/proofs.md"
     ),
     "blocks": Explanation(
         "The blocks of steps of a run: in the warm-up, and timed. The rate is that of the timed "
@@ -301,27 +301,27 @@ EXPLANATIONS = {
     ),
     "steady": Explanation("Whether the rate was steady at the end of the warm-up."),
     "whole run": Explanation("The duration of the worker's process, from start to end."),
-    "queries": Explanation("The timed queries of a run.", "docs/reports.md"),
+    "queries": Explanation("The timed queries of a run.", "docs/reference/reports.md"),
     "fact": Explanation("A property of the machine."),
     "value": Explanation("The value of the fact."),
     "device": Explanation("The device set: cpu, or cuda, with the number of devices."),
-    "packages": Explanation("The versions in the worker's process.", "docs/frameworks.md"),
+    "packages": Explanation("The versions in the worker's process.", "docs/reference/frameworks.md"),
     "lock (SHA-256)": Explanation(
-        "The digest of the list of all packages with their hashes.", "docs/containers.md"
+        "The digest of the list of all packages with their hashes.", "docs/reference/containers.md"
     ),
-    "reason": Explanation("Why the work is not proven to be the same.", "docs/proofs.md"),
-    "date": Explanation("When the run started, by its name.", "docs/history.md"),
-    "run": Explanation("The name of the run's folder.", "docs/history.md"),
-    "version": Explanation("The version of the framework.", "docs/history.md"),
+    "reason": Explanation("Why the work is not proven to be the same.", "docs/reference/proofs.md"),
+    "date": Explanation("When the run started, by its name.", "docs/how-to/history.md"),
+    "run": Explanation("The name of the run's folder.", "docs/how-to/history.md"),
+    "version": Explanation("The version of the framework.", "docs/how-to/history.md"),
     "changed": Explanation(
         "What differs from the run before it: version (the framework's), lock, image, dlsuite, "
         "kernel.",
-        "docs/history.md",
+        "docs/how-to/history.md",
     ),
     "change point": Explanation(
         "At this run the level changes, by Pettitt's test: the median from it on divided by the "
         "median before it, and p.",
-        "docs/history.md",
+        "docs/how-to/history.md",
     ),
 }
 

@@ -53,18 +53,18 @@ def _parity(runs: Sequence[Record]) -> Iterator[ReportWarning]:
     first, parity = runs[0], parity_of(runs)
     trains = first.workload.mode == "train"
     if not trains and parity.closing and not parity.closing.proven:
-        hint = "the same calls gave other answers than in the certificate; docs/proofs.md"
+        hint = "the same calls gave other answers than in the certificate; docs/reference/proofs.md"
         yield ReportWarning("answers not proven", str(parity.reason), hint)
     elif not parity.proven:
         hint = f"dlsuite parity --framework {first.framework}"
         if parity.closing is None or not parity.closing.proven:
-            hint = "run it again; docs/proofs.md describes the closing proof"
+            hint = "run it again; docs/reference/proofs.md describes the closing proof"
         yield ReportWarning("not proven to be the same work", str(parity.reason), hint)
     elif trains and (parity.steps or 0) < PROOF_STEPS:
-        hint = "--proof-steps 10; docs/proofs.md explains when more steps prove nothing"
+        hint = "--proof-steps 10; docs/reference/proofs.md explains when more steps prove nothing"
         yield ReportWarning("proven over few steps", f"{parity.steps}", hint)
     if parity.closing and parity.closing.batch_size:
-        hint = "the float64 reference of a large batch takes too long; docs/proofs.md"
+        hint = "the float64 reference of a large batch takes too long; docs/reference/proofs.md"
         detail = f"batch {parity.closing.batch_size}"
         yield ReportWarning("closing proof at a smaller batch size", detail, hint)
     constant = next((each for each in map(_constant_loss, runs) if each is not None), None)
@@ -129,7 +129,7 @@ def _setup(runs: Sequence[Record]) -> Iterator[ReportWarning]:
         yield ReportWarning("packages of the user's own Python", "no lock", hint)
     products = (first.reported_device.get("policy") or {}).get("products")
     if first.workload.precision == "bf16_mixed" and products == "float32":
-        hint = "its speed is that of float32 with rounding; docs/configurations.md#precision"
+        hint = "its speed is that of float32 with rounding; docs/reference/configurations.md#precision"
         yield ReportWarning("products in float32", "operands rounded to bfloat16", hint)
     if rented := rental.of_environment(first.environment):
         for difference in rental.differences(rented, first.environment):
@@ -166,7 +166,7 @@ def _disturbances(runs: Sequence[Record]) -> Iterator[ReportWarning]:
     if disturbed:
         counted = sum(block.disturbed for run in runs for block in run.counted_blocks)
         title = "disturbed blocks were left out" if not counted else "disturbed blocks are counted"
-        hint = "a quieter machine; docs/method.md#disturbances"
+        hint = "a quieter machine; docs/explanation/method.md#disturbances"
         if counted:
             hint = "too few were undisturbed; end other processes, run again"
         yield ReportWarning(title, f"{disturbed} of {len(timed)}", hint)

@@ -123,7 +123,7 @@ IDENTITY = (
     _real("latency_bound_s", "of scenario server", _of_workload("latency_bound_s")),
     _whole("batch_size", "samples in a step or a call", _of_workload("batch_size")),
     _text("precision", "`float32` or `bf16_mixed`", _of_workload("precision")),
-    _text("loss", "of the training: docs/protocol.md, Losses", _of_workload("loss")),
+    _text("loss", "of the training: docs/reference/protocol.md, Losses", _of_workload("loss")),
     _text("arithmetic", "`float32`, `bfloat16` or `tf32`", lambda r: r.arithmetic),
     _text("input", "where batches come from", _of_workload("input")),
     _text("optimizer", "the optimizer with its numbers", _optimizer),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from suite.results.record import Record
 
-Sample = dict[str, Any]  # of the telemetry (docs/protocol.md)
+Sample = dict[str, Any]  # of the telemetry (docs/reference/protocol.md)
 
 
 def samples_of(path: Path) -> list[Sample]:

@@ -116,7 +116,7 @@ def check(command: list[str], *, framework: str = "pytorch") -> list[str]:
 
 
 def trial_problems(trial: dict[str, Any]) -> list[str]:
-    """The violations of the schema of trial.json (docs/trial.schema.json)."""
+    """The violations of the schema of trial.json (docs/reference/trial.schema.json)."""
     try:
         TrialFile.model_validate(trial)
     except ValidationError as error:

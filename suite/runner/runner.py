@@ -306,7 +306,7 @@ def _on_this_machine(engine: Engine) -> bool:
 
 def _unprovable(error: ReferencesDisagree) -> Unavailable:
     """Why the runs of a workload without a reference are not executed: nothing can prove them."""
-    hint = "docs/proofs.md#reference"
+    hint = "docs/reference/proofs.md#reference"
     return Unavailable(
         "failed", Error(error_class="ReferencesDisagree", message=str(error), hint=hint)
     )

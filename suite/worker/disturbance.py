@@ -2,7 +2,7 @@
 
 The kernel's counters are read before and after a block, outside the timed part; that takes some
 tenths of a millisecond. Whether a block is disturbed never depends on its own rate, so leaving
-disturbed blocks out favours no framework. docs/method.md has the limits.
+disturbed blocks out favours no framework. docs/explanation/method.md has the limits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The losses (docs/protocol.md), computed in NumPy from logits for the evaluation of an epoch."""
+"""The losses (docs/reference/protocol.md), computed in NumPy from logits for the evaluation of an epoch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The layers of docs/protocol.md as ONNX operators, with channels first."""
+"""The layers of docs/reference/protocol.md as ONNX operators, with channels first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trial's model in the ONNX format, made from its list of layers (docs/protocol.md).
+"""A trial's model in the ONNX format, made from its list of layers (docs/reference/protocol.md).
 
 The frameworks that run ONNX models share it. It needs the package onnx in their environments.
 """

@@ -1,4 +1,4 @@
-"""The worker protocol: `trial.json` in, `events.jsonl` out (docs/protocol.md)."""
+"""The worker protocol: `trial.json` in, `events.jsonl` out (docs/reference/protocol.md)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Weights = dict[str, Array]
 
 @dataclass(frozen=True)
 class Trial:
-    """The task of one worker: the fields of `trial.json` (docs/trial.schema.json)."""
+    """The task of one worker: the fields of `trial.json` (docs/reference/trial.schema.json)."""
 
     schema_version: int
     trial_id: str
@@ -45,7 +45,7 @@ class Trial:
     query_samples: int | None  # of inference, from the start of the test split
     latency_bound_s: float | None  # scenario server
     precision: str
-    loss: str  # docs/protocol.md, Losses
+    loss: str  # docs/reference/protocol.md, Losses
     label_smoothing: float
     optimizer: dict[str, Any]  # None in inference
     device: str
@@ -113,7 +113,7 @@ class Trial:
 
     @property
     def mixed(self) -> bool:
-        """Whether the operands of products are rounded to bfloat16 (docs/method.md)."""
+        """Whether the operands of products are rounded to bfloat16 (docs/explanation/method.md)."""
         return self.precision == "bf16_mixed"
 
     @property
@@ -166,14 +166,14 @@ class State:
 
     weights: Weights
     statistics: Weights
-    optimizer: dict[str, Weights]  # slot (docs/protocol.md) -> its value for each parameter
+    optimizer: dict[str, Weights]  # slot (docs/reference/protocol.md) -> its value for each parameter
     steps: int  # the number of steps that the optimizer has done
 
 
 class Predictor(Protocol):
     """One model in its inference form, implemented by the `inference` module of each framework.
 
-    Weights and statistics are canonical (docs/protocol.md). Batch norm takes the statistics, and
+    Weights and statistics are canonical (docs/reference/protocol.md). Batch norm takes the statistics, and
     dropout is off.
     """
 
@@ -194,7 +194,7 @@ class Session(Protocol):
     (N, features) in the trial's dtype, labels (N,) int32, or of numbers (N, outputs) in the trial's
     dtype. A batch of text is (N, length) int32, as are its labels; then logits are
     (N, length, classes). Of several ranks, each has its slice of every batch, and the gradients are
-    the means over the ranks. Weights, gradients and statistics are canonical (docs/protocol.md):
+    the means over the ranks. Weights, gradients and statistics are canonical (docs/reference/protocol.md):
     convolutions (out, in, height, width), dense (out, in).
 
     A variant that does several steps in one call also implements `Multistep`.
@@ -236,7 +236,7 @@ class Session(Protocol):
         """A copy of the present running means and variances of the batch norms."""
 
     def optimizer_state(self) -> dict[str, Weights]:
-        """A copy of the present slots of the optimizer (docs/protocol.md); none for SGD."""
+        """A copy of the present slots of the optimizer (docs/reference/protocol.md); none for SGD."""
 
     def step_count(self) -> int:
         """The number of steps that the optimizer has done, as the framework itself counts them."""

@@ -1,4 +1,4 @@
-"""The learning rate of each step, as a share of the optimizer's own (docs/optimizers.md)."""
+"""The learning rate of each step, as a share of the optimizer's own (docs/reference/optimizers.md)."""
 
 from __future__ import annotations
 

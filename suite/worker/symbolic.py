@@ -156,7 +156,7 @@ class Session(ABC):
     def _of_parameter(
         self, weight: Any, gradient: Any, slots: dict[str, Any], rate: Any, *, decays: bool
     ) -> dict[Any, Any]:
-        """The formulas of docs/optimizers.md."""
+        """The formulas of docs/reference/optimizers.md."""
         options = self._trial.optimizer
         name = options["name"]
         if name == "sgd":

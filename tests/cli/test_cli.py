@@ -56,7 +56,7 @@ COMMANDS = (
         "model",
     ),
 )
-COMMANDS_PAGE = REPOSITORY / "docs" / "commands.md"
+COMMANDS_PAGE = REPOSITORY / "docs" / "reference" / "commands.md"
 
 Command = Callable[..., None]
 Refused = Callable[..., None]

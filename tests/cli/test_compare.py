@@ -230,7 +230,7 @@ def test_a_higher_latency_fails_and_a_lower_one_does_not(compare: Compare, tmp_p
 
 
 def test_the_page_about_gates_names_the_options_and_exit_codes_that_exist() -> None:
-    page = (REPOSITORY / "docs" / "gate.md").read_text()
+    page = (REPOSITORY / "docs" / "how-to" / "gate.md").read_text()
     codes = {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)}
     assert codes == {0, *(each.exit_code for each in (Slower, Faster, ResultsError, CannotTell))}
     options = set(re.findall(r"--[a-z][a-z-]+", page))

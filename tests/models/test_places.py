@@ -47,7 +47,7 @@ def files_that_name(kind: str, folder: Path) -> Counter[str]:
 
 def first_cells(page: str) -> set[str]:
     """The names in the first column of the tables of a page."""
-    lines = (REPOSITORY / "docs" / page).read_text(encoding="utf-8").splitlines()
+    lines = (REPOSITORY / "docs" / "reference" / page).read_text(encoding="utf-8").splitlines()
     return {
         name for line in lines if line.startswith("| ") for name in CODE.findall(line.split("|")[1])
     }

@@ -55,7 +55,7 @@ def sigmoid(values: Values) -> Values:
 
 
 def by_hand(weights: dict[str, Values], images: Values, labels: NDArray[np.int32]) -> Tensors:
-    """Logits, loss and gradients of MODEL, from the definitions in docs/protocol.md.
+    """Logits, loss and gradients of MODEL, from the definitions in docs/reference/protocol.md.
 
     `images` (N, 28, 28), `labels` (N,).
     """

@@ -1,4 +1,4 @@
-"""The gate of docs/gate.md: its first job, and each exit code of the later ones."""
+"""The gate of docs/how-to/gate.md: its first job, and each exit code of the later ones."""
 
 from __future__ import annotations
 

@@ -45,5 +45,5 @@ def test_its_examples_are_those_of_the_protocol() -> None:
     units = [sketch(np.eye(1, 1000, index)) for index in range(3)]
     found = [(int(np.abs(each).argmax()), int(each.sum())) for each in units]
     assert found == [(175, -1), (193, 1), (206, 1)]
-    protocol = (REPOSITORY / "docs" / "protocol.md").read_text(encoding="utf-8")
+    protocol = (REPOSITORY / "docs" / "reference" / "protocol.md").read_text(encoding="utf-8")
     assert "175 with a minus, 193 and 206 with a plus" in protocol

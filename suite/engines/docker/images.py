@@ -140,7 +140,7 @@ class Images:
         if reason or built is None:
             raise EngineError(
                 f"the image of {recipe.manifest.title} cannot be built: {output.error or reason}",
-                hint=f"see {log}; behind a proxy see docs/containers.md",
+                hint=f"see {log}; behind a proxy see docs/reference/containers.md",
             )
         if self._tagged:
             self.daemon.tag(built.image_id, recipe.tag)

@@ -160,7 +160,7 @@ def _check(manifest: FrameworkManifest) -> None:
         first = next(iter(answer.errors.splitlines()), answer.problem)  # then comes a stack
         raise FrameworkUnavailable(
             f"{manifest.title} is not on this machine: {first}",
-            hint=f"see docs/papers.md; then: {shlex.join(manifest.check)}",
+            hint=f"see docs/how-to/papers.md; then: {shlex.join(manifest.check)}",
         )
 
 

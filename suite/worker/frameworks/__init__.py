@@ -7,7 +7,7 @@
 - `inference`: `LAYOUT`, `version()`, `device(trial)`, `memory(trial)` and `Predictor` (see
   `protocol.Predictor`). A framework only for inference has no `session`.
 - `native`: `version()` of a framework whose worker is a program in C++; the folder has its sources
-  and the flags of its compiler (docs/native.md), and none of the other modules.
+  and the flags of its compiler (docs/explanation/native.md), and none of the other modules.
 - `peak` (optional): `operations(trial, precisions, size, values)`, for the hardware peak.
 - `distributed` (optional): how the ranks of a trial meet, and how they add their gradients.
 - `loader` (optional): `batches(trial, photographs)`, an endless series of inputs and labels as

@@ -1,1 +1,1 @@
-"""The worker in C++, for frameworks that have a library and no Python; docs/native.md."""
+"""The worker in C++, for frameworks that have a library and no Python; docs/explanation/native.md."""

@@ -1,4 +1,4 @@
-// A worker (docs/protocol.md): the program runs the trial in the folder of its last argument.
+// A worker (docs/reference/protocol.md): the program runs the trial in the folder of its last argument.
 
 #include <sched.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-// Sketches: at most 256 sums that represent a tensor (docs/protocol.md).
+// Sketches: at most 256 sums that represent a tensor (docs/reference/protocol.md).
 #pragma once
 
 #include <vector>

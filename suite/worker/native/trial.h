@@ -1,4 +1,4 @@
-// The task of a worker: the fields of trial.json (docs/protocol.md).
+// The task of a worker: the fields of trial.json (docs/reference/protocol.md).
 #pragma once
 
 #include <cstdint>

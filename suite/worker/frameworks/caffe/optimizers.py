@@ -20,7 +20,7 @@ SLOTS = {
 
 
 class Optimizer:
-    """One step for all parameters; the formulas are those of docs/optimizers.md."""
+    """One step for all parameters; the formulas are those of docs/reference/optimizers.md."""
 
     def __init__(self, trial: Trial, parameters: dict[str, Any]) -> None:
         self._options = trial.optimizer

@@ -78,7 +78,7 @@ function differentiate(model, x, labels)
     return value[]
 end
 
-# The formulas of docs/optimizers.md.
+# The formulas of docs/reference/optimizers.md.
 function update(optimizer, number, weight, gradient)
     rate, options = Float32(optimizer.rate), optimizer.options
     if optimizer.name == :sgd

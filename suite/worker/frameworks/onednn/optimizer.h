@@ -1,4 +1,4 @@
-// The optimizers (docs/optimizers.md), on weights in the layouts that oneDNN chose.
+// The optimizers (docs/reference/optimizers.md), on weights in the layouts that oneDNN chose.
 #pragma once
 
 #include <map>

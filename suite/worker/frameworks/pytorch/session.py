@@ -64,7 +64,7 @@ class Session:
         of_images = len(trial.architecture["input_shape"]) == 3
         # `compiled` uses channels-last memory too. The compiler converts images to it anyway, and
         # where it did so, torch 2.13 computed zero gradients before max-pools
-        # (pytorch/pytorch#185509, docs/parity.md).
+        # (pytorch/pytorch#185509, docs/measurements/proofs-of-the-models.md).
         channels_last = trial.variant != "eager" and of_images
         self._memory = torch.channels_last if channels_last else torch.contiguous_format
         self._model.to(self._device, memory_format=self._memory)
