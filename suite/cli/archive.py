@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -101,12 +102,17 @@ def verify_with(start: Start) -> Callable[..., None]:
         Each line names a file, what does not fit, the expected value and the found one. The exit
         code is 12 where there is such a line.
 
+        RUN may also be the file of an exported run.
+
         Example: dlsuite verify results/20261121-120000-quick
         """
-        folder = run_folder_of(run, results)
-        check_run(folder, format, signer)
-        if repeat:
-            again.measure(folder, repeat, results, start)
+        with TemporaryDirectory(prefix="dlsuite-verify-") as temporary:
+            folder = (
+                archive.read(run, Path(temporary)) if run.is_file() else run_folder_of(run, results)
+            )
+            check_run(folder, format, signer)
+            if repeat:
+                again.measure(folder, repeat, results, start)
 
     return verify
 

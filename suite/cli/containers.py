@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from suite.cli.options import GpuChoice, MemoryLimit, engine_options
+from suite.cli.groups import Resources
+from suite.cli.options import GpuChoice, MemoryLimit
 from suite.cli.session import progress
 from suite.datasets import library
 from suite.engines import sessions
@@ -43,7 +44,7 @@ def shell(
             hint="install Docker's client (docker-ce-cli, docker-cli or docker.io)",
         )
     session_id = sessions.new_id()
-    settings = engine_options(gpus=gpus, memory=memory).settings()
+    settings = Resources(gpus=gpus, memory=memory).options().settings()
     with sessions.session(session_id), DockerEngine(session_id, settings) as engine:
         with progress() as live:
             try:

@@ -115,6 +115,9 @@ def _gpus() -> Iterator[Finding]:
     for framework in catalog.frameworks().values():
         if reason := cuda.obstacle(framework, found.gpus):
             yield Finding(good=False, text=reason, next_step="update the driver to run it on GPUs")
+        elif text := cuda.note(framework, found.gpus):
+            step = f"--python {framework.name}=PATH, with packages for this GPU"
+            yield Finding(good=False, text=text, next_step=step)
 
 
 def _docker() -> Iterator[Finding]:
@@ -161,11 +164,10 @@ def _image(images: Images, framework: FrameworkManifest, kind: Kind) -> Iterator
     variable = base_variable(framework.base)
     if base != recipe.base and variable not in os.environ:
         step = f"export {variable}={base}, as when it was built; or: {step}"
-    note = f"; {framework.cuda_note}" if kind == "cuda" and framework.cuda_note else ""
     yield Finding(
         image=True,
         good=image is not None,
-        text=f"image {recipe.tag}: {state}{note}",
+        text=f"image {recipe.tag}: {state}",
         next_step=None if image else step,
     )
 

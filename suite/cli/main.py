@@ -12,6 +12,7 @@ import typer
 import suite
 from suite.cli import (
     archive,
+    check_gpu,
     cloud,
     compare,
     conformance,
@@ -53,6 +54,7 @@ cli = typer.Typer(
 )
 cli.command(rich_help_panel=MEASURE)(run.run)
 cli.command(rich_help_panel=MEASURE)(run.resume)
+cli.command(rich_help_panel=MEASURE)(check_gpu.check_gpu)
 cli.command(rich_help_panel=MEASURE)(parity.parity)
 cli.command(rich_help_panel=MEASURE)(parity.selftest)
 cli.command(rich_help_panel=MEASURE)(run.convergence)

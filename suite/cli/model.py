@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from suite.cli.options import Busy, Engine, IfBusy, Pythons, engine_options
+from suite.cli.groups import Resources
+from suite.cli.options import Busy, Engine, IfBusy, Pythons
 from suite.cli.session import engine_on, progress
 from suite.datasets.formats import synthetic
 from suite.engines import sessions
@@ -80,7 +81,7 @@ def import_model(
         raise UsageError("--input is missing", hint="--input 3x224x224")
     reader = "pytorch" if attribute else READERS[path.suffix.lower()]
     frameworks = tuple(dict.fromkeys((*FRAMEWORKS, reader)))
-    options = engine_options(Engine.venv)
+    options = Resources(engine=Engine.venv).options()
     with (
         progress() as live,
         engine_on(options, frameworks, live, session_id=sessions.new_id(), if_busy=if_busy) as (
@@ -94,7 +95,7 @@ def import_model(
             each: engine.prepare(catalog.framework(each), live.notify) for each in frameworks
         }
         # The user's interpreter reads the file; the reference needs our own environment.
-        own = engine_options(Engine.venv, python=python).interpreters()
+        own = Resources(engine=Engine.venv, python=python).options().interpreters()
         interpreter = own.get(reader, prepared[reader].python)
         assert interpreter is not None  # of the venv engine
         live.notify(f"reading {source}")

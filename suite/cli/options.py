@@ -11,8 +11,8 @@ import typer
 
 from suite.datasets.own_images import ColorMode
 from suite.datasets.tables import Missing
-from suite.engines.options import EngineOptions
 from suite.errors import UsageError
+from suite.manifests.devices import ReferenceChoice
 from suite.manifests.losses import Loss
 from suite.manifests.workloads import Precision
 
@@ -148,6 +148,13 @@ PrecisionChoice = Annotated[
     Precision | None,
     typer.Option("--precision", help="float32 or bf16_mixed; default: the suite's."),
 ]
+Reference = Annotated[
+    ReferenceChoice,
+    typer.Option(
+        "--reference",
+        help="Where the float64 reference is computed: cpu, device (the GPUs), or the faster one.",
+    ),
+]
 SyncBatchNorm = Annotated[
     bool,
     typer.Option("--sync-batch-norm", help="On several devices: batch norms use the whole batch."),
@@ -229,41 +236,51 @@ Key = Annotated[
         help="Of --sign; default: git's user.signingkey, ~/.ssh/id_ed25519.",
     ),
 ]
+BatchSize = Annotated[int | None, typer.Option("--batch-size", help="Default: the suite's.")]
+Epochs = Annotated[
+    int | None,
+    typer.Option("--epochs", help="Whole epochs of the first run of each trial; 0: none."),
+]
+Scale = Annotated[
+    float | None,
+    typer.Option(
+        "--scale", help="Share of the suite's epochs; below one epoch, a part of the data: 0.01."
+    ),
+]
+RepeatCount = Annotated[int | None, typer.Option("--repeats", help="Runs of each trial.")]
+Interleave = Annotated[
+    bool | None,
+    typer.Option(
+        "--interleave/--no-interleave",
+        help="Run a workload's trials at once, block by block; default: the suite's.",
+    ),
+]
+ProofSteps = Annotated[
+    int | None,
+    typer.Option("--proof-steps", help="Training steps to compare; default: the suite's."),
+]
+VerifyRuns = Annotated[
+    bool, typer.Option("--verify-runs", help="Prove the last steps of every run.")
+]
+FullDurations = Annotated[
+    bool,
+    typer.Option(
+        "--full-durations",
+        help="Inference: 600 s and 24,576 queries in each run, as MLPerf; takes days.",
+    ),
+]
+FreshPeak = Annotated[
+    bool,
+    typer.Option("--fresh-peak", help="Measure the hardware peak again; it is kept for a day."),
+]
+MaxTime = Annotated[
+    str | None,
+    typer.Option("--max-time", help="Leave out the least important trials: 1h, 90m, 3600s."),
+]
 Device = Annotated[str, typer.Option("--device", help="cpu or cuda.")]
 
 
-def node_count(nodes: int | None, hosts: str | None) -> int | None:
-    """The number of nodes: --nodes, else one on each of the hosts."""
-    return len(hosts.split(",")) if hosts and nodes is None else nodes
-
-
-def engine_options(
-    engine: Engine = Engine.auto,
-    gpus: str = "0",
-    python: list[str] | None = None,
-    memory: str | None = None,
-    *,
-    keep: bool = False,
-    nodes: int | None = None,
-    sbatch: list[str] | None = None,
-    images: Path | None = None,
-    hosts: str | None = None,
-) -> EngineOptions:
-    """The options about the engine as one value."""
-    return EngineOptions(
-        engine=engine.value,
-        gpus=gpus,
-        memory=memory,
-        keep=keep,
-        pythons=tuple(map(_absolute, python or ())),  # `resume` may start in another folder
-        nodes=nodes or 1,
-        sbatch=tuple(sbatch or ()),
-        images=str(images.absolute()) if images else None,
-        hosts=tuple(hosts.split(",")) if hosts else (),
-    )
-
-
-def _absolute(python: str) -> str:
+def absolute_python(python: str) -> str:
     """FRAMEWORK=PATH with an absolute path."""
     framework, equals, path = python.partition("=")
     return f"{framework}={Path(path).absolute()}" if equals and path else python

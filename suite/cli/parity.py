@@ -11,28 +11,17 @@ from typing import Annotated
 
 import typer
 
+from suite.cli.grouped import grouped
+from suite.cli.groups import Choice, Machines, Resources
 from suite.cli.options import (
     Busy,
-    DeviceSets,
     Engine,
     EngineName,
     Frameworks,
-    GpuChoice,
-    Hosts,
     IfBusy,
-    ImagesFolder,
     LossChoice,
-    MemoryLimit,
-    Models,
-    Nodes,
     ParityFormat,
-    PrecisionChoice,
-    Pythons,
-    Sbatch,
-    SyncBatchNorm,
-    Tracks,
-    engine_options,
-    node_count,
+    Reference,
 )
 from suite.cli.session import engine_on, progress
 from suite.datasets import obtain
@@ -56,9 +45,11 @@ from suite.runner.selftest.finding import Finding
 from suite.runner.support import unsupported_reason
 
 
+@grouped
 def parity(
-    model: Models = None,
-    framework: Frameworks = None,
+    choice: Choice,
+    resources: Resources,
+    machines: Machines,
     suite: Annotated[
         str | None,
         typer.Option(help="The suite to prove; default: quick, or zoo where a model is named."),
@@ -68,46 +59,32 @@ def parity(
         typer.Option(help="Instead of the suite's: a data set of dlsuite list, or synthetic."),
     ] = None,
     loss: LossChoice = None,
-    track: Tracks = None,
-    precision: PrecisionChoice = None,
     steps: Annotated[
         int | None, typer.Option(help="Training steps to compare; default: the suite's (10).")
     ] = None,
-    devices: DeviceSets = None,
-    nodes: Nodes = None,
-    sync_batch_norm: SyncBatchNorm = False,
-    sbatch: Sbatch = None,
-    images: ImagesFolder = None,
-    hosts: Hosts = None,
+    reference: Reference = "auto",
     format: Annotated[ParityFormat, typer.Option(help="table or markdown.")] = ParityFormat.table,
     fresh: Annotated[bool, typer.Option("--fresh", help="Ignore cached certificates.")] = False,
-    engine: EngineName = Engine.auto,
-    gpus: GpuChoice = "0",
-    python: Pythons = None,
-    memory: MemoryLimit = None,
-    if_busy: Busy = IfBusy.wait,
 ) -> None:
     """Compare each framework with a float64 reference over ten training steps.
 
     Example: dlsuite parity --model resnet50 --framework mxnet
     """
-    engine_choice = engine_options(
-        engine, gpus, python, memory, nodes=nodes, sbatch=sbatch, images=images, hosts=hosts
-    )
+    engine_choice = resources.options(machines)
     options = RunOptions(
-        frameworks=tuple(framework or ()),
-        models=tuple(model or ()),
+        frameworks=tuple(choice.framework or ()),
+        models=tuple(choice.model or ()),
         data=data,
         loss=loss,
-        tracks=tuple(track or ()),
-        precision=precision,
+        tracks=tuple(choice.track or ()),
+        precision=choice.precision,
         proof_steps=steps,
-        devices=tuple(devices or ()),
-        nodes=node_count(nodes, hosts),
-        batch_norm="synchronized" if sync_batch_norm else None,
+        devices=tuple(machines.devices or ()),
+        nodes=machines.node_count,
+        batch_norm="synchronized" if machines.sync_batch_norm else None,
     )
     plan = plan_of(
-        suite or ("zoo" if model else "quick"),
+        suite or ("zoo" if choice.model else "quick"),
         options,
         device=engine_choice.device,
         separate_nodes=engine_choice.separate_nodes,
@@ -117,11 +94,16 @@ def parity(
     with (
         progress() as live,
         engine_on(
-            engine_choice, plan.frameworks, live, session_id=sessions.new_id(), if_busy=if_busy
+            engine_choice,
+            plan.frameworks,
+            live,
+            session_id=sessions.new_id(),
+            if_busy=resources.if_busy,
         ) as (engine_used, work_dir),
     ):
         runner = Runner(engine_used, live, work_dir)
         by_work = runner.prepare(plan, ("data", "environments", "parity"))
+        plan = runner.placed(plan, by_work, reference)
         live.stage("parity")
         rows = [*_rows(runner, plan, by_work, fresh=fresh)]
     if format is ParityFormat.markdown:
@@ -180,7 +162,7 @@ def selftest(
     error that is found without a fault.
     """
     plan = plan_of("variants", RunOptions(frameworks=tuple(framework or ())), device="cpu")
-    options = engine_options(engine)
+    options = Resources(engine=engine).options()
     with (
         progress() as live,
         engine_on(

@@ -6,18 +6,9 @@ from typing import Annotated
 
 import typer
 
-from suite.cli.options import (
-    Busy,
-    Engine,
-    EngineName,
-    Format,
-    Frameworks,
-    GpuChoice,
-    IfBusy,
-    MemoryLimit,
-    Pythons,
-    engine_options,
-)
+from suite.cli.grouped import grouped
+from suite.cli.groups import Resources
+from suite.cli.options import Format, Frameworks
 from suite.cli.session import engine_on, progress
 from suite.engines import sessions
 from suite.errors import RunsFailed
@@ -27,25 +18,22 @@ from suite.runner.planning import RunOptions, plan_of
 from suite.runner.runner import Runner
 
 
+@grouped
 def peak(
+    resources: Resources,
     framework: Frameworks = None,
     format: Annotated[Format, typer.Option(help="table or json.")] = Format.table,
-    engine: EngineName = Engine.auto,
-    gpus: GpuChoice = "0",
-    python: Pythons = None,
-    memory: MemoryLimit = None,
-    if_busy: Busy = IfBusy.wait,
 ) -> None:
     """Measure the hardware peak: matrix products in each precision, and copies.
 
     `dlsuite run` measures it too, and shows the share of it that each row reaches (MFU).
     """
-    options = engine_options(engine, gpus, python, memory)
+    options = resources.options()
     plan = plan_of("quick", RunOptions(frameworks=tuple(framework or ())), device=options.device)
     with (
         progress() as live,
         engine_on(
-            options, plan.frameworks, live, session_id=sessions.new_id(), if_busy=if_busy
+            options, plan.frameworks, live, session_id=sessions.new_id(), if_busy=resources.if_busy
         ) as (engine_used, work_dir),
     ):
         runner = Runner(engine_used, live, work_dir)

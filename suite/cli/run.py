@@ -11,61 +11,26 @@ from typing import Annotated
 
 import typer
 
-from suite.cli.options import (
-    Busy,
-    ColorModeChoice,
-    Crop,
-    Data,
-    DeviceSets,
-    Engine,
-    EngineName,
-    Frameworks,
-    GpuChoice,
-    Hosts,
-    IfBusy,
-    ImagesFolder,
-    Keep,
-    Key,
-    Labels,
-    LossChoice,
-    MemoryLimit,
-    MissingValues,
-    Models,
-    Nodes,
-    PrecisionChoice,
-    Pythons,
-    Resize,
-    Results,
-    RunName,
-    Sbatch,
-    Scenarios,
-    Sign,
-    Split,
-    SyncBatchNorm,
-    Target,
-    Tracks,
-    WeightsFile,
-    engine_options,
-    node_count,
-)
+from suite.cli.grouped import grouped
+from suite.cli.groups import Choice, Machines, Measuring, Output, OwnWork, Resources
+from suite.cli.options import Busy, Frameworks, IfBusy, Models, Results, RunName
 from suite.cli.session import engine_on, progress, resumable, run_folder_of, show
-from suite.datasets import own
 from suite.datasets.inputs import Inputs
-from suite.datasets.own_images import Sizes
 from suite.engines import sessions
 from suite.engines.options import EngineOptions
 from suite.errors import ParityFailed, RunsFailed, UsageError
+from suite.manifests.devices import ReferenceChoice
 from suite.manifests.workloads import Precision
 from suite.protocol.plan import Plan, Work
 from suite.report import convergence_table, ladder, run_data
 from suite.report.convergence import MARGIN, rows
 from suite.report.html import page
 from suite.report.live import Live
-from suite.results import checksums, rental, signature, store
+from suite.results import checksums, rental, store
 from suite.results.record import Record
 from suite.results.signature import Signer
 from suite.results.store import RunFolder
-from suite.runner import planfile
+from suite.runner import planfile, stages
 from suite.runner.estimate import estimate
 from suite.runner.planfile import Planned
 from suite.runner.planning import RunOptions, plan_of
@@ -74,169 +39,73 @@ from suite.runner.series import failures
 from suite.runner.timelimit import TimeLimit
 
 
+@grouped
 def run(
     suite: Annotated[
         str, typer.Argument(help="A suite's name, papers/NAME (dlsuite list), or a .yaml file.")
     ],
-    framework: Frameworks = None,
-    model: Models = None,
-    weights: WeightsFile = None,
-    data: Data = None,
-    target: Target = None,
-    loss: LossChoice = None,
-    labels: Labels = None,
-    split: Split = own.Options.split,
-    missing: MissingValues = "refuse",
-    resize: Resize = None,
-    crop: Crop = None,
-    color_mode: ColorModeChoice = None,
-    scenario: Scenarios = None,
-    batch_size: Annotated[int | None, typer.Option(help="Default: the suite's.")] = None,
-    track: Tracks = None,
-    precision: PrecisionChoice = None,
-    epochs: Annotated[
-        int | None, typer.Option(help="Whole epochs of the first run of each trial; 0: none.")
-    ] = None,
-    scale: Annotated[
-        float | None,
-        typer.Option(
-            help="Share of the suite's epochs; below one epoch, a part of the data: 0.01."
-        ),
-    ] = None,
-    repeats: Annotated[int | None, typer.Option(help="Runs of each trial.")] = None,
-    interleave: Annotated[
-        bool,
-        typer.Option("--interleave", help="Run a workload's trials at once, block by block."),
-    ] = False,
-    no_interleave: Annotated[
-        bool,
-        typer.Option("--no-interleave", help="One run after the other, whatever the suite has."),
-    ] = False,
-    proof_steps: Annotated[
-        int | None, typer.Option(help="Training steps to compare; default: the suite's.")
-    ] = None,
-    verify_runs: Annotated[
-        bool,
-        typer.Option("--verify-runs", help="Prove the last steps of every run."),
-    ] = False,
-    full_durations: Annotated[
-        bool,
-        typer.Option(
-            "--full-durations",
-            help="Inference: 600 s and 24,576 queries in each run, as MLPerf; takes days.",
-        ),
-    ] = False,
-    devices: DeviceSets = None,
-    nodes: Nodes = None,
-    sync_batch_norm: SyncBatchNorm = False,
-    sbatch: Sbatch = None,
-    images: ImagesFolder = None,
-    hosts: Hosts = None,
-    fresh_peak: Annotated[
-        bool,
-        typer.Option("--fresh-peak", help="Measure the hardware peak again; it is kept for a day."),
-    ] = False,
-    max_time: Annotated[
-        str | None,
-        typer.Option(help="Leave out the least important trials: 1h, 90m, 1h30m, 3600s."),
-    ] = None,
-    results: Results = Path("results"),
-    engine: EngineName = Engine.auto,
-    gpus: GpuChoice = "0",
-    python: Pythons = None,
-    memory: MemoryLimit = None,
-    keep: Keep = False,
-    if_busy: Busy = IfBusy.wait,
-    sign: Sign = False,
-    key: Key = None,
+    choice: Choice,
+    own_work: OwnWork,
+    measuring: Measuring,
+    resources: Resources,
+    machines: Machines,
+    output: Output,
 ) -> None:
     """Run a suite: prove that the frameworks do the same work, measure them, show the table.
 
     Example: dlsuite run quick --framework pytorch --framework pytorch:compiled
     """
-    if data and own.is_path(data):
-        sizes = Sizes(resize=resize, crop=crop, color_mode=color_mode)
-        reading = own.Options(
-            target=tuple(target or ()),
-            loss=loss,
-            labels=labels,
-            split=split,
-            missing=missing,
-            sizes=sizes,
-        )
-        data = own.register(Path(data), reading, partial(print, file=sys.stderr))
     options = RunOptions(
-        frameworks=tuple(framework or ()),
-        models=tuple(model or ()),
-        weights=weights,
-        data=data,
-        loss=loss,
-        scenarios=tuple(scenario or ()),
-        tracks=tuple(track or ()),
-        precision=precision,
-        batch_size=batch_size,
-        epochs=epochs,
-        scale=scale,
-        repeats=repeats,
-        proof_steps=proof_steps,
-        interleave=_interleave(interleave, no_interleave),
-        verify_runs=verify_runs,
-        full_durations=full_durations,
-        devices=tuple(devices or ()),
-        nodes=node_count(nodes, hosts),
-        batch_norm="synchronized" if sync_batch_norm else None,
+        frameworks=tuple(choice.framework or ()),
+        models=tuple(choice.model or ()),
+        weights=own_work.weights,
+        data=own_work.dataset(),
+        loss=own_work.loss,
+        scenarios=tuple(measuring.scenario or ()),
+        tracks=tuple(choice.track or ()),
+        precision=choice.precision,
+        batch_size=measuring.batch_size,
+        epochs=measuring.epochs,
+        scale=measuring.scale,
+        repeats=measuring.repeats,
+        proof_steps=measuring.proof_steps,
+        interleave=measuring.interleave,
+        verify_runs=measuring.verify_runs,
+        full_durations=measuring.full_durations,
+        devices=tuple(machines.devices or ()),
+        nodes=machines.node_count,
+        batch_norm="synchronized" if machines.sync_batch_norm else None,
     )
-    resources = engine_options(
-        engine,
-        gpus,
-        python,
-        memory,
-        keep=keep,
-        nodes=nodes,
-        sbatch=sbatch,
-        images=images,
-        hosts=hosts,
+    engine = resources.options(machines)
+    plan = plan_of(
+        suite,
+        options,
+        device=engine.device,
+        separate_nodes=engine.separate_nodes,
+        notify=partial(print, file=sys.stderr),
     )
-    separate = resources.separate_nodes
-    notify = partial(print, file=sys.stderr)
-    plan = plan_of(suite, options, device=resources.device, separate_nodes=separate, notify=notify)
-    limit = TimeLimit.of(max_time or plan.max_time)
-    signer = signature.signer(key) if sign or key else None
     start(
         plan,
-        resources,
-        limit,
-        results=results,
-        if_busy=if_busy,
-        fresh_peak=fresh_peak,
-        signer=signer,
+        engine,
+        TimeLimit.of(measuring.max_time or plan.max_time),
+        results=output.results,
+        if_busy=resources.if_busy,
+        fresh_peak=measuring.fresh_peak,
+        reference=measuring.reference,
+        signer=output.signer(),
     )
 
 
-def _interleave(asked: bool, refused: bool) -> bool | None:
-    """The user's choice; None where there is none."""
-    if asked and refused:
-        raise UsageError(
-            "--interleave and --no-interleave exclude each other", hint="omit one of them"
-        )
-    return True if asked else False if refused else None
-
-
-def resume(
-    run: RunName = Path("latest"),
-    results: Results = Path("results"),
-    if_busy: Busy = IfBusy.wait,
-    sign: Sign = False,
-    key: Key = None,
-) -> None:
+@grouped
+def resume(output: Output, run: RunName = Path("latest"), if_busy: Busy = IfBusy.wait) -> None:
     """Finish a run that was interrupted or killed; complete runs are not repeated.
 
     Example: dlsuite resume results/20261121-120000-quick
     """
-    folder = RunFolder(run_folder_of(run, results))
+    folder = RunFolder(run_folder_of(run, output.results))
     planned = planfile.read(folder.path)
     done = store.read_all(folder.path)
-    signer = signature.signer(key) if sign or key else None
+    signer = output.signer()
     if not planfile.missing(folder.path, done):
         checksums.complete(folder.path)
         conclude(done, folder, signer)
@@ -264,7 +133,9 @@ def resume(
     conclude(records, folder, signer)
 
 
+@grouped
 def convergence(
+    resources: Resources,
     framework: Frameworks = None,
     model: Models = None,
     seeds: Annotated[int | None, typer.Option(help="Number of seeds; default: 5.")] = None,
@@ -273,12 +144,6 @@ def convergence(
         Precision | None, typer.Option("--precision", help="Only this one; default: both.")
     ] = None,
     results: Results = Path("results"),
-    engine: EngineName = Engine.auto,
-    gpus: GpuChoice = "0",
-    python: Pythons = None,
-    memory: MemoryLimit = None,
-    keep: Keep = False,
-    if_busy: Busy = IfBusy.wait,
 ) -> None:
     """Train models with several seeds, and test whether the accuracies are equivalent (hours).
 
@@ -296,9 +161,9 @@ def convergence(
         epochs=epochs,
         seeds=seeds,
     )
-    resources = engine_options(engine, gpus, python, memory, keep=keep)
-    plan = plan_of("convergence", options, device=resources.device)
-    start(plan, resources, TimeLimit.of(None), results=results, if_busy=if_busy)
+    engine = resources.options()
+    plan = plan_of("convergence", options, device=engine.device)
+    start(plan, engine, TimeLimit.of(None), results=results, if_busy=resources.if_busy)
 
 
 def start(
@@ -309,6 +174,7 @@ def start(
     results: Path,
     if_busy: IfBusy,
     fresh_peak: bool = False,
+    reference: ReferenceChoice = "auto",
     signer: Signer | None = None,
 ) -> Path:
     """Do all runs of a new plan within the limit of time, show their table; return their folder."""
@@ -327,7 +193,10 @@ def start(
         ) as (engine_used, work_dir),
     ):
         runner = Runner(engine_used, live, work_dir)
-        plan, inputs = _prepared(runner, plan, limit.started(), live)
+        if plan.staged:  # whose limit of time is that of the runs
+            plan = stages.on_devices(replace(plan, max_time=limit.text), engine_used.host)
+            limit = TimeLimit.of(None)
+        plan, inputs = _prepared(runner, plan, limit.started(), reference, live)
         planned = Planned(
             session_id=session_id,
             engine_options=replace(resources, engine=runner.engine.name),
@@ -350,7 +219,7 @@ def start(
 
 
 def _prepared(
-    runner: Runner, plan: Plan, limit: TimeLimit, live: Live
+    runner: Runner, plan: Plan, limit: TimeLimit, reference: ReferenceChoice, live: Live
 ) -> tuple[Plan, dict[Work, Inputs]]:
     """The plan within the limit of time, and its inputs; the estimate is shown on the way.
 
@@ -359,15 +228,23 @@ def _prepared(
     """
     engine = runner.engine
     proofs = frozenset(trial.proof_trial.trial_id for trial in plan.trials)
-    chosen = limit.fitting(estimate(plan, engine, proofs, peak_known=True))
+    kind = plan.trials[0].devices.kind
+    expected = plan if reference == "cpu" else plan.with_reference(kind)
+    chosen = limit.fitting(estimate(expected, engine, proofs, peak_known=True))
     first = estimate(chosen, engine)
     live.announce(f"{plan.suite}: {first}")
     live.estimated(first)
     inputs = runner.prepare(chosen)
-    proven, peak_known = runner.proven(chosen, inputs), runner.peak_known(chosen)
-    chosen = limit.fitting(estimate(chosen, engine, proven, peak_known=peak_known))
-    chosen = limit.noted(chosen, plan)
-    final = estimate(chosen, engine, proven, peak_known=peak_known)
+    chosen = runner.placed(chosen, inputs, reference)
+    known = partial(
+        estimate,
+        engine=engine,
+        proven=runner.proven(chosen, inputs),
+        gpu_flops=runner.gpu_flops(chosen, inputs) if chosen.peak else {},
+        peak_known=runner.peak_known(chosen),
+    )
+    chosen = limit.noted(limit.fitting(known(chosen)), plan)
+    final = known(chosen)
     if str(final) != str(first):
         live.announce(f"with the proofs in the cache: {final}")
     for note in chosen.notes:

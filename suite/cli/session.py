@@ -14,6 +14,7 @@ from suite.errors import Interrupted
 from suite.parity import workers
 from suite.report import (
     best_table,
+    check_table,
     convergence,
     convergence_table,
     ladder,
@@ -91,7 +92,11 @@ def show(records: list[Record], folder: Path) -> None:
     Notes below it say what was left out of its plan.
     """
     console = table.console()
-    if convergence.several_seeds(records):
+    if records and records[0].suite == check_table.SUITE:
+        console.print(check_table.render(records, console.width, roofline.read(folder)))
+        for line in check_table.problems(records):
+            console.print(line, soft_wrap=True)
+    elif convergence.several_seeds(records):
         console.print(convergence_table.render(convergence.rows(records)))
     else:
         summaries = summarise(records)

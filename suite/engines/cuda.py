@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from packaging.version import InvalidVersion, Version
 
 from suite.engines.errors import FrameworkUnavailable
 from suite.manifests.frameworks import FrameworkManifest
+from suite.messages import Notify
 from suite.paths import LOCKS
 
 RUNTIME = re.compile(r"^nvidia-cuda-runtime(?:-cu\d+)?==(\d+)\.(\d+)", re.MULTILINE)
@@ -45,16 +46,41 @@ def obstacle(
     return None
 
 
-def require(manifest: FrameworkManifest, gpus: Iterable[Mapping[str, Any]]) -> None:
-    """Raise FrameworkUnavailable where the driver is too old: before gigabytes are fetched."""
+def note(manifest: FrameworkManifest, gpus: Iterable[Mapping[str, Any]]) -> str | None:
+    """What happens on a GPU that is newer than the lock's kernels; None where none is."""
+    known = manifest.cuda_capability
+    if known is None:
+        return None
+    newer = [
+        f"{gpu['name']} (compute capability {gpu['compute_cap']})"
+        for gpu in gpus
+        if gpu.get("compute_cap") and _older(known.newest, gpu["compute_cap"])
+    ]
+    if not newer:
+        return None
+    return (
+        f"{manifest.title}'s CUDA lock has kernels up to compute capability {known.newest}, and"
+        f" {newer[0]} is newer: {known.beyond.strip()}"
+    )
+
+
+def require(
+    manifest: FrameworkManifest, gpus: Collection[Mapping[str, Any]], notify: Notify
+) -> None:
+    """Before gigabytes are fetched: say that a GPU is newer than the lock's kernels.
+
+    Raise FrameworkUnavailable where the driver is too old.
+    """
     if reason := obstacle(manifest, gpus):
         raise FrameworkUnavailable(
             reason, hint="update the driver, or --python with packages for the CUDA that it has"
         )
+    if text := note(manifest, gpus):
+        notify(f"warning: {text}")
 
 
-def _older(driver: str, least: str) -> bool:
+def _older(version: str, least: str) -> bool:
     try:
-        return Version(driver) < Version(least)
+        return Version(version) < Version(least)
     except InvalidVersion:
         return False

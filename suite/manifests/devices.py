@@ -9,6 +9,8 @@ from typing import Annotated, Literal, cast
 from pydantic import AfterValidator
 
 DeviceKind = Literal["cpu", "cuda"]
+# Of the float64 reference: the faster one, the CPU, or the devices of the workers.
+ReferenceChoice = Literal["auto", "cpu", "device"]
 FORM = re.compile(r"(cpu|cuda)(?::([1-9]\d*)(?:x([1-9]\d*))?)?")
 EXAMPLES = "cpu, cpu:2, cuda:4, or cuda:4x2 for 4 on each of 2 nodes"
 

@@ -65,6 +65,13 @@ class DiskSpace(Strict):
     cuda: PositiveInt | None = None
 
 
+class CudaCapability(Strict):
+    """The newest compute capability that the CUDA lock has kernels for, and what follows beyond."""
+
+    newest: str = Field(pattern=r"^\d+\.\d+$")
+    beyond: str  # what happens on a newer GPU, with its source
+
+
 class FrameworkManifest(Strict):
     """One framework: its Python, its locks, its variants, and what it does not support."""
 
@@ -80,7 +87,7 @@ class FrameworkManifest(Strict):
     check: tuple[str, ...] = ()
     locks: tuple[str, ...]  # in docker/<name>/; the first that can be installed is used
     cpu_index: str | None = None  # an extra package index for the CPU, used where it answers
-    cuda_note: str | None = None  # a remark for GPU users, shown by `dlsuite doctor`
+    cuda_capability: CudaCapability | None = None
     in_all: bool = True  # whether the name `all` in a suite includes it
     disk_mib: DiskSpace = DiskSpace()  # measured; for the estimate before a run
     variants: dict[Name, str]  # name -> description; the first is the default

@@ -40,6 +40,9 @@ class SuiteManifest(Strict):
     verify_runs: bool = False  # every run ends with a closing proof, not only the first
     # The trials of a workload run at once, block by block in turn; `cpu`: where they can, on a CPU.
     interleave: bool | Literal["cpu"] = False
+    # Workload by workload, each proven right before its runs. None starts after max_time, which
+    # begins with the first.
+    staged: bool = False
     deadline_s: PositiveFloat
     # As --max-time, where the user gives none.
     max_time: str | None = Field(default=None, pattern=r"^(\d+h(\d+m)?(\d+s)?|\d+m(\d+s)?|\d+s)$")

@@ -39,6 +39,8 @@ def reference_of(prover: Prover, trial: Trial, *, fresh: bool = False) -> Refere
     parts = [f"{key}={value}" for key, value in described.items()]
     host = prover.engine.host
     parts += [host["cpu"] or "", str(host.get("cpu_features")), str(len(host["cpus"]))]
+    if trial.reference != "cpu":
+        parts += [trial.reference, *map(_described, host["gpus"])]
     key = digest([*parts, *locks, prover.engine.worker_sha256, code_sha256()])
     return Reference(prover=prover, trial=trial, key=key, fresh=fresh)
 
@@ -65,6 +67,8 @@ def of_trial(trial: Trial, architecture: Architecture, steps: int) -> dict[str, 
         "cpu_parts": trial.cpu_parts,
         "precision": workload.precision,
         "tolerance": rules_of(trial).tolerance,
+        # Of certificates from before there was a choice, it was computed on the CPU.
+        **({"reference": trial.reference} if trial.reference != "cpu" else {}),
     }
 
 

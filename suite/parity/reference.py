@@ -1,6 +1,7 @@
 """The reference of a workload: float64 tensors on which two independent lowerings agree.
 
-PyTorch and JAX compute it on the CPU. It is cached, and serves every framework and variant.
+PyTorch and JAX compute it, on the CPU or on a GPU with fast float64 (runner/reference_device.py).
+It is cached, and serves every framework and variant.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import numpy as np
 
 from suite.datasets.inputs import Inputs
 from suite.engines.parallel import in_parallel
-from suite.manifests import catalog
 from suite.manifests.tracks import EQUAL
 from suite.manifests.workloads import Workload
 from suite.parity.errors import (
@@ -38,7 +38,7 @@ from suite.parity.tensors import (
     load,
 )
 from suite.parity.tolerances import Rules
-from suite.parity.workers import LOWERINGS
+from suite.parity.workers import LOWERINGS, reference_settings
 from suite.paths import home, replacing
 from suite.protocol.plan import Trial
 
@@ -108,7 +108,7 @@ class Reference:
     def rounding_errors(self, rules: Rules) -> Errors:
         """The relative error of the rounding itself, for each tensor.
 
-        Each lowering computes it on the CPU; the smaller error of the two counts, so that a fault
+        Each lowering computes it; the smaller error of the two counts, so that a fault
         in one cannot widen a tolerance.
         """
         first, *others = (compare(each, self.tensors) for each in self.rounded(rules))
@@ -252,25 +252,25 @@ class Reference:
         return home() / "references" / f"{name}.npz"
 
     def computed(self, which: tuple[str, str], precision: str, draw: int = 0) -> list[Tensors]:
-        """The tensors of one lowering, computed now on the CPU."""
+        """The tensors of one lowering, computed now."""
         trial, prover = self._lowered(which), self.prover
         if draw:
             prover = replace(prover, inputs=self.perturbed(draw, precision))
         return prover.tensors(trial, precision, role=f"perturbed{draw}" if draw else "reference")
 
     def _lowered(self, which: tuple[str, str]) -> Trial:
-        """The trial in one lowering, on the CPU."""
+        """The trial in one lowering, on one device."""
         framework, variant = which
         return replace(
             self.trial,
             workload=_of_reference(self.trial.workload),
             framework=framework,
             variant=variant,
-            device="cpu",
+            device=self.trial.reference,
             cpu_parts=1,
             batch_slices=self.trial.slices,
             track=EQUAL,
-            runtime=catalog.runtime_settings(framework, EQUAL, "cpu"),
+            runtime=reference_settings(framework, self.trial.reference),
         )
 
     def _perturbation(self, precision: str) -> float:

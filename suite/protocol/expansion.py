@@ -41,15 +41,16 @@ def expand(
     """
     devices = tuple(devices) or suite.devices
     modes = {workload.mode for workload in suite.workloads}
-    chosen = {
-        (device, mode): dict.fromkeys(
-            _resolved(name, track, device, mode, frameworks, tracks)
-            for track in suite.tracks
-            for name in _named(tuple(only) or suite.frameworks, frameworks, modes)
+    named = tuple(_named(tuple(only) or suite.frameworks, frameworks, modes))
+
+    def chosen(entry: SuiteWorkload, device: str) -> dict[tuple[str, str, str], None]:
+        """Framework, variant and track of each trial of a workload."""
+        return dict.fromkeys(
+            _resolved(name, track, device, entry.mode, frameworks, tracks)
+            for track in entry.tracks or suite.tracks
+            for name in named
         )
-        for device in devices
-        for mode in modes
-    }
+
     parts = _cpu_parts(suite, devices, separate_nodes=separate_nodes)
     seeds = range(suite.seed, suite.seed + suite.seeds)
     trials = tuple(
@@ -68,11 +69,12 @@ def expand(
         )
         for seed in seeds
         for entry, workload, device in _on_devices(suite, devices)
-        for framework, variant, track in chosen[device, workload.mode]
+        for framework, variant, track in chosen(entry, device)
     )
     if len({trial.trial_id for trial in trials}) < len(trials):
         raise UsageError(f"suite {suite.name!r} has the same workload twice", hint="dlsuite list")
-    runs = runs_of(trials, suite.repeats.at_most)
+    ordered = staged_runs_of if suite.staged else runs_of
+    runs = ordered(trials, suite.repeats.at_most)
     return Plan(
         suite=suite.name,
         title=suite.title,
@@ -80,6 +82,7 @@ def expand(
         repeats=suite.repeats,
         interleave=suite.interleave is True,  # runner/alternation.py decides where it is `cpu`
         peak=suite.peak,
+        staged=suite.staged,
         verify_runs=suite.verify_runs,
         deadline_s=suite.deadline_s,
         max_time=suite.max_time,
@@ -107,7 +110,11 @@ def _cpu_parts(suite: SuiteManifest, devices: Sequence[str], *, separate_nodes: 
 
     So a rank has as many cores in every trial of a plan.
     """
-    sets = [Devices.parse(each) for each in devices]
+    kinds = {Devices.parse(each).kind for each in devices}
+    of_entries = [
+        f"{kind}:{entry.ranks}" for entry in suite.workloads if entry.ranks for kind in kinds
+    ]
+    sets = [Devices.parse(each) for each in (*devices, *of_entries)]
     if suite.interleave is True:
         _check_interleaving(suite, sets)
     on_cpu = [each for each in sets if each.kind == "cpu"]
@@ -129,6 +136,18 @@ def runs_of(trials: Sequence[Trial], repeats: int) -> tuple[Run, ...]:
     )
 
 
+def staged_runs_of(trials: Sequence[Trial], repeats: int) -> tuple[Run, ...]:
+    """The runs of all rounds of the first workload, then those of the next ones."""
+    works = dict.fromkeys((trial.work, trial.device) for trial in trials)
+    return tuple(
+        Run(trial=trial, repeat=repeat)
+        for work in works
+        for repeat in range(repeats)
+        for trial in trials
+        if (trial.work, trial.device) == work
+    )
+
+
 def _on_devices(
     suite: SuiteManifest, devices: Sequence[str]
 ) -> Iterator[tuple[SuiteWorkload, Workload, str]]:
@@ -138,7 +157,9 @@ def _on_devices(
     """
     for entry, workload in suite.expanded():
         found: dict[tuple[Workload, str], None] = {}
-        for scaling, device in product(suite.scaling, devices):
+        kinds = dict.fromkeys(Devices.parse(device).kind for device in devices)
+        of_entry = [f"{kind}:{entry.ranks}" for kind in kinds] if entry.ranks else devices
+        for scaling, device in product(suite.scaling, of_entry):
             ranks = Devices.parse(device).ranks
             batch_size = workload.batch_size * (ranks if scaling == "weak" else 1)
             if batch_size % ranks:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 
-from suite.manifests.devices import Devices
+from suite.manifests.devices import DeviceKind, Devices
 from suite.manifests.tracks import RuntimeSettings, configuration
 from suite.manifests.workloads import PROOF_STEPS, Measure, Repeats, Schedule, Workload
 
@@ -42,6 +42,7 @@ class Trial:
     # Of its certificate, where that is made at the smallest batch size of a series.
     proof_batch_size: int | None = None
     budget_s: float | None = None  # of all its runs; None: no limit
+    reference: DeviceKind = "cpu"  # on which its float64 reference is computed
 
     @property
     def devices(self) -> Devices:
@@ -169,6 +170,7 @@ class Plan:
     repeats: Repeats
     interleave: bool
     peak: bool
+    staged: bool = False  # each workload is proven right before its runs
     verify_runs: bool = False  # every run ends with a closing proof, not only the first
     deadline_s: float
     trials: tuple[Trial, ...]
@@ -195,6 +197,12 @@ class Plan:
             runs=tuple(run for run in self.runs if run.trial.trial_id in kept),
             notes=(*self.notes, *notes),
         )
+
+    def with_reference(self, device: DeviceKind) -> Plan:
+        """The plan whose references are computed on this kind of device."""
+        changed = {trial: replace(trial, reference=device) for trial in self.trials}
+        runs = tuple(replace(run, trial=changed[run.trial]) for run in self.runs)
+        return replace(self, trials=tuple(changed.values()), runs=runs)
 
     @property
     def for_accuracies(self) -> bool:

@@ -29,7 +29,7 @@ Seconds = Annotated[float, Field(ge=0)]
 PositiveNumber = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Shape = tuple[Positive, ...]
-Precision = Literal["float32", "tf32", "bfloat16"]
+Precision = Literal["float32", "tf32", "bfloat16", "float64"]
 Mode = Literal["train", "infer", "parity", "replay", "peak"]
 
 
@@ -143,7 +143,9 @@ class TrialFile(_Part):
     )
     precision: Literal["float32", "float64", "bf16_mixed", "bf16_simulated", "tf32_simulated"]
     loss: Loss = Field(description="docs/reference/protocol.md, Losses.")
-    label_smoothing: Fraction = Field(description="Of cross_entropy: docs/reference/protocol.md, Losses.")
+    label_smoothing: Fraction = Field(
+        description="Of cross_entropy: docs/reference/protocol.md, Losses."
+    )
     optimizer: Optimizer | None = Field(
         description="The formulas are in docs/reference/optimizers.md. Inference has none."
     )

@@ -6,7 +6,8 @@ hour; the display replaces them by the durations of finished runs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 
 from suite.datasets import library
@@ -21,7 +22,9 @@ START_S = 6.0  # of a worker: import of the framework, model, first step
 # Of one core, in floating-point operations per second.
 FLOAT32_FLOPS = 15e9
 FLOAT64_FLOPS = 4e9
+# Of a GPU whose rates are unknown, and the share of its measured peak that a step reaches at least.
 GPU_FLOPS = 5e12
+GPU_SHARE = 0.1
 # A proof computes the logits twice, the gradients, and the step.
 PASSES = 8 / 3
 # Workers of the reference: float64 in both lowerings; then, where the errors of a framework exceed
@@ -62,6 +65,8 @@ class Costs:
     cores: int
     proven: frozenset[str] = frozenset()  # proof trials whose certificate is in the cache
     peak_known: bool = False
+    # The measured rates of products on the plan's GPU, by operation (matmul_float32, ...).
+    gpu_flops: Mapping[str, float] = field(default_factory=dict)
 
     def runs_s(self, trial: Trial) -> float:
         """All runs of a trial, at most its budget."""
@@ -103,8 +108,8 @@ class Costs:
     def reference_s(self, trial: Trial) -> float:
         """The reference of a trial's certificate; it serves all trials of the workload."""
         proof = trial.proof_trial
-        work = _proof_flops(proof) / self.cores
-        per_worker = {"float64": work / FLOAT64_FLOPS, "float32": work / FLOAT32_FLOPS}
+        work = _proof_flops(proof)
+        per_worker = {name: work / self._reference_rate(trial, name) for name in REFERENCE_WORKERS}
         return sum(n * (START_S + per_worker[name]) for name, n in REFERENCE_WORKERS.items())
 
     def peak_s(self) -> float:
@@ -146,10 +151,25 @@ class Costs:
             return 0.0
         steps = MASK_DRAWS + 1 if _has_dropout(workload.model) else 2
         work = steps * _step_flops(workload)
-        return START_S + work / (FLOAT64_FLOPS * self.cores)
+        return START_S + work / self._reference_rate(trial, "float64")
+
+    def _reference_rate(self, trial: Trial, precision: str) -> float:
+        """The rate of the reference, in FLOP/s."""
+        if trial.reference == "cpu":
+            of_core = {"float64": FLOAT64_FLOPS, "float32": FLOAT32_FLOPS}
+            return of_core[precision] * self.cores
+        return self._gpu_rate(precision)
 
     def _rate(self, trial: Trial) -> float:
-        return FLOAT32_FLOPS * self.cores if trial.devices.kind == "cpu" else GPU_FLOPS
+        """The rate of the trial's steps, in FLOP/s."""
+        if trial.devices.kind == "cpu":
+            return FLOAT32_FLOPS * self.cores
+        mixed = trial.workload.precision == "bf16_mixed"
+        return self._gpu_rate("bfloat16" if mixed else "tf32" if trial.runtime.tf32 else "float32")
+
+    def _gpu_rate(self, precision: str) -> float:
+        peak = self.gpu_flops.get(f"matmul_{precision}")
+        return GPU_SHARE * peak if peak else GPU_FLOPS
 
 
 def _step_flops(workload: Workload) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from suite.datasets import library
@@ -80,10 +80,16 @@ def estimate(
     proven: frozenset[str] = frozenset(),
     *,
     peak_known: bool = False,
+    gpu_flops: Mapping[str, float] | None = None,
 ) -> Estimate:
-    """The estimate for `plan` on `engine`, with what is known to be in the cache."""
+    """The estimate for `plan` on `engine`, with what is known to be in the cache.
+
+    `gpu_flops`: as in Costs.
+    """
     cores = len(engine.host["cpus"])
-    known = Costs(plan=plan, cores=cores, proven=proven, peak_known=peak_known)
+    known = Costs(
+        plan=plan, cores=cores, proven=proven, peak_known=peak_known, gpu_flops=gpu_flops or {}
+    )
     # The reference needs its frameworks even where the plan does not have them.
     used = dict.fromkeys((*plan.frameworks, *workers.FRAMEWORKS))
     missing = [name for name in used if not engine.is_prepared(catalog.framework(name))]

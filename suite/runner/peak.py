@@ -12,6 +12,7 @@ from suite.datasets.inputs import Inputs
 from suite.engines.attempt import run_task
 from suite.engines.base import Engine, Prepared
 from suite.manifests import catalog
+from suite.manifests.devices import DeviceKind
 from suite.manifests.tracks import UNRESTRICTED
 from suite.messages import Notify
 from suite.paths import WORKER, digest, home
@@ -95,27 +96,43 @@ def measure(
     by_framework: dict[str, dict[str, float]] = {}
     for framework in providers(prepared):
         notify(f"measuring the peak of {device} with {framework}")
-        folder = work_dir / f"peak-{framework}"
-        variant = next(iter(catalog.framework(framework).variants))
-        peak_trial = replace(
-            trial,
-            framework=framework,
-            variant=variant,
-            runtime=UNRESTRICTED,
-            device=device,
-            cpu_parts=1,
+        by_framework[framework] = rates(
+            engine, trial, prepared[framework], inputs, device, precisions, work_dir=work_dir
         )
-        attempt = run_task(
-            engine,
-            prepared[framework],
-            Task(trial=peak_trial, inputs=inputs, mode="peak", precisions=precisions),
-            folder,
-            # A container that is kept has the name of the first measurement.
-            name=f"{work_dir.name}-peak-{framework}-{time.monotonic_ns()}",
-            log=home() / "logs" / f"peak-{framework}.log",
-            deadline_s=DEADLINE_S,
-        )
-        shutil.rmtree(folder, ignore_errors=True)
-        found = events.of(attempt.events, "peak")
-        by_framework[framework] = {each["operation"]: each["work_per_s"] for each in found}
     return peak_of(device, by_framework)
+
+
+def rates(
+    engine: Engine,
+    trial: Trial,
+    prepared: Prepared,
+    inputs: Inputs,
+    device: DeviceKind,
+    precisions: tuple[Precision, ...],
+    *,
+    work_dir: Path,
+) -> dict[str, float]:
+    """The rates (work per second) of one framework's operations; none where its worker fails."""
+    framework = prepared.framework
+    folder = work_dir / f"peak-{framework}"
+    peak_trial = replace(
+        trial,
+        framework=framework,
+        variant=next(iter(catalog.framework(framework).variants)),
+        runtime=UNRESTRICTED,
+        device=device,
+        cpu_parts=1,
+    )
+    attempt = run_task(
+        engine,
+        prepared,
+        Task(trial=peak_trial, inputs=inputs, mode="peak", precisions=precisions),
+        folder,
+        # A container that is kept has the name of the first measurement.
+        name=f"{work_dir.name}-peak-{framework}-{time.monotonic_ns()}",
+        log=home() / "logs" / f"peak-{framework}.log",
+        deadline_s=DEADLINE_S,
+    )
+    shutil.rmtree(folder, ignore_errors=True)
+    found = events.of(attempt.events, "peak")
+    return {each["operation"]: each["work_per_s"] for each in found}

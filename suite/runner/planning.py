@@ -267,7 +267,8 @@ def _workloads(suite: SuiteManifest, options: RunOptions) -> tuple[SuiteWorkload
     changed = [_with_loss(workload, options.loss) for workload in changed]
     if options.weights:
         changed = _with_weights(changed, options.weights)
-    return tuple(dict.fromkeys(changed) if options.precision else changed)
+    joined = options.precision or options.batch_size  # what differed may be equal now
+    return tuple(dict.fromkeys(changed) if joined else changed)
 
 
 def _with_loss(workload: SuiteWorkload, asked: Loss | None) -> SuiteWorkload:

@@ -12,6 +12,7 @@ from suite.datasets import obtain
 from suite.datasets.inputs import Inputs
 from suite.engines.base import Engine, Prepared
 from suite.errors import UsageError
+from suite.manifests.devices import ReferenceChoice
 from suite.parity import certificates
 from suite.parity.certificates import Certificate
 from suite.parity.tensors import ProofFailed, ReferencesDisagree
@@ -21,11 +22,12 @@ from suite.results import certificate, checksums, roofline
 from suite.results.record import Error, Parity, Record
 from suite.results.roofline import HardwarePeak
 from suite.results.store import RunFolder
-from suite.runner import peak, sources, starts, stopping
+from suite.runner import peak, reference_device, sources, stages, starts, stopping
 from suite.runner.execution import Execution, ReadyTrial
 from suite.runner.frameworks import Frameworks, Unavailable
 from suite.runner.load import Load, named
 from suite.runner.progress import STAGES, Progress, Stage
+from suite.runner.reference_device import Placing
 from suite.runner.series import Outcomes
 
 
@@ -42,7 +44,7 @@ class Runner:
     def prepare(
         self,
         plan: Plan,
-        stages: tuple[Stage, ...] = STAGES,
+        of_command: tuple[Stage, ...] = STAGES,
         *,
         done: Sequence[Record] = (),
     ) -> dict[Work, Inputs]:
@@ -52,12 +54,12 @@ class Runner:
         where a node has too few cores or GPUs for its ranks.
         """
         self._check_devices(plan)
-        self._progress.planned(plan, stages, done)
+        self._progress.planned(plan, of_command, done)
         self._progress.stage("data")
         by_work = self.inputs(plan)
         self._progress.stage("environments")
         self.frameworks.prepare(plan.frameworks)
-        if "parity" in stages:
+        if "parity" in of_command:
             with suppress(ProofFailed):  # then the certificates have the reason
                 self.frameworks.with_reference()
         self._check_devices(plan)  # a container engine knows them only from an image
@@ -97,6 +99,8 @@ class Runner:
     ) -> list[Record]:
         """Do the runs of the plan that are not `done`; return the records of all.
 
+        Of a staged plan, each workload is proven right before its runs.
+
         `by_work` is the result of `prepare`. Each run ends as a record, written at once; SHA256SUMS
         follows at the end. `sign` gets the description of this start before anything is run.
         Raise EngineLost where the engine stops answering: the remaining runs can be resumed.
@@ -107,7 +111,7 @@ class Runner:
         if sign:
             sign(started)
         self._progress.stage("parity")
-        ready = self._ready(plan, by_work, folder)
+        ready = {} if plan.staged else self._ready(plan, by_work, folder)
         with folder.writing(sources.WORKER_FOLDER):
             sources.write(folder.path, self.engine.worker, self.frameworks.prepared.values())
             sources.describe(folder.path, by_work)
@@ -130,8 +134,16 @@ class Runner:
             load=self._load if local else None,
             outcomes=Outcomes(records),
         )
-        finished = stopping.Finished(records)
+        finished, time_left = stopping.Finished(records), stages.time_left(plan)
         for group in plan.groups:
+            if plan.staged and group[0].trial.trial_id not in ready:
+                stage = stages.of(plan, group[0].trial)
+                starts_now = time_left()
+                ready |= (
+                    self._ready(stage, by_work, folder)
+                    if starts_now
+                    else self._too_late(stage, by_work)
+                )
             new = execution.do(stopping.needed(plan, group, finished))
             finished.add(new)
             records += new
@@ -147,6 +159,44 @@ class Runner:
             for name, proof in proofs.items()
             if isinstance(prepared := self.frameworks.of(proof), Prepared)
             and certificates.cached(self.engine, proof, prepared, by_work[proof.work])
+        )
+
+    def placed(self, plan: Plan, by_work: dict[Work, Inputs], choice: ReferenceChoice) -> Plan:
+        """The plan with the device of its references, after `prepare`."""
+        placing = self._placing(plan, by_work)
+        return plan.with_reference(placing.place(choice)) if placing else plan
+
+    def gpu_flops(self, plan: Plan, by_work: dict[Work, Inputs]) -> dict[str, float]:
+        """The rates of products on the plan's GPU, in FLOP/s by operation; none on a CPU.
+
+        After `prepare`. They are measured unless that was done within a day.
+        """
+        kind, placing = plan.trials[0].devices.kind, self._placing(plan, by_work)
+        if kind == "cpu" or placing is None:
+            return {}
+        cache = self._peak_cache(plan)
+        found = cache.read()
+        if found is None:
+            found = self.measure_peak(plan, by_work)
+            cache.write(found)
+        rates = {name: best.work_per_s for name, best in found.best.items()}
+        float64 = placing.rate(kind)
+        return rates | ({reference_device.OPERATION: float64} if float64 else {})
+
+    def _placing(self, plan: Plan, by_work: dict[Work, Inputs]) -> Placing | None:
+        """None where a framework of the reference is missing: the certificates have the reason."""
+        try:
+            prepared = self.frameworks.with_reference()
+        except ProofFailed:
+            return None
+        first = plan.trials[0]
+        return Placing(
+            engine=self.engine,
+            prepared=prepared,
+            trial=first,
+            inputs=by_work[first.work],
+            work_dir=self.work_dir,
+            notify=self._progress.notify,
         )
 
     def peak_known(self, plan: Plan) -> bool:
@@ -262,6 +312,20 @@ class Runner:
                 parity=_status(result),
             )
         return ready
+
+    def _too_late(self, stage: Plan, by_work: dict[Work, Inputs]) -> dict[str, ReadyTrial]:
+        """The trials of a stage that does not start, because the time is up."""
+        message = f"the limit of {stage.max_time} was reached before it"
+        unavailable = Unavailable("skipped", Error(error_class="TimeLimit", message=message))
+        return {
+            trial.trial_id: ReadyTrial(
+                trial=trial,
+                framework=unavailable,
+                inputs=by_work[trial.work],
+                parity=_status(None),
+            )
+            for trial in stage.trials
+        }
 
     def _certified(
         self, trials: list[Trial], workload_inputs: Inputs, folder: RunFolder

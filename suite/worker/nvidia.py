@@ -23,11 +23,13 @@ ROW = re.compile(
 )
 BOARD = re.compile(r"GPU (\d+): .*\(UUID: (GPU-[^)\s]+)\)")
 SLICE = re.compile(r"MIG (\S+)\s+Device\s+(\d+): \(UUID: (MIG-[^)\s]+)\)")
+CAPABILITY = re.compile(r"(GPU-\S+), (\d+\.\d+)")
 PROFILE_MEMORY = re.compile(r"\.(\d+)gb")  # of a slice's profile: 1g.10gb+me
 
 COMPLAINT = re.compile(r"error|fail|unable|lost|mismatch|\[", re.IGNORECASE)
 
-Gpu = dict[str, Any]  # by the names in FIELDS; of a slice also `board` and `slice`
+# By the names in FIELDS, and `compute_cap` where it is known; of a slice also `board` and `slice`.
+Gpu = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ def find() -> Found:
     if not boards:
         reason = _complaint(rows, others) or f"nvidia-smi: {''.join(others[-1:]) or 'no answer'}"
         return Found(problem=reason, missing=rows.missing)
+    _add_capabilities(program, boards)
     listed = ask([program, "-L"], timeout_s=TIMEOUT_S)
     slices = _slices(listed.output, boards)
     gpus = [gpu for uuid, board in boards.items() for gpu in slices.get(uuid) or [board]]
@@ -74,6 +77,15 @@ def _boards(output: str) -> tuple[dict[str, Gpu], list[str]]:
         else:  # a banner, a part of a line, or a board that the driver has lost
             others.append(line)
     return boards, others
+
+
+def _add_capabilities(program: str, boards: dict[str, Gpu]) -> None:
+    """Add the compute capability of each board; older drivers cannot be asked for it."""
+    query = [program, "--query-gpu=uuid,compute_cap", "--format=csv,noheader"]
+    for line in ask(query, timeout_s=TIMEOUT_S).output.splitlines():
+        found = CAPABILITY.fullmatch(line.strip())
+        if found and found[1] in boards:
+            boards[found[1]]["compute_cap"] = found[2]
 
 
 def _known(text: str | None) -> str | None:

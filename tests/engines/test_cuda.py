@@ -47,5 +47,26 @@ def test_a_driver_that_is_too_old_is_named(
 
 def test_a_framework_is_refused_before_it_is_fetched() -> None:
     with pytest.raises(FrameworkUnavailable, match="needs NVIDIA's driver 580 or newer"):
-        cuda.require(catalog.framework("pytorch"), [{"driver_version": "470.1"}])
+        cuda.require(catalog.framework("pytorch"), [{"driver_version": "470.1"}], print)
+
+
+@pytest.mark.parametrize(
+    ("framework", "capability", "is_newer"),
+    [
+        ("mxnet", "8.6", False),
+        ("mxnet", "9.0", True),
+        ("tensorflow", "9.0", False),
+        ("tensorflow", "12.0", True),
+        ("tensorflow", None, False),  # an older driver cannot be asked
+        ("pytorch", "12.0", False),  # nothing is known
+    ],
+)
+def test_a_gpu_that_is_newer_than_the_kernels_is_named_before_the_download(
+    framework: str, capability: str | None, is_newer: bool
+) -> None:
+    gpu = {"name": "H100", "driver_version": "590.48", "compute_cap": capability}
+    said: list[str] = []
+    cuda.require(catalog.framework(framework), [gpu], said.append)
+    assert len(said) == is_newer
+    assert not is_newer or f"H100 (compute capability {capability}) is newer" in said[0]
     cuda.require(catalog.framework("pytorch"), [])

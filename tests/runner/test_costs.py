@@ -8,7 +8,9 @@ import pytest
 from suite.protocol.plan import Plan
 from suite.runner import costs
 from suite.runner.costs import Costs
+from suite.runner.estimate import Estimate
 from suite.runner.planning import RunOptions, plan_of
+from suite.runner.timelimit import TimeLimit
 
 
 def of(plan: Plan, *, cores: int = 2, proven: frozenset[str] = frozenset()) -> Costs:
@@ -72,7 +74,7 @@ def test_proofs_that_serve_several_trials_are_counted_once() -> None:
 
 
 def test_trials_that_differ_only_in_the_input_have_one_proof() -> None:
-    options = RunOptions(models=("resnet50",), frameworks=("jax",), precision="float32")
+    options = RunOptions(models=("lstm",), frameworks=("jax",), precision="float32")
     plan = plan_of("all", options, device="cuda")
     assert {trial.workload.input for trial in plan.trials} == {"host", "device"}
     found = of(plan).proofs_s()
@@ -92,3 +94,37 @@ def test_queries_of_a_large_batch_take_no_more_calls_than_needed() -> None:
     plan = replace(plan, measure=plan.measure.model_copy(update={"max_query_s": 1e9}))
     found = [of(plan)._run_s(replace(trial, budget_s=None)) for trial in (of_stream, *of_offline)]
     assert max(found) < 1.1 * found[0]
+
+
+# Of an H200 (docs/measurements/gpu.md); float64 by NVIDIA's data sheet.
+H200 = {
+    "matmul_float32": 5.1e13,
+    "matmul_tf32": 4.05e14,
+    "matmul_bfloat16": 7.94e14,
+    "matmul_float64": 6.7e13,
+}
+
+
+def test_within_its_limit_the_suite_for_gpus_has_the_large_models_in_both_precisions() -> None:
+    """With the reference on the GPU; on 16 cores the same proofs take many times as long."""
+    plan = plan_of("all", RunOptions(), device="cuda")
+    placed = plan.with_reference("cuda")
+    costs_there = Costs(plan=placed, cores=16, peak_known=True, gpu_flops=H200)
+    assert plan.max_time == "90m"
+    limit = TimeLimit.of(plan.max_time).started()
+    found = Estimate(costs=costs_there, stages_s={}, new_bytes=0, results_bytes=0)
+    kept = {(t.workload.model, t.workload.precision) for t in limit.fitting(found).trials}
+    models = ("resnet50", "gpt_small", "vit_tiny")
+    assert {(m, p) for m in models for p in ("float32", "bf16_mixed")} <= kept
+    on_cores = Costs(plan=plan, cores=16, peak_known=True, gpu_flops=H200)
+    assert sum(on_cores.proofs_s()) > 5 * sum(costs_there.proofs_s())
+
+
+def test_the_measured_peak_of_a_gpu_replaces_the_assumed_rate() -> None:
+    plan = plan_of("quick", RunOptions(frameworks=("pytorch",)), device="cuda")
+    trial = plan.trials[0]
+    assert Costs(plan=plan, cores=2)._rate(trial) == costs.GPU_FLOPS
+    known = Costs(plan=plan, cores=2, gpu_flops=H200)
+    assert known._rate(trial) == pytest.approx(costs.GPU_SHARE * 5.1e13)
+    tf32 = replace(trial, runtime=trial.runtime.model_copy(update={"tf32": True}))
+    assert known._rate(tf32) == pytest.approx(costs.GPU_SHARE * 4.05e14)

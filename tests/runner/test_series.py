@@ -61,7 +61,7 @@ def test_in_each_round_smaller_batches_come_first() -> None:
 
 
 def test_the_option_batch_size_replaces_the_series() -> None:
-    options = RunOptions(models=("resnet50",), batch_size=48, precision="float32")
+    options = RunOptions(models=("resnet50",), batch_size=48)
     plan = plan_of("all", options, device="cuda")
     assert {*batches(plan.trials)} == {48}
     assert all(trial.proof_trial is trial for trial in plan.trials)
@@ -107,14 +107,14 @@ def test_one_certificate_serves_all_inputs_and_batch_sizes() -> None:
     plan = plan_of("all", options, device="cuda")
     assert {each.workload.input for each in plan.trials} == {"host", "device"}
     proofs = [(each.track, each.workload.batch_size) for each in plan.proofs.trials]
-    assert proofs == [("equal", 8), ("tuned", 8)]
+    assert proofs == [(track, size) for size in (32, 64) for track in ("equal", "tuned")]
 
 
 def test_a_closing_proof_is_limited_by_its_arithmetic() -> None:
     options = RunOptions(models=("resnet50", "lstm"), frameworks=("pytorch",), precision="float32")
     trials = plan_of("all", options, device="cuda").trials
     closed = {(each.workload.model, each.workload.batch_size) for each in trials if closes(each)}
-    assert {size for model, size in closed if model == "resnet50"} == {8, 32, 64}
+    assert {size for model, size in closed if model == "resnet50"} == {32, 64}
     assert max(size for model, size in closed if model == "lstm") == 4096
     large = next(each for each in trials if each.workload.batch_size == 2048)
     assert not closes(large) and closes(replace(large, proof_batch_size=None))

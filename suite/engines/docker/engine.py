@@ -159,7 +159,7 @@ class DockerEngine:
 
     def prepare(self, manifest: FrameworkManifest, notify: Notify) -> Prepared:
         recipe = self.images.recipe(manifest, self.kind)
-        cuda.require(manifest, self._gpus_seen)
+        cuda.require(manifest, self._gpus_seen, notify)
         image_id = self.images.ready(recipe, notify).image_id
         self.has_prepared(image_id)
         return Prepared(

@@ -107,7 +107,7 @@ class SlurmEngine(VenvEngine):
         if self._images is None:
             return super().prepare(manifest, notify)
         recipe = self._recipe(manifest)
-        cuda.require(manifest, self.host["gpus"])
+        cuda.require(manifest, self.host["gpus"], notify)
         image = containers.image_file(self._images, recipe)
         if image.suffix == containers.ARCHIVE:
             image = self._converted(image, manifest, notify)

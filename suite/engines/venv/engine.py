@@ -87,7 +87,7 @@ class VenvEngine:
         python = self._pythons.get(manifest.name)
         if python:
             return environments.of_user(manifest, python)
-        cuda.require(manifest, self.host["gpus"])
+        cuda.require(manifest, self.host["gpus"], notify)
         gpus = bool(self.host["gpus"])
         return environments.ready(manifest, notify, gpus=gpus, builds=self._builds)
 

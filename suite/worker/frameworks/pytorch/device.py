@@ -17,6 +17,9 @@ def prepare(trial: Trial) -> None:
     if trial.tf32 is not None:
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = trial.tf32
     torch.backends.cudnn.benchmark = trial.settings.get("cudnn_benchmark", False)
+    if trial.settings.get("deterministic"):
+        # A few operations have no deterministic form on a GPU.
+        torch.use_deterministic_algorithms(True, warn_only=True)
 
 
 def on_device(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:

@@ -11,6 +11,8 @@ import torch
 from ...protocol import Trial
 from . import device
 
+DTYPES = {"bfloat16": torch.bfloat16, "float64": torch.float64}
+
 
 def operations(
     trial: Trial, precisions: Sequence[str], size: int, values: int
@@ -18,7 +20,7 @@ def operations(
     """The operations by name: products of matrices (size, size), a copy of `values` numbers."""
     device.prepare(trial)
     for name in precisions:
-        dtype = torch.bfloat16 if name == "bfloat16" else torch.float32
+        dtype = DTYPES.get(name, torch.float32)
         a, b = (torch.rand(size, size, device=trial.device).to(dtype) for _ in range(2))
         c = torch.empty_like(a)
         torch.backends.cuda.matmul.allow_tf32 = name == "tf32"

@@ -35,7 +35,7 @@ LOSSES = {
     "huber": nn.HuberLoss,
     "binary_cross_entropy": nn.BCEWithLogitsLoss,
 }
-SETTINGS = ("cudnn_benchmark", "fused_optimizer")
+SETTINGS = ("cudnn_benchmark", "deterministic", "fused_optimizer")
 # The modes of torch.compile, by variant.
 COMPILED = {
     "compiled": "default",
