@@ -36,7 +36,8 @@ class Explanation:
 EXPLANATIONS = {
     "framework": Explanation("The framework and its version.", "docs/reference/frameworks.md"),
     "variant": Explanation(
-        "One way to use the framework, such as eager or compiled.", "docs/reference/configurations.md"
+        "One way to use the framework, such as eager or compiled.",
+        "docs/reference/configurations.md",
     ),
     "track": Explanation(
         "The rules for the runtime settings: equal is the default variant of each framework under "
@@ -70,7 +71,8 @@ EXPLANATIONS = {
         "docs/reference/reports.md",
     ),
     "mean": Explanation(
-        "The mean latency of the queries of a run; the median over runs.", "docs/reference/reports.md"
+        "The mean latency of the queries of a run; the median over runs.",
+        "docs/reference/reports.md",
     ),
     "p99": Explanation(
         "The latency that 99 % of the queries do not exceed; the median over runs.",
@@ -94,7 +96,9 @@ EXPLANATIONS = {
         "bound; found by bisection, the median over runs.",
         "docs/reference/reports.md",
     ),
-    "bound": Explanation("The latency that 99 % of the queries may not exceed.", "docs/reference/reports.md"),
+    "bound": Explanation(
+        "The latency that 99 % of the queries may not exceed.", "docs/reference/reports.md"
+    ),
     "knee": Explanation(
         f"The smallest batch size with at least {KNEE_SHARE:.0%} of the highest rate of its "
         "series: a larger one gains little.",
@@ -166,39 +170,44 @@ EXPLANATIONS = {
         "The type of the operands of products: float32, tf32 or bfloat16.",
         "docs/reference/configurations.md",
     ),
-    "devices": Explanation("How many devices train together.", "docs/how-to/scaling.md"),
+    "devices": Explanation("How many devices train together.", "docs/how-to/several-devices.md"),
     "batch": Explanation("Samples in a step, of all devices together."),
-    "input": Explanation("Where each batch comes from before its step.", "docs/reference/protocol.md"),
+    "input": Explanation(
+        "Where each batch comes from before its step.", "docs/reference/protocol.md"
+    ),
     "scaling": Explanation(
         "Strong: the same batch on more devices. Weak: a batch that grows with them.",
-        "docs/how-to/scaling.md",
+        "docs/how-to/several-devices.md",
     ),
-    "speed-up": Explanation("The rate over that on one device.", "docs/how-to/scaling.md"),
-    "efficiency": Explanation("The speed-up over the number of devices.", "docs/how-to/scaling.md"),
-    "step": Explanation("The duration of a step.", "docs/how-to/scaling.md"),
+    "speed-up": Explanation("The rate over that on one device.", "docs/how-to/several-devices.md"),
+    "efficiency": Explanation(
+        "The speed-up over the number of devices.", "docs/how-to/several-devices.md"
+    ),
+    "step": Explanation("The duration of a step.", "docs/how-to/several-devices.md"),
     "all-reduce": Explanation(
         "The duration of adding the gradients of all devices, without other work.",
-        "docs/how-to/scaling.md",
+        "docs/how-to/several-devices.md",
     ),
     "rung": Explanation(
         "The level of abstraction of the ladder: 1 is C++ with primitives, 4 is Keras.",
-        "docs/how-to/inference.md",
+        "docs/explanation/inference.md",
     ),
     OVER_LOWEST: Explanation(
-        "How much longer one image takes than on the lowest rung.", "docs/how-to/inference.md"
+        "How much longer one image takes than on the lowest rung.", "docs/explanation/inference.md"
     ),
     OFFLINE_RATE: Explanation(
         "The highest rate of scenario offline, where all samples are there at once.",
-        "docs/how-to/inference.md",
+        "docs/explanation/inference.md",
     ),
-    TRAINING_RATE: Explanation("The highest rate in training.", "docs/how-to/inference.md"),
+    TRAINING_RATE: Explanation("The highest rate in training.", "docs/explanation/inference.md"),
     LINES: Explanation(
         "Lines of code of the hand-written script of this rung: the model and a call. The latency "
         "is that of the suite's worker, which may use a faster form of the same interface.",
-        "docs/how-to/inference.md",
+        "docs/explanation/inference.md",
     ),
     TRAINING_LINES: Explanation(
-        "Further lines of the script for training: optimizer, loss and step.", "docs/how-to/inference.md"
+        "Further lines of the script for training: optimizer, loss and step.",
+        "docs/explanation/inference.md",
     ),
     "parameters": Explanation("The trained values of the model.", "docs/reference/frameworks.md"),
     "operation": Explanation(
@@ -206,7 +215,9 @@ EXPLANATIONS = {
         "docs/explanation/method.md",
     ),
     "peak": Explanation("The highest rate of all frameworks.", "docs/explanation/method.md"),
-    "optimizer": Explanation("The optimizer of the training steps.", "docs/reference/optimizers.md"),
+    "optimizer": Explanation(
+        "The optimizer of the training steps.", "docs/reference/optimizers.md"
+    ),
     "steps": Explanation("The steps that the certificate judges.", "docs/reference/proofs.md"),
     **{
         name: Explanation(
@@ -223,10 +234,17 @@ EXPLANATIONS = {
             "stat.": "a running statistic of a batch norm",
         }.items()
     },
-    "share": Explanation("The largest error as a share of its tolerance.", "docs/reference/proofs.md"),
-    "proven": Explanation("Whether all errors are within their tolerance.", "docs/reference/proofs.md"),
+    "share": Explanation(
+        "The largest error as a share of its tolerance.", "docs/reference/proofs.md"
+    ),
+    "proven": Explanation(
+        "Whether all errors are within their tolerance.", "docs/reference/proofs.md"
+    ),
     "precision": Explanation("float32 or bf16_mixed.", "docs/reference/configurations.md"),
-    "seeds": Explanation("The number of compared runs, each with its own seed.", "docs/measurements/proofs-of-the-models.md"),
+    "seeds": Explanation(
+        "The number of compared runs, each with its own seed.",
+        "docs/measurements/proofs-of-the-models.md",
+    ),
     "sd": Explanation(
         "The standard deviation of the accuracy over the seeds, in percentage points.",
         "docs/measurements/proofs-of-the-models.md",
@@ -240,14 +258,16 @@ EXPLANATIONS = {
         "The mean difference of accuracies with the same seed, in percentage points.",
         "docs/measurements/proofs-of-the-models.md",
     ),
-    "90 % interval": Explanation("The interval of the difference.", "docs/measurements/proofs-of-the-models.md"),
+    "90 % interval": Explanation(
+        "The interval of the difference.", "docs/measurements/proofs-of-the-models.md"
+    ),
     "equivalent": Explanation(
         "yes where the interval is within ±0.25 points, no where it is outside, else not shown.",
         "docs/measurements/proofs-of-the-models.md",
     ),
     "all-reduce rate": Explanation(
         "The bytes of the gradients of one device over the duration of adding them.",
-        "docs/how-to/scaling.md",
+        "docs/how-to/several-devices.md",
     ),
     "a | b": Explanation("The rows that are compared."),
     "ratio": Explanation(
@@ -275,7 +295,8 @@ EXPLANATIONS = {
         "docs/reference/proofs.md",
     ),
     "answers": Explanation(
-        "The timed answers of inference that were compared with the reference.", "docs/reference/proofs.md"
+        "The timed answers of inference that were compared with the reference.",
+        "docs/reference/proofs.md",
     ),
     "visible updates": Explanation(
         "The share of the parameters whose missing update the closing proof would find; the "
@@ -293,7 +314,8 @@ EXPLANATIONS = {
     ),
     "tolerance": Explanation("The largest error that is accepted.", "docs/reference/proofs.md"),
     "share of the tolerance": Explanation(
-        "The error over the tolerance: at most 1 where the work is proven.", "docs/reference/proofs.md"
+        "The error over the tolerance: at most 1 where the work is proven.",
+        "docs/reference/proofs.md",
     ),
     "blocks": Explanation(
         "The blocks of steps of a run: in the warm-up, and timed. The rate is that of the timed "
@@ -305,7 +327,9 @@ EXPLANATIONS = {
     "fact": Explanation("A property of the machine."),
     "value": Explanation("The value of the fact."),
     "device": Explanation("The device set: cpu, or cuda, with the number of devices."),
-    "packages": Explanation("The versions in the worker's process.", "docs/reference/frameworks.md"),
+    "packages": Explanation(
+        "The versions in the worker's process.", "docs/reference/frameworks.md"
+    ),
     "lock (SHA-256)": Explanation(
         "The digest of the list of all packages with their hashes.", "docs/reference/containers.md"
     ),
