@@ -129,13 +129,17 @@ EXPLANATIONS = {
         "Half the width of the 95 % bootstrap interval of the median, of the rate or of p50, as a "
         "share of it. The unit is the run, so one run has none. With two to five runs it "
         "reaches from the lowest to the highest, and contains the true median in 50, 75, 88 or "
-        "94 % of cases."
+        "94 % of cases.",
+        "docs/explanation/statistics.md",
     ),
-    "95 % CI": Explanation("The 95 % bootstrap interval of the ratio."),
+    "95 % CI": Explanation(
+        "The 95 % bootstrap interval of the ratio.", "docs/explanation/statistics.md"
+    ),
     "runs": Explanation("Runs with a rate. Each is a fresh process or container."),
     "vs best": Explanation(
         "The rate over that of the fastest proven row of the table; of latencies, the p50 over the "
-        "lowest one: 1.25 is 25 % slower."
+        "lowest one: 1.25 is 25 % slower.",
+        "docs/explanation/statistics.md",
     ),
     MFU: Explanation(
         "Model FLOPs utilization: the operations of the model per second over the measured peak "
@@ -171,7 +175,9 @@ EXPLANATIONS = {
         "docs/reference/configurations.md",
     ),
     "devices": Explanation("How many devices train together.", "docs/how-to/several-devices.md"),
-    "batch": Explanation("Samples in a step, of all devices together."),
+    "batch": Explanation(
+        "Samples in a step, of all devices together.", "docs/reference/glossary.md"
+    ),
     "input": Explanation(
         "Where each batch comes from before its step.", "docs/reference/protocol.md"
     ),
@@ -243,44 +249,55 @@ EXPLANATIONS = {
     "precision": Explanation("float32 or bf16_mixed.", "docs/reference/configurations.md"),
     "seeds": Explanation(
         "The number of compared runs, each with its own seed.",
-        "docs/measurements/proofs-of-the-models.md",
+        "docs/explanation/statistics.md",
     ),
     "sd": Explanation(
         "The standard deviation of the accuracy over the seeds, in percentage points.",
-        "docs/measurements/proofs-of-the-models.md",
+        "docs/explanation/statistics.md",
     ),
     "against": Explanation(
         "What the accuracies are compared with: the same framework in float32, or the median of "
         "the others.",
-        "docs/measurements/proofs-of-the-models.md",
+        "docs/explanation/statistics.md",
     ),
     "difference": Explanation(
         "The mean difference of accuracies with the same seed, in percentage points.",
-        "docs/measurements/proofs-of-the-models.md",
+        "docs/explanation/statistics.md",
     ),
     "90 % interval": Explanation(
-        "The interval of the difference.", "docs/measurements/proofs-of-the-models.md"
+        "The interval of the difference.", "docs/explanation/statistics.md"
     ),
     "equivalent": Explanation(
         "yes where the interval is within ±0.25 points, no where it is outside, else not shown.",
-        "docs/measurements/proofs-of-the-models.md",
+        "docs/explanation/statistics.md",
     ),
     "all-reduce rate": Explanation(
         "The bytes of the gradients of one device over the duration of adding them.",
         "docs/how-to/several-devices.md",
     ),
-    "a | b": Explanation("The rows that are compared."),
+    "a | b": Explanation("The rows that are compared.", "docs/explanation/statistics.md"),
     "ratio": Explanation(
         "The median rate of b over that of a. Of scenarios with latencies, the p50 of b over that "
-        "of a: below 1, b is faster."
+        "of a: below 1, b is faster.",
+        "docs/explanation/statistics.md",
     ),
     "p": Explanation(
         "The probability of a difference this large by chance, if there is no real one: "
-        "Mann-Whitney test of the runs, Wilcoxon signed-rank test of interleaved rounds."
+        "Mann-Whitney test of the runs, Wilcoxon signed-rank test of interleaved rounds.",
+        "docs/explanation/statistics.md",
     ),
-    "b is": Explanation("Faster or slower where p is at most 0.05 and the interval excludes 1."),
-    "trial": Explanation("Framework, variant, track and, where they differ, device and seed."),
-    "workload": Explanation("Model, dataset, mode, batch size, precision and optimizer."),
+    "b is": Explanation(
+        "Faster or slower where p is at most 0.05 and the interval excludes 1.",
+        "docs/explanation/statistics.md",
+    ),
+    "trial": Explanation(
+        "Framework, variant, track and, where they differ, device and seed.",
+        "docs/reference/glossary.md",
+    ),
+    "workload": Explanation(
+        "Model, dataset, mode, batch size, precision and optimizer.",
+        "docs/reference/glossary.md",
+    ),
     "largest share": Explanation(
         "The largest error of the certificate as a share of its tolerance: at most 1 where the "
         "work is proven. An error is the relative L2 error of a tensor against the reference.",
@@ -324,9 +341,12 @@ EXPLANATIONS = {
     "steady": Explanation("Whether the rate was steady at the end of the warm-up."),
     "whole run": Explanation("The duration of the worker's process, from start to end."),
     "queries": Explanation("The timed queries of a run.", "docs/reference/reports.md"),
-    "fact": Explanation("A property of the machine."),
-    "value": Explanation("The value of the fact."),
-    "device": Explanation("The device set: cpu, or cuda, with the number of devices."),
+    "fact": Explanation("A property of the machine.", "docs/reference/reports.md"),
+    "value": Explanation("The value of the fact.", "docs/reference/reports.md"),
+    "device": Explanation(
+        "The device set: cpu, or cuda, with the number of devices.",
+        "docs/reference/glossary.md",
+    ),
     "packages": Explanation(
         "The versions in the worker's process.", "docs/reference/frameworks.md"
     ),
