@@ -1,6 +1,6 @@
 """Write manifests/ladder.json: the rungs of the ladder, and the lines of their scripts.
 
-Called by `make docs`; docs/how-to/inference.md says what counts as a line.
+Called by `make docs`; docs/explanation/inference.md says what counts as a line.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def register(path: Path, options: Options, notify: Notify) -> str:
         raise DataError(f"{path}: no such file or folder", hint="ls -d *.csv *.npz */")
     if path.suffix.lower() not in (*READERS, *ARRAYS):
         known = ", ".join((*READERS, *ARRAYS))
-        raise DataError(f"{path}: not one of {known}", hint="docs/reference/models.md#data")
+        raise DataError(f"{path}: not one of {known}", hint="docs/how-to/own-data.md")
     name = _name(path, options)
     target = home() / "datasets" / name
     if catalog.own_dataset(name) is not None and prepared.read(target) is not None:

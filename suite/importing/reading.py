@@ -193,5 +193,5 @@ def _architecture(name: str, shape: tuple[int, ...], values: dict[str, Any]) -> 
         made = Architecture(name=name, input_shape=shape, classes=values["classes"], layers=layers)
         made.shapes()
     except (NotSeriesParallel, ValueError) as error:
-        raise ImportRefused(f"{name}: {error}", hint="docs/reference/models.md#graphs") from None
+        raise ImportRefused(f"{name}: {error}", hint="docs/how-to/own-model.md#graphs") from None
     return made

@@ -24,7 +24,8 @@ from suite.models import MODELS
 
 # Where each batch comes from before its step (docs/reference/protocol.md).
 Input = Literal["host", "disk", "device", "loader"]
-# Of the operands of products (docs/explanation/method.md). bf16_mixed: bfloat16, all else in float32.
+# Of the operands of products (docs/reference/configurations.md). bf16_mixed: bfloat16, all else
+# in float32.
 Precision = Literal["float32", "bf16_mixed"]
 # Of the statistics of batch norm on several ranks: of each rank's slice, or of the whole batch.
 BatchNorm = Literal["per_rank", "synchronized"]

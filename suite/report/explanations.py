@@ -36,7 +36,8 @@ class Explanation:
 EXPLANATIONS = {
     "framework": Explanation("The framework and its version.", "docs/reference/frameworks.md"),
     "variant": Explanation(
-        "One way to use the framework, such as eager or compiled.", "docs/reference/configurations.md"
+        "One way to use the framework, such as eager or compiled.",
+        "docs/reference/configurations.md",
     ),
     "track": Explanation(
         "The rules for the runtime settings: equal is the default variant of each framework under "
@@ -70,7 +71,8 @@ EXPLANATIONS = {
         "docs/reference/reports.md",
     ),
     "mean": Explanation(
-        "The mean latency of the queries of a run; the median over runs.", "docs/reference/reports.md"
+        "The mean latency of the queries of a run; the median over runs.",
+        "docs/reference/reports.md",
     ),
     "p99": Explanation(
         "The latency that 99 % of the queries do not exceed; the median over runs.",
@@ -94,7 +96,9 @@ EXPLANATIONS = {
         "bound; found by bisection, the median over runs.",
         "docs/reference/reports.md",
     ),
-    "bound": Explanation("The latency that 99 % of the queries may not exceed.", "docs/reference/reports.md"),
+    "bound": Explanation(
+        "The latency that 99 % of the queries may not exceed.", "docs/reference/reports.md"
+    ),
     "knee": Explanation(
         f"The smallest batch size with at least {KNEE_SHARE:.0%} of the highest rate of its "
         "series: a larger one gains little.",
@@ -125,13 +129,17 @@ EXPLANATIONS = {
         "Half the width of the 95 % bootstrap interval of the median, of the rate or of p50, as a "
         "share of it. The unit is the run, so one run has none. With two to five runs it "
         "reaches from the lowest to the highest, and contains the true median in 50, 75, 88 or "
-        "94 % of cases."
+        "94 % of cases.",
+        "docs/explanation/statistics.md",
     ),
-    "95 % CI": Explanation("The 95 % bootstrap interval of the ratio."),
+    "95 % CI": Explanation(
+        "The 95 % bootstrap interval of the ratio.", "docs/explanation/statistics.md"
+    ),
     "runs": Explanation("Runs with a rate. Each is a fresh process or container."),
     "vs best": Explanation(
         "The rate over that of the fastest proven row of the table; of latencies, the p50 over the "
-        "lowest one: 1.25 is 25 % slower."
+        "lowest one: 1.25 is 25 % slower.",
+        "docs/explanation/statistics.md",
     ),
     MFU: Explanation(
         "Model FLOPs utilization: the operations of the model per second over the measured peak "
@@ -166,39 +174,46 @@ EXPLANATIONS = {
         "The type of the operands of products: float32, tf32 or bfloat16.",
         "docs/reference/configurations.md",
     ),
-    "devices": Explanation("How many devices train together.", "docs/how-to/scaling.md"),
-    "batch": Explanation("Samples in a step, of all devices together."),
-    "input": Explanation("Where each batch comes from before its step.", "docs/reference/protocol.md"),
+    "devices": Explanation("How many devices train together.", "docs/how-to/several-devices.md"),
+    "batch": Explanation(
+        "Samples in a step, of all devices together.", "docs/reference/glossary.md"
+    ),
+    "input": Explanation(
+        "Where each batch comes from before its step.", "docs/reference/protocol.md"
+    ),
     "scaling": Explanation(
         "Strong: the same batch on more devices. Weak: a batch that grows with them.",
-        "docs/how-to/scaling.md",
+        "docs/how-to/several-devices.md",
     ),
-    "speed-up": Explanation("The rate over that on one device.", "docs/how-to/scaling.md"),
-    "efficiency": Explanation("The speed-up over the number of devices.", "docs/how-to/scaling.md"),
-    "step": Explanation("The duration of a step.", "docs/how-to/scaling.md"),
+    "speed-up": Explanation("The rate over that on one device.", "docs/how-to/several-devices.md"),
+    "efficiency": Explanation(
+        "The speed-up over the number of devices.", "docs/how-to/several-devices.md"
+    ),
+    "step": Explanation("The duration of a step.", "docs/how-to/several-devices.md"),
     "all-reduce": Explanation(
         "The duration of adding the gradients of all devices, without other work.",
-        "docs/how-to/scaling.md",
+        "docs/how-to/several-devices.md",
     ),
     "rung": Explanation(
         "The level of abstraction of the ladder: 1 is C++ with primitives, 4 is Keras.",
-        "docs/how-to/inference.md",
+        "docs/explanation/inference.md",
     ),
     OVER_LOWEST: Explanation(
-        "How much longer one image takes than on the lowest rung.", "docs/how-to/inference.md"
+        "How much longer one image takes than on the lowest rung.", "docs/explanation/inference.md"
     ),
     OFFLINE_RATE: Explanation(
         "The highest rate of scenario offline, where all samples are there at once.",
-        "docs/how-to/inference.md",
+        "docs/explanation/inference.md",
     ),
-    TRAINING_RATE: Explanation("The highest rate in training.", "docs/how-to/inference.md"),
+    TRAINING_RATE: Explanation("The highest rate in training.", "docs/explanation/inference.md"),
     LINES: Explanation(
         "Lines of code of the hand-written script of this rung: the model and a call. The latency "
         "is that of the suite's worker, which may use a faster form of the same interface.",
-        "docs/how-to/inference.md",
+        "docs/explanation/inference.md",
     ),
     TRAINING_LINES: Explanation(
-        "Further lines of the script for training: optimizer, loss and step.", "docs/how-to/inference.md"
+        "Further lines of the script for training: optimizer, loss and step.",
+        "docs/explanation/inference.md",
     ),
     "parameters": Explanation("The trained values of the model.", "docs/reference/frameworks.md"),
     "operation": Explanation(
@@ -206,7 +221,9 @@ EXPLANATIONS = {
         "docs/explanation/method.md",
     ),
     "peak": Explanation("The highest rate of all frameworks.", "docs/explanation/method.md"),
-    "optimizer": Explanation("The optimizer of the training steps.", "docs/reference/optimizers.md"),
+    "optimizer": Explanation(
+        "The optimizer of the training steps.", "docs/reference/optimizers.md"
+    ),
     "steps": Explanation("The steps that the certificate judges.", "docs/reference/proofs.md"),
     **{
         name: Explanation(
@@ -223,44 +240,64 @@ EXPLANATIONS = {
             "stat.": "a running statistic of a batch norm",
         }.items()
     },
-    "share": Explanation("The largest error as a share of its tolerance.", "docs/reference/proofs.md"),
-    "proven": Explanation("Whether all errors are within their tolerance.", "docs/reference/proofs.md"),
+    "share": Explanation(
+        "The largest error as a share of its tolerance.", "docs/reference/proofs.md"
+    ),
+    "proven": Explanation(
+        "Whether all errors are within their tolerance.", "docs/reference/proofs.md"
+    ),
     "precision": Explanation("float32 or bf16_mixed.", "docs/reference/configurations.md"),
-    "seeds": Explanation("The number of compared runs, each with its own seed.", "docs/measurements/proofs-of-the-models.md"),
+    "seeds": Explanation(
+        "The number of compared runs, each with its own seed.",
+        "docs/explanation/statistics.md",
+    ),
     "sd": Explanation(
         "The standard deviation of the accuracy over the seeds, in percentage points.",
-        "docs/measurements/proofs-of-the-models.md",
+        "docs/explanation/statistics.md",
     ),
     "against": Explanation(
         "What the accuracies are compared with: the same framework in float32, or the median of "
         "the others.",
-        "docs/measurements/proofs-of-the-models.md",
+        "docs/explanation/statistics.md",
     ),
     "difference": Explanation(
         "The mean difference of accuracies with the same seed, in percentage points.",
-        "docs/measurements/proofs-of-the-models.md",
+        "docs/explanation/statistics.md",
     ),
-    "90 % interval": Explanation("The interval of the difference.", "docs/measurements/proofs-of-the-models.md"),
+    "90 % interval": Explanation(
+        "The interval of the difference.", "docs/explanation/statistics.md"
+    ),
     "equivalent": Explanation(
         "yes where the interval is within ±0.25 points, no where it is outside, else not shown.",
-        "docs/measurements/proofs-of-the-models.md",
+        "docs/explanation/statistics.md",
     ),
     "all-reduce rate": Explanation(
         "The bytes of the gradients of one device over the duration of adding them.",
-        "docs/how-to/scaling.md",
+        "docs/how-to/several-devices.md",
     ),
-    "a | b": Explanation("The rows that are compared."),
+    "a | b": Explanation("The rows that are compared.", "docs/explanation/statistics.md"),
     "ratio": Explanation(
         "The median rate of b over that of a. Of scenarios with latencies, the p50 of b over that "
-        "of a: below 1, b is faster."
+        "of a: below 1, b is faster.",
+        "docs/explanation/statistics.md",
     ),
     "p": Explanation(
         "The probability of a difference this large by chance, if there is no real one: "
-        "Mann-Whitney test of the runs, Wilcoxon signed-rank test of interleaved rounds."
+        "Mann-Whitney test of the runs, Wilcoxon signed-rank test of interleaved rounds.",
+        "docs/explanation/statistics.md",
     ),
-    "b is": Explanation("Faster or slower where p is at most 0.05 and the interval excludes 1."),
-    "trial": Explanation("Framework, variant, track and, where they differ, device and seed."),
-    "workload": Explanation("Model, dataset, mode, batch size, precision and optimizer."),
+    "b is": Explanation(
+        "Faster or slower where p is at most 0.05 and the interval excludes 1.",
+        "docs/explanation/statistics.md",
+    ),
+    "trial": Explanation(
+        "Framework, variant, track and, where they differ, device and seed.",
+        "docs/reference/glossary.md",
+    ),
+    "workload": Explanation(
+        "Model, dataset, mode, batch size, precision and optimizer.",
+        "docs/reference/glossary.md",
+    ),
     "largest share": Explanation(
         "The largest error of the certificate as a share of its tolerance: at most 1 where the "
         "work is proven. An error is the relative L2 error of a tensor against the reference.",
@@ -275,7 +312,8 @@ EXPLANATIONS = {
         "docs/reference/proofs.md",
     ),
     "answers": Explanation(
-        "The timed answers of inference that were compared with the reference.", "docs/reference/proofs.md"
+        "The timed answers of inference that were compared with the reference.",
+        "docs/reference/proofs.md",
     ),
     "visible updates": Explanation(
         "The share of the parameters whose missing update the closing proof would find; the "
@@ -293,7 +331,8 @@ EXPLANATIONS = {
     ),
     "tolerance": Explanation("The largest error that is accepted.", "docs/reference/proofs.md"),
     "share of the tolerance": Explanation(
-        "The error over the tolerance: at most 1 where the work is proven.", "docs/reference/proofs.md"
+        "The error over the tolerance: at most 1 where the work is proven.",
+        "docs/reference/proofs.md",
     ),
     "blocks": Explanation(
         "The blocks of steps of a run: in the warm-up, and timed. The rate is that of the timed "
@@ -302,10 +341,15 @@ EXPLANATIONS = {
     "steady": Explanation("Whether the rate was steady at the end of the warm-up."),
     "whole run": Explanation("The duration of the worker's process, from start to end."),
     "queries": Explanation("The timed queries of a run.", "docs/reference/reports.md"),
-    "fact": Explanation("A property of the machine."),
-    "value": Explanation("The value of the fact."),
-    "device": Explanation("The device set: cpu, or cuda, with the number of devices."),
-    "packages": Explanation("The versions in the worker's process.", "docs/reference/frameworks.md"),
+    "fact": Explanation("A property of the machine.", "docs/reference/reports.md"),
+    "value": Explanation("The value of the fact.", "docs/reference/reports.md"),
+    "device": Explanation(
+        "The device set: cpu, or cuda, with the number of devices.",
+        "docs/reference/glossary.md",
+    ),
+    "packages": Explanation(
+        "The versions in the worker's process.", "docs/reference/frameworks.md"
+    ),
     "lock (SHA-256)": Explanation(
         "The digest of the list of all packages with their hashes.", "docs/reference/containers.md"
     ),

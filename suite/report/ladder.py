@@ -1,7 +1,7 @@
 """The ladder: the latency of one image in each framework, and the lines of code that it takes.
 
 A run of the ladder has the file `ladder.json` in its folder: for each framework, the rung and the
-lines of its hand-written script (docs/how-to/inference.md).
+lines of its hand-written script (docs/explanation/inference.md).
 """
 
 from __future__ import annotations

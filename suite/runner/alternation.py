@@ -12,7 +12,7 @@ from suite.manifests.workloads import Workload
 from suite.protocol.plan import Plan, Trial
 from suite.worker import host
 
-# Fewer rounds cannot show a difference (docs/explanation/method.md).
+# Fewer rounds cannot show a difference (docs/explanation/statistics.md).
 ROUNDS = 6
 WORKER_BYTES = 2**30  # the memory of a worker beside its data
 

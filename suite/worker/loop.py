@@ -355,7 +355,7 @@ def _accuracy(trial: Trial, session: Session, batches: Batches, layout: str) -> 
         if name == "test":
             if predicted is not None:
                 _keep_predictions(Path(trial.paths["results"]), predicted, labels)
-            # The standard error of the mean loss: docs/explanation/method.md.
+            # The standard error of the mean loss: docs/explanation/statistics.md.
             results["test_loss_error"] = float(losses.std() / math.sqrt(losses.size))
     return results
 

@@ -113,7 +113,7 @@ class Trial:
 
     @property
     def mixed(self) -> bool:
-        """Whether the operands of products are rounded to bfloat16 (docs/explanation/method.md)."""
+        """Whether the operands of products are rounded to bfloat16 (docs/explanation/proof.md)."""
         return self.precision == "bf16_mixed"
 
     @property

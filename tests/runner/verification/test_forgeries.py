@@ -487,7 +487,7 @@ def other_system_everywhere(run: Path) -> None:
 
 @pytest.mark.parametrize("forge", [errors_divided, last_round_removed, other_system_everywhere])
 def test_a_consistent_forgery_needs_a_witness(run: Path, forge: Callable[[Path], None]) -> None:
-    """As docs/how-to/history.md says: where one of these is found, the text is to be changed."""
+    """As docs/how-to/send-a-run.md says: where one of these is found, the text is to be changed."""
     forge(run)
     checksums.write(run)
     assert not [*outcomes(run)]
