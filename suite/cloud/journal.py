@@ -95,13 +95,13 @@ class Journal:
         return LAUNCH in events and GONE not in events
 
     def hours(self) -> float:
-        """From the launch until the machine is gone, or until now."""
+        """From the launch until the machine is gone, or until now; 0 where the clock was set back."""
         events = self.events
         start = next((each.time for each in events if each.event == LAUNCH), None)
         if start is None:
             return 0.0
         end = next((each.time for each in events if each.event == GONE), datetime.now(UTC))
-        return (end - start).total_seconds() / 3600
+        return max(0.0, (end - start).total_seconds() / 3600)
 
     @contextmanager
     def held(self) -> Iterator[None]:

@@ -1,4 +1,5 @@
 /* A substitute for libnvidia-ml.so.1 in the tests, with the same ABI: two GPUs of 100 W and 200 W.
+ * FAKE_NVML_COUNT asks for more of them, up to eight, of 100 W each.
  * The first GPU also has a process that is not the worker's. FAKE_NVML names its fault, which starts
  * half a second after the library is initialized:
  *   fine | absent (no energy counter, from the start) | wraps | fails (the counter) | vanishes
@@ -16,9 +17,11 @@ typedef struct { unsigned long long total, free, used; } Memory;
 typedef struct { unsigned int gpu, memory; } Rates;
 typedef struct { unsigned int pid; unsigned long long used; unsigned int gi, ci; } Process;
 
-static struct { int number; } gpus[2] = {{0}, {1}};
-static const char *const uuids[2] = {"GPU-aaaa", "GPU-bbbb"};
-static const unsigned int watts[2] = {100, 200};
+enum { MOST = 8 };
+static struct { int number; } gpus[MOST] = {{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}};
+static const char *const uuids[MOST] = {"GPU-aaaa", "GPU-bbbb", "GPU-cccc", "GPU-dddd",
+                                        "GPU-eeee", "GPU-ffff", "GPU-gggg", "GPU-hhhh"};
+static const unsigned int watts[MOST] = {100, 200, 100, 100, 100, 100, 100, 100};
 static struct timespec started;
 
 static double elapsed_s(void) {
@@ -47,16 +50,22 @@ int nvmlInitWithFlags(unsigned int flags) {
 
 const char *nvmlErrorString(int code) { return code == GPU_IS_LOST ? "GPU is lost" : "failed"; }
 
-int nvmlDeviceGetCount_v2(unsigned int *count) { *count = 2; return SUCCESS; }
+static unsigned int present(void) {
+    const char *wanted = getenv("FAKE_NVML_COUNT");
+    int count = wanted ? atoi(wanted) : 2;
+    return count < 1 ? 1 : count > MOST ? MOST : (unsigned int)count;
+}
+
+int nvmlDeviceGetCount_v2(unsigned int *count) { *count = present(); return SUCCESS; }
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned int index, Device *device) {
-    if (index > 1) return NOT_FOUND;
+    if (index >= present()) return NOT_FOUND;
     *device = (Device)&gpus[index];
     return SUCCESS;
 }
 
 int nvmlDeviceGetHandleByUUID(const char *uuid, Device *device) {
-    for (unsigned int i = 0; i < 2; i++)
+    for (unsigned int i = 0; i < present(); i++)
         if (strcmp(uuid, uuids[i]) == 0) return nvmlDeviceGetHandleByIndex_v2(i, device);
     return NOT_FOUND;
 }
