@@ -84,13 +84,17 @@ def test_named_make_targets_exist(page: Path) -> None:
 
 def test_the_schemas_are_current() -> None:
     for name, text in schema.documents().items():
-        assert (REPOSITORY / "docs" / "reference" / name).read_text(encoding="utf-8") == text, "make docs"
+        assert (REPOSITORY / "docs" / "reference" / name).read_text(encoding="utf-8") == text, (
+            "make docs"
+        )
 
 
 def test_the_generated_pages_are_current() -> None:
     pages = runpy.run_path(str(REPOSITORY / "scripts" / "docs_tables.py"))["pages"]
     for name, text in pages().items():
-        assert (REPOSITORY / "docs" / "reference" / name).read_text(encoding="utf-8") == text, "make docs"
+        assert (REPOSITORY / "docs" / "reference" / name).read_text(encoding="utf-8") == text, (
+            "make docs"
+        )
 
 
 @pytest.mark.parametrize("schema_of", [SuiteManifest, SuiteWorkload, Repeats, Measure])

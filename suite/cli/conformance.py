@@ -34,6 +34,7 @@ def conformance(
         print("\n".join(problems))
         count, first = len(problems), problems[0]
         raise ConformanceFailed(
-            f"{count} violations of the protocol, the first: {first}", hint="docs/reference/protocol.md"
+            f"{count} violations of the protocol, the first: {first}",
+            hint="docs/reference/protocol.md",
         )
     print(f"conforms to protocol version {SCHEMA_VERSION}")

@@ -95,7 +95,7 @@ class Journal:
         return LAUNCH in events and GONE not in events
 
     def hours(self) -> float:
-        """From the launch until the machine is gone, or until now; 0 where the clock was set back."""
+        """From the launch until the machine is gone, or now; 0 where the clock was set back."""
         events = self.events
         start = next((each.time for each in events if each.event == LAUNCH), None)
         if start is None:

@@ -48,7 +48,10 @@ class Origin(Strict):
 
 
 class ModelFile(Strict):
-    """The content of the file; `layers` has the form of trial.json (docs/reference/trial.schema.json)."""
+    """The content of the file; `layers` has the form of trial.json.
+
+    docs/reference/trial.schema.json is its schema.
+    """
 
     format: int
     name: Name

@@ -45,7 +45,10 @@ def _model(name: str) -> str:
 
 
 class Schedule(Strict):
-    """The learning rate of each step, as a share of the optimizer's: docs/reference/optimizers.md."""
+    """The learning rate of each step as a share of the optimizer's.
+
+    The formulas are in docs/reference/optimizers.md.
+    """
 
     shape: Literal["constant", "linear", "cosine", "steps"]  # after the warm-up
     warmup_steps: NonNegativeInt = 0  # the rate rises in equal parts

@@ -66,7 +66,8 @@ class Certificate:
     raised: Errors  # for each step: the tensors with a wider tolerance, that of the rounding
     reference_error: float  # largest error between the two float64 lowerings
     of: dict[str, str]  # the parts of the key: model, inputs, workload, lock, worker, cpu
-    # Tensors of the first step that are 0 up to rounding (docs/reference/proofs.md); not known before 17.
+    # Tensors of the first step that are 0 up to rounding (docs/reference/proofs.md); not known
+    # before version 17.
     zeros: list[str] = field(default_factory=list)
     # Of inference with weights of the user: the share of right answers to all queries' samples.
     accuracy: float | None = None

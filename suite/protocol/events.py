@@ -1,4 +1,4 @@
-"""The events of a worker, checked against their schema (protocol/schema.py)."""
+"""The events of a worker, checked against their schema (protocol/event_schema.py)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from suite.manifests.strict import first_problem
-from suite.protocol.schema import model_of
+from suite.protocol.event_schema import model_of
 
 Event = dict[str, Any]
 

@@ -61,7 +61,10 @@ class Task:
 
 
 def make_interleaving(folder: Path, workers: int) -> Interleaving:
-    """Make the lock files by which workers alternate (docs/reference/protocol.md), or find them made."""
+    """Make the lock files by which workers alternate, or find them made.
+
+    docs/reference/protocol.md describes them.
+    """
     folder.mkdir(exist_ok=True)
     for name in ("queue", "turn", "measuring"):
         (folder / name).touch()

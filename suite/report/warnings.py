@@ -129,7 +129,9 @@ def _setup(runs: Sequence[Record]) -> Iterator[ReportWarning]:
         yield ReportWarning("packages of the user's own Python", "no lock", hint)
     products = (first.reported_device.get("policy") or {}).get("products")
     if first.workload.precision == "bf16_mixed" and products == "float32":
-        hint = "its speed is that of float32 with rounding; docs/reference/configurations.md#precision"
+        hint = (
+            "its speed is that of float32 with rounding; docs/reference/configurations.md#precision"
+        )
         yield ReportWarning("products in float32", "operands rounded to bfloat16", hint)
     if rented := rental.of_environment(first.environment):
         for difference in rental.differences(rented, first.environment):

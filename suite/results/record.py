@@ -358,7 +358,10 @@ class Record(Strict):
 
     @property
     def reported_device(self) -> dict[str, Any]:
-        """The device as the worker reported it (docs/reference/protocol.md); empty where it did not."""
+        """The device as the worker reported it; empty where it did not.
+
+        docs/reference/protocol.md has the fields.
+        """
         worker = self.environment.get("worker") or {}
         return worker.get("device") or {}
 

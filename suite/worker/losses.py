@@ -1,4 +1,7 @@
-"""The losses (docs/reference/protocol.md), computed in NumPy from logits for the evaluation of an epoch."""
+"""The losses, computed in NumPy from logits for the evaluation of an epoch.
+
+docs/reference/protocol.md has their formulas.
+"""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 from .layouts import input_form, output_shape
-from .onnx_layers import Graph, series
+from .onnx_graph import Graph
+from .onnx_layers import series
 from .protocol import Trial, Weights
 
 LAYOUT = "NCHW"

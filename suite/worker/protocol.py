@@ -166,15 +166,17 @@ class State:
 
     weights: Weights
     statistics: Weights
-    optimizer: dict[str, Weights]  # slot (docs/reference/protocol.md) -> its value for each parameter
+    optimizer: dict[
+        str, Weights
+    ]  # slot (docs/reference/protocol.md) -> its value for each parameter
     steps: int  # the number of steps that the optimizer has done
 
 
 class Predictor(Protocol):
     """One model in its inference form, implemented by the `inference` module of each framework.
 
-    Weights and statistics are canonical (docs/reference/protocol.md). Batch norm takes the statistics, and
-    dropout is off.
+    Weights and statistics are canonical (docs/reference/protocol.md). Batch norm takes the
+    statistics, and dropout is off.
     """
 
     def __init__(self, trial: Trial, weights: Weights, statistics: Weights) -> None: ...
@@ -194,8 +196,8 @@ class Session(Protocol):
     (N, features) in the trial's dtype, labels (N,) int32, or of numbers (N, outputs) in the trial's
     dtype. A batch of text is (N, length) int32, as are its labels; then logits are
     (N, length, classes). Of several ranks, each has its slice of every batch, and the gradients are
-    the means over the ranks. Weights, gradients and statistics are canonical (docs/reference/protocol.md):
-    convolutions (out, in, height, width), dense (out, in).
+    the means over the ranks. Weights, gradients and statistics are canonical
+    (docs/reference/protocol.md): convolutions (out, in, height, width), dense (out, in).
 
     A variant that does several steps in one call also implements `Multistep`.
     """
@@ -236,7 +238,10 @@ class Session(Protocol):
         """A copy of the present running means and variances of the batch norms."""
 
     def optimizer_state(self) -> dict[str, Weights]:
-        """A copy of the present slots of the optimizer (docs/reference/protocol.md); none for SGD."""
+        """A copy of the present slots of the optimizer; none for SGD.
+
+        docs/reference/protocol.md names them.
+        """
 
     def step_count(self) -> int:
         """The number of steps that the optimizer has done, as the framework itself counts them."""

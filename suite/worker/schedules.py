@@ -1,4 +1,7 @@
-"""The learning rate of each step, as a share of the optimizer's own (docs/reference/optimizers.md)."""
+"""The learning rate of each step as a share of the optimizer's own.
+
+docs/reference/optimizers.md has the formulas.
+"""
 
 from __future__ import annotations
 

@@ -23,12 +23,12 @@ import json, sys
 from pathlib import Path
 import numpy as np
 import onnx
-from suite.worker import onnx_layers
+from suite.worker import onnx_graph, onnx_layers
 folder = Path(sys.argv[1])
 model = json.loads((folder / "model.json").read_text())
 with np.load(folder / "given.npz") as file:
     weights = {name: file[name] for name in file.files}
-graph = onnx_layers.Graph(2, weights)
+graph = onnx_graph.Graph(2, weights)
 end = onnx_layers.series(graph, model["layers"], "x")
 helper, tensor = onnx.helper, onnx.TensorProto.FLOAT
 made = helper.make_graph(

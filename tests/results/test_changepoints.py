@@ -35,7 +35,7 @@ def with_outliers(generator: np.random.Generator, count: int) -> list[float]:
 def test_a_series_without_a_change_shows_one_in_at_most_a_twentieth(
     draw: Draw, count: int, stated: float
 ) -> None:
-    """docs/how-to/history.md states these rates; their standard error is less than half a percent."""
+    """docs/how-to/history.md states these rates; their standard error is below half a percent."""
     generator = np.random.default_rng(1)
     shown = sum(bool(change_points(draw(generator, count))) for _ in range(SERIES))
     rate = shown / SERIES

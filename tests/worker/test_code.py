@@ -18,7 +18,7 @@ OWN = {
     "telemetry.py": {"psutil", "pynvml"},
     "loadgen.py": {"mlperf_loadgen"},
     "responder.py": {"mlperf_loadgen"},
-    "onnx_layers.py": {"onnx"},
+    "onnx_graph.py": {"onnx"},
     "onnx_model.py": {"onnx"},
 }
 FRAMEWORKS = WORKER / "frameworks"

@@ -19,7 +19,8 @@ from suite.datasets.formats.prepared import DESCRIPTION
 from suite.engines import cuda, sessions
 from suite.engines.base import LOOPBACK, Network, OnLine, Outcome, Place, Prepared, WorkerRun
 from suite.engines.docker import spec
-from suite.engines.docker.client import Container, Daemon, Image
+from suite.engines.docker.client import Daemon, Image
+from suite.engines.docker.container import Container
 from suite.engines.docker.images import Images
 from suite.engines.docker.probe import Probe
 from suite.engines.docker.spec import SESSION, TRIAL

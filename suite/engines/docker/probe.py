@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from suite.engines.docker.client import Container, Daemon, Image, Labels
+from suite.engines.docker.client import Daemon, Image
+from suite.engines.docker.container import Container, Labels
 from suite.engines.docker.volumes import UID, archive, fetch
 from suite.engines.errors import EngineLost
 from suite.engines.recipe import IMAGE_WORKER, OURS, Recipe, base_image

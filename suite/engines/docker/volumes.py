@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import IO
 
 from suite.datasets.formats.prepared import DESCRIPTION
-from suite.engines.docker.client import Container, Daemon, Labels
+from suite.engines.docker.client import Daemon
+from suite.engines.docker.container import Container, Labels
 from suite.paths import digest, sha256
 
 UID = 10001  # the user `worker` of the images; it owns all files in volumes

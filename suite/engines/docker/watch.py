@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import IO
 
 from suite.engines.base import OnLine, Outcome, signed
-from suite.engines.docker.client import Chunk, Container, Daemon, End, State, queued_items
+from suite.engines.docker.client import Daemon
+from suite.engines.docker.container import Chunk, Container, State
+from suite.engines.docker.streaming import End, queued_items
 from suite.engines.errors import EngineLost
 from suite.errors import EngineError
 

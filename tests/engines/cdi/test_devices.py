@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from suite.engines.attempt import run_task
+from suite.engines.attempt import Attempt
 from suite.engines.docker.engine import DockerEngine
+from suite.engines.errors import FrameworkUnavailable
 from suite.errors import EngineError
 from suite.manifests import catalog
-from suite.protocol.plan import Plan
-from suite.protocol.trial_file import Task
-from tests.conftest import TINY, made_up
 from tests.engines.cdi.conftest import UUIDS
 
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("cdi")]
@@ -49,27 +46,10 @@ def test_a_worker_gets_the_gpus_that_are_asked_for(
 
 
 def test_the_devices_are_in_the_container_of_a_trial(
-    on_gpus: OnGpus, quick: Callable[..., Plan], tmp_path: Path
+    on_gpus: OnGpus, run: Callable[..., Attempt]
 ) -> None:
-    trial = quick("pytorch").trials[0]
     with on_gpus("0,2", 8) as engine:
-        prepared = engine.prepare(TINY, print)
-        from dataclasses import replace
-
-        engine_trial = replace(trial, framework="tiny", device="cuda:2")
-        task = Task(trial=engine_trial, inputs=made_up(trial.workload, tmp_path), mode="train")
-        values = {"script": SEES}
-        attempt = run_task(
-            engine,
-            prepared,
-            task,
-            tmp_path / "trial",
-            name="cdi-devices",
-            log=tmp_path / "log",
-            deadline_s=60,
-            **values,
-        )
-    seen = attempt.events[0]
+        seen = run(engine, SEES).events[0]
     assert seen["nodes"] == ["nvidia0", "nvidia2"] and seen["uid"] == 10001
 
 
@@ -80,11 +60,6 @@ def test_a_gpu_that_the_engine_does_not_have_is_named(on_gpus: OnGpus) -> None:
         on_gpus("GPU-zz", 2).__enter__()
 
 
-def test_every_framework_for_gpus_has_a_recipe_for_this_engine(on_gpus: OnGpus) -> None:
-    from suite.engines.errors import FrameworkUnavailable
-
-    with on_gpus("1") as engine:
-        kinds = {each: engine.kind for each in catalog.frameworks()}
-        assert set(kinds.values()) == {"cuda"}
-        with pytest.raises(FrameworkUnavailable):
-            engine.images.recipe(catalog.framework("openvino"), "cuda")
+def test_only_frameworks_with_a_lock_for_gpus_have_an_image(on_gpus: OnGpus) -> None:
+    with on_gpus("1") as engine, pytest.raises(FrameworkUnavailable):
+        engine.images.recipe(catalog.framework("openvino"), engine.kind)

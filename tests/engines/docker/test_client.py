@@ -15,9 +15,9 @@ import pytest
 import requests
 from docker.auth import load_config
 
-from suite.engines.docker import client, connection
-from suite.engines.docker.client import State
+from suite.engines.docker import client, connection, streaming
 from suite.engines.docker.connection import sdk_errors
+from suite.engines.docker.container import State
 from suite.engines.errors import EngineLost, EngineMisconfigured
 from suite.errors import EngineError
 
@@ -91,17 +91,17 @@ def broken() -> Iterator[bytes]:
 
 def test_a_full_disk_is_not_a_lost_engine() -> None:
     with pytest.raises(EngineError, match="cannot be written: No space left") as full:
-        client._write(iter([b"chunk"]), Full())  # type: ignore[arg-type]
+        streaming.write(iter([b"chunk"]), Full())  # type: ignore[arg-type]
     assert not isinstance(full.value, EngineLost)
     with pytest.raises(EngineLost), open("/dev/null", "wb") as file:  # noqa: PTH123
-        client._write(broken(), file)
+        streaming.write(broken(), file)
 
 
 def test_a_stream_that_breaks_off_does_not_end_like_a_complete_one() -> None:
     never = threading.Event()
-    assert list(client.items_until(never, [1, 2])) == [1, 2]
+    assert list(streaming.items_until(never, [1, 2])) == [1, 2]
     with pytest.raises(EngineLost, match="the engine's answer broke off: reset"):
-        list(client.items_until(never, broken()))
+        list(streaming.items_until(never, broken()))
 
 
 def test_a_credential_helper_that_is_missing_is_named_with_its_file(

@@ -17,7 +17,8 @@ import pytest
 from suite.datasets.formats.prepared import DESCRIPTION
 from suite.engines.attempt import Attempt
 from suite.engines.docker import engine as docker_engine
-from suite.engines.docker.client import Container, Daemon
+from suite.engines.docker.client import Daemon
+from suite.engines.docker.container import Container
 from suite.engines.docker.engine import DockerEngine, require_readable
 from suite.engines.docker.spec import SESSION, TRIAL
 from suite.engines.errors import EngineLost

@@ -1,0 +1,102 @@
+"""Commands with `--gpus` on an engine whose containers have stand-ins for GPUs.
+
+The images are those of a copy of this checkout, in which PyTorch's lock for GPUs is that for the
+CPU: PyTorch itself then finds no CUDA, and everything before that is real.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from suite.paths import REPOSITORY
+from suite.results import store
+
+pytestmark = pytest.mark.docker
+Command = Callable[..., subprocess.CompletedProcess[str]]
+MAIN = "import sys; sys.argv[0] = 'dlsuite'; from suite.cli.main import main; sys.exit(main())"
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("checkout")
+    for folder in ("suite", "manifests", "docker"):
+        shutil.copytree(
+            REPOSITORY / folder, place / folder, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    locks = place / "docker" / "pytorch"
+    shutil.copyfile(locks / "cpu.txt", locks / "cuda.txt")
+    return place
+
+
+@pytest.fixture
+def dlsuite(address: str, checkout: Path, tmp_path: Path) -> Command:
+    def call(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", MAIN, *arguments],
+            cwd=tmp_path,
+            env={
+                **os.environ,
+                "PYTHONPATH": str(checkout),
+                "DOCKER_HOST": address,
+                "DLSUITE_ENGINE": "docker",
+                **environ,
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return call
+
+
+def test_doctor_says_that_the_engine_has_gpus(
+    dlsuite: Command, specify: Callable[..., None]
+) -> None:
+    specify(8)
+    reply = dlsuite("doctor")
+    assert "the engine has GPUs for containers" in reply.stdout, reply.stdout + reply.stderr
+
+
+@pytest.mark.verify
+def test_a_shell_has_the_gpu_and_the_sampler_reads_it(
+    dlsuite: Command, specify: Callable[..., None]
+) -> None:
+    specify(2)
+    listed = dlsuite("shell", "pytorch", "--gpus", "GPU-bbbb", "--", "nvidia-smi", "-L")
+    assert listed.stdout.strip() == "GPU 0: Stand-in (UUID: GPU-bbbb)", listed.stderr
+    for mood, problem in (("fine", None), ("vanishes", "GPU is lost"), ("fails", "failed")):
+        specify(2, mood)
+        script = (
+            "sleep 2 | python -m suite.worker.telemetry /tmp/samples.jsonl $$ 0.1 0.5 0"
+            " >/dev/null; cat /tmp/samples.jsonl"
+        )
+        reply = dlsuite("shell", "pytorch", "--gpus", "1", "--", "sh", "-c", script)
+        samples = [json.loads(line) for line in reply.stdout.splitlines() if line.startswith("{")]
+        assert len(samples) > 5, reply.stdout + reply.stderr
+        assert samples[0]["gpu"]["uuid"] == "GPU-aaaa"
+        assert (problem is None) or problem in reply.stdout
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("command", [("run", "quick", "--gpus", "1"), ("check-gpu",)])
+def test_a_framework_that_finds_no_cuda_in_its_container_says_so_in_one_line(
+    dlsuite: Command, specify: Callable[..., None], tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    specify(1)
+    reply = dlsuite(*command, "--framework", "pytorch", "--max-time", "20m")
+    output = reply.stdout + reply.stderr
+    assert reply.returncode == 7 and "Traceback" not in output, output
+    assert "CUDA" in reply.stdout
+    records = store.read((tmp_path / "results" / "latest").resolve())
+    (uuids,) = {tuple(gpu["uuid"] for gpu in each.environment["gpus"]) for each in records}
+    assert uuids == ("GPU-aaaa",)
+    assert {each.status for each in records} <= {"failed", "skipped"}
+    assert all(each.image_id for each in records if each.status == "failed")
