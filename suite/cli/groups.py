@@ -49,6 +49,7 @@ from suite.cli.options import (
     Split,
     SyncBatchNorm,
     Target,
+    TpuCount,
     Tracks,
     VerifyRuns,
     WeightsFile,
@@ -133,6 +134,7 @@ class Resources(Group):
 
     engine: EngineName = Engine.auto
     gpus: GpuChoice = "0"
+    tpus: TpuCount = 0
     python: Pythons = None
     memory: MemoryLimit = None
     keep: Keep = False
@@ -144,6 +146,7 @@ class Resources(Group):
         return EngineOptions(
             engine=self.engine.value,
             gpus=self.gpus,
+            tpus=self.tpus,
             memory=self.memory,
             keep=self.keep,
             # `resume` may start in another folder.

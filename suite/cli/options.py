@@ -172,6 +172,12 @@ EngineName = Annotated[
 GpuChoice = Annotated[
     str, typer.Option("--gpus", help="Number of GPUs (0: the CPU); all; or ids: 0,2 or device=0.")
 ]
+TpuCount = Annotated[
+    int,
+    typer.Option(
+        "--tpus", min=0, help="Number of TPU chips, with --python jax=PATH; not run on any yet."
+    ),
+]
 MemoryLimit = Annotated[
     str | None,
     typer.Option("--memory", help="Memory limit of a container (8GiB); default: 90 % of all."),

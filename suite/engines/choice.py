@@ -42,7 +42,7 @@ def engine(
             yield stack.enter_context(_hosts(options, session_id, notify, if_busy))
         elif options.engine == "slurm":
             yield stack.enter_context(_slurm(options, images, session_id, notify))
-        elif options.engine == "venv" or options.pythons:
+        elif options.engine == "venv" or options.pythons or options.tpus:
             yield _venv(options, session_id, notify)
         else:
             yield _docker_or_venv(options, frameworks, session_id, notify, stack, if_busy)
@@ -50,13 +50,17 @@ def engine(
 
 def _venv(options: EngineOptions, session_id: str, notify: Notify) -> Engine:
     settings, pythons = options.settings(), options.interpreters()
+    if options.tpus and not pythons:
+        raise UsageError(
+            "no framework has a lock for TPUs", hint="--python jax=PATH, with jax[tpu]"
+        )
     if options.engine == "docker":
         raise UsageError("--python works only with the venv engine", hint="--engine venv")
     if settings.memory_bytes:
         raise UsageError("the venv engine has no memory limit", hint="--engine docker")
     notify("engine: venv")
     orphans.end(session_id, notify)
-    engine = VenvEngine(gpus=settings.gpus, pythons=pythons)
+    engine = VenvEngine(gpus=settings.gpus, tpus=options.tpus, pythons=pythons)
     _notify_of_gpus(engine, notify)
     return engine
 

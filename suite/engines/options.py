@@ -23,6 +23,7 @@ class EngineOptions:
 
     engine: EngineChoice = "auto"
     gpus: str = "0"
+    tpus: int = 0
     memory: str | None = None
     keep: bool = False
     pythons: tuple[str, ...] = ()  # each FRAMEWORK=PATH
@@ -33,8 +34,15 @@ class EngineOptions:
 
     @property
     def device(self) -> str:
-        """The device set of the workers: one of all their GPUs, their GPUs, or the CPU."""
+        """The device set of the workers: one of all their GPUs, their GPUs or TPUs, or the CPU.
+
+        UsageError where both are wanted.
+        """
         gpus = parse(self.gpus)
+        if self.tpus:
+            if gpus is not None:
+                raise UsageError("--gpus and --tpus exclude each other", hint="omit one of them")
+            return f"tpu:{self.tpus}" if self.tpus > 1 else "tpu"
         if gpus is None:
             return "cpu"
         count = len(gpus.ids) or gpus.count or 1

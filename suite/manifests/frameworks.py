@@ -10,7 +10,7 @@ from pydantic import BeforeValidator as Before
 from pydantic import Field, PositiveInt, ValidationInfo, field_validator
 
 from suite.errors import nearest
-from suite.manifests.devices import DeviceKind, Devices
+from suite.manifests.devices import KINDS, DeviceKind, Devices
 from suite.manifests.losses import Loss
 from suite.manifests.strict import Name, Strict, several
 from suite.manifests.tracks import FrameworkTrack, TrackName
@@ -147,6 +147,9 @@ class FrameworkManifest(Strict):
         workload: Workload,
     ) -> str | None:
         """Why this variant cannot run a workload with these kinds of layers; None where it can."""
+        kind = KINDS[devices.kind]
+        if kind.frameworks and self.name not in kind.frameworks:
+            return f"it has no {kind.title}, in this suite"
         for entry in self.unsupported:
             matches = (
                 entry.variant in (None, variant),

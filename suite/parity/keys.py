@@ -85,6 +85,7 @@ def of_machine(trial: Trial, machine: Mapping[str, Any]) -> dict[str, Any]:
         "cpu": machine.get("cpu"),
         "cpus": len(machine.get("cpus") or []),
         "gpus": [_described(gpu) for gpu in gpus] if trial.devices.kind != "cpu" else [],
+        **({"tpus": machine.get("tpus")} if trial.devices.kind == "tpu" else {}),
         **{name: machine[name] for name in SINCE_12 if name in machine},
     }
 

@@ -282,5 +282,5 @@ def nearly_in_bfloat16(values: np.ndarray) -> bool:
 def rules_of(trial: Trial) -> Rules:
     """The rules of the workload's precision, or of TF32 on a GPU whose track allows that."""
     precision: str = trial.workload.precision
-    in_tf32 = trial.devices.kind != "cpu" and trial.runtime.tf32 is not False
+    in_tf32 = trial.devices.kind == "cuda" and trial.runtime.tf32 is not False
     return RULES["tf32" if in_tf32 and precision == "float32" else precision]

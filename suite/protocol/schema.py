@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
 
+from suite.manifests.devices import Product
 from suite.manifests.losses import Loss
 from suite.manifests.workloads import Input, Measure, Optimizer, Scenario
 from suite.models.branches import Branches
@@ -25,7 +26,6 @@ from suite.worker.protocol import SCHEMA_VERSION
 
 JSON_SCHEMA = "https://json-schema.org/draft/2020-12/schema"
 
-Precision = Literal["float32", "tf32", "bfloat16", "float64"]
 Mode = Literal["train", "infer", "parity", "replay", "peak"]
 
 
@@ -182,7 +182,7 @@ class TrialFile(_Part):
         description="Mode replay: how often to do the steps, with other dropout masks each time. "
         "A reference in mode parity: how often, from other perturbed weights each time."
     )
-    precisions: list[Precision] = Field(description="Mode peak: precisions of matrix products.")
+    precisions: list[Product] = Field(description="Mode peak: precisions of matrix products.")
     measure: Measure
     normalize: Normalization
     paths: Paths

@@ -9,10 +9,11 @@ from typing import Any
 
 from suite.datasets.inputs import Inputs
 from suite.errors import UsageError
+from suite.manifests.devices import KINDS, Product
 from suite.manifests.workloads import Measure
 from suite.models.layer import Parameter
 from suite.protocol.plan import Trial
-from suite.protocol.schema import Mode, Precision, TrialFile
+from suite.protocol.schema import Mode, TrialFile
 from suite.worker.protocol import SCHEMA_VERSION
 
 NAME = "trial.json"
@@ -57,7 +58,7 @@ class Task:
     closing: bool = False
     interleaving: Interleaving | None = None
     start: Start | None = None
-    precisions: tuple[Precision, ...] = ()  # mode peak
+    precisions: tuple[Product, ...] = ()  # mode peak
 
 
 def make_interleaving(folder: Path, workers: int) -> Interleaving:
@@ -125,7 +126,7 @@ def write(folder: Path, task: Task, *, cpus: list[int], node: Node = Node()) -> 
         "loss": workload.loss,
         "label_smoothing": workload.label_smoothing,
         "optimizer": optimizer.model_dump() if optimizer else None,
-        "device": "cpu" if devices.kind == "cpu" else "cuda:0",
+        "device": KINDS[devices.kind].first,
         "cpus": cpus,
         **_runtime(task, len(cpus) // devices.per_node),
         "seed": trial.seed,

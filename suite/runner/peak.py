@@ -12,23 +12,17 @@ from suite.datasets.inputs import Inputs
 from suite.engines.attempt import run_task
 from suite.engines.base import Engine, Prepared
 from suite.manifests import catalog
-from suite.manifests.devices import DeviceKind
+from suite.manifests.devices import KINDS, DeviceKind, Product
 from suite.manifests.tracks import UNRESTRICTED
 from suite.messages import Notify
 from suite.paths import WORKER, digest, home
 from suite.protocol import events
 from suite.protocol.plan import Trial
-from suite.protocol.schema import Precision
 from suite.protocol.trial_file import Task
 from suite.results.roofline import HardwarePeak, peak_of, read_file, write_file
 
-# The precisions of matrix products, by kind of device: those that workloads use, and all. On a CPU
-# without instructions for bfloat16, one product in it takes a minute.
-ON_GPU: tuple[Precision, ...] = ("float32", "tf32", "bfloat16")
 # The facts of a machine on which its peak depends.
-MACHINE = ("cpu", "cpu_features", "cpus", "cpu_quota", "gpus")
-USED: dict[str, tuple[Precision, ...]] = {"cpu": ("float32",), "cuda": ON_GPU}
-ALL: dict[str, tuple[Precision, ...]] = {"cpu": ("float32", "bfloat16"), "cuda": ON_GPU}
+MACHINE = ("cpu", "cpu_features", "cpus", "cpu_quota", "gpus", "tpus")
 DEADLINE_S = 300.0
 CACHED_S = 24 * 3600.0  # how long a measured peak is reused
 
@@ -92,7 +86,8 @@ def measure(
     precisions that no workload uses.
     """
     device = trial.devices.kind
-    precisions = (ALL if everything else USED)[device]
+    kind = KINDS[device]
+    precisions = kind.every_peak if everything else kind.peak
     by_framework: dict[str, dict[str, float]] = {}
     for framework in providers(prepared):
         notify(f"measuring the peak of {device} with {framework}")
@@ -108,7 +103,7 @@ def rates(
     prepared: Prepared,
     inputs: Inputs,
     device: DeviceKind,
-    precisions: tuple[Precision, ...],
+    precisions: tuple[Product, ...],
     *,
     work_dir: Path,
 ) -> dict[str, float]:

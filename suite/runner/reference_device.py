@@ -14,7 +14,7 @@ from pathlib import Path
 from suite.datasets import obtain
 from suite.datasets.inputs import Inputs
 from suite.engines.base import Engine, Prepared
-from suite.manifests.devices import DeviceKind, ReferenceChoice
+from suite.manifests.devices import DeviceKind, Product, ReferenceChoice
 from suite.manifests.workloads import Workload
 from suite.messages import Notify
 from suite.parity.errors import compare, largest
@@ -24,11 +24,10 @@ from suite.parity.reference import TOLERANCE
 from suite.parity.tensors import ProofFailed
 from suite.parity.workers import LOWERINGS
 from suite.protocol.plan import Trial
-from suite.protocol.schema import Precision
 from suite.results.roofline import peak_of
 from suite.runner import peak
 
-PRECISION: Precision = "float64"
+PRECISION: Product = "float64"
 OPERATION = f"matmul_{PRECISION}"
 # The small model, with convolutions, pools and dense layers.
 SMALL = Workload.model_validate(
@@ -59,7 +58,7 @@ class Placing:
         Without GPUs, and where a GPU does not compute the same as the CPU, it is the CPU.
         """
         kind = self.trial.devices.kind
-        if kind == "cpu" or choice == "cpu":
+        if kind != "cuda" or choice == "cpu":  # a TPU has no float64
             return "cpu"
         if choice == "auto" and not self._is_faster(kind):
             return "cpu"

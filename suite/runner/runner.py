@@ -12,7 +12,7 @@ from suite.datasets import obtain
 from suite.datasets.inputs import Inputs
 from suite.engines.base import Engine, Prepared
 from suite.errors import UsageError
-from suite.manifests.devices import ReferenceChoice
+from suite.manifests.devices import KINDS, ReferenceChoice
 from suite.parity import certificates
 from suite.parity.certificates import Certificate
 from suite.parity.tensors import ProofFailed, ReferencesDisagree
@@ -78,13 +78,15 @@ class Runner:
         for trial in plan.trials:
             if trial.devices.nodes == 1:
                 trial_file.cpus_of(trial, trial_file.Node(), host["cpus"])
-            needed, gpus = trial.devices.per_node, len(host["gpus"])
-            if trial.devices.kind != "cpu" and 0 < gpus < needed:
+            kind, needed = trial.devices.kind, trial.devices.per_node
+            title, seen = KINDS[kind].title, len(host.get(KINDS[kind].facts) or [])
+            if kind != "cpu" and 0 < seen < needed:
+                option = f"--{title.lower()}s {needed}"
                 raise UsageError(
-                    f"{trial.device} needs {needed} GPUs on a node, the workers see {gpus}",
-                    hint=f"--gpus {needed}, or name the device sets: --devices cuda:{gpus}",
+                    f"{trial.device} needs {needed} {title}s on a node, the workers see {seen}",
+                    hint=f"{option}, or name the device sets: --devices {kind}:{seen}",
                 )
-            if trial.devices.kind != "cpu":
+            if kind == "cuda":
                 check_compute_modes(host["gpus"], needed, interleaved=plan.interleave)
 
     def run(

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from suite.manifests.devices import KINDS
 from suite.protocol.plan import Plan, Trial
 from suite.runner.durations import parse
 
@@ -25,10 +26,10 @@ def time_left(plan: Plan) -> Callable[[], bool]:
 
 def on_devices(plan: Plan, host: dict[str, Any]) -> Plan:
     """The plan without trials on more devices than the machine has, and a note about them."""
-    available = {"cpu": len(host["cpus"]), "cuda": len(host["gpus"])}
+    available = {kind: len(host.get(each.facts) or []) for kind, each in KINDS.items()}
     kept = [each for each in plan.trials if each.devices.per_node <= available[each.devices.kind]]
     left_out = {each.device for each in plan.trials if each not in kept}
     if not left_out:
         return plan
-    counted = ", ".join(f"{count} {kind}" for kind, count in available.items())
+    counted = ", ".join(f"{count} {kind}" for kind, count in available.items() if count)
     return plan.only(kept, f"left out: {', '.join(sorted(left_out))}; this machine has {counted}")

@@ -14,8 +14,8 @@ from typing import Any
 from .frameworks import load_peak
 from .protocol import Trial
 
-SIZE = {"cpu": 2048, "cuda": 8192}  # of square matrices
-COPY_BYTES = {"cpu": 2**28, "cuda": 2**30}  # larger than any cache
+SIZE = {"cpu": 2048, "cuda": 8192, "tpu": 8192}  # of square matrices
+COPY_BYTES = {"cpu": 2**28, "cuda": 2**30, "tpu": 2**30}  # larger than any cache
 BLOCKS = 8
 BLOCK_S = 0.05
 MAX_OPERATION_S = 2.0

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from suite.engines import cuda
+from suite.engines import accelerators, cuda
 from suite.engines.base import (
     LOOPBACK,
     EngineName,
@@ -51,11 +51,12 @@ class VenvEngine:
         worker: Path = WORKER,
         *,
         gpus: Gpus | None = None,
+        tpus: int = 0,
         pythons: Mapping[str, Path] | None = None,
     ) -> None:
         """`pythons`: the user's interpreters, by framework; others get a virtual environment.
 
-        Raise EngineError if the machine does not have the requested GPUs.
+        Raise EngineError if the machine does not have the requested GPUs or TPUs.
         """
         if os.pathsep in str(home()):  # PYTHONPATH cannot have it, nor can a virtual environment
             raise EngineError(
@@ -67,6 +68,8 @@ class VenvEngine:
         self.host = host.describe(gpus=gpus is not None)
         problem = self.host.pop("gpus_problem")
         self.host["gpus"] = visible(gpus, self.host["gpus"], problem)
+        if tpus:
+            self.host["tpus"] = accelerators.chosen(tpus)
         if problem:  # of other GPUs than the chosen ones
             self.host["gpus_problem"] = problem
         self._running: set[subprocess.Popen[str]] = set()
@@ -172,6 +175,7 @@ class VenvEngine:
             **inherited,
             **trial_file.read(folder)["environment"],
             "CUDA_VISIBLE_DEVICES": ",".join(gpu["uuid"] for gpu in self.host["gpus"]),
+            **accelerators.visible(self.host.get("tpus") or []),
             "PYTHONPATH": str(self.staged()),
             "PYTHONNOUSERSITE": "1",
         }

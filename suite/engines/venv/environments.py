@@ -26,13 +26,14 @@ from suite.engines.errors import FrameworkUnavailable
 from suite.engines.pip import PipOutput, answers
 from suite.engines.venv import interpreters
 from suite.errors import EngineError
+from suite.manifests.devices import KINDS
 from suite.manifests.frameworks import FrameworkManifest
 from suite.messages import Notify
 from suite.paths import LOCKS, digest, home, sha256
 from suite.worker.programs import ask
 
 CHECK_S = 600.0  # Julia compiles a package when it is used for the first time
-CUDA_LOCK = "cuda.txt"
+CUDA_LOCK = KINDS["cuda"].lock
 
 
 class Builds:

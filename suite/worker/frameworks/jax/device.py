@@ -18,17 +18,19 @@ def prepare(trial: Trial) -> None:
     if trial.device == "cpu":
         jax.config.update("jax_platforms", "cpu")  # even where there is a GPU
     else:
-        jax.devices("cuda")  # raises where there is no GPU; otherwise the GPU is JAX's default
-
-    if trial.tf32 is not None:  # "default" means TF32 on a GPU that has it
-        precision = "default" if trial.tf32 else "highest"
+        # Raises where there is no such device; otherwise it is JAX's default.
+        jax.devices(trial.device.partition(":")[0])
+    if trial.tf32 is not None:
+        # "default" means TF32 on a GPU that has it; on a TPU it means bfloat16, which is no TF32.
+        has_tf32 = trial.device.startswith("cuda")
+        precision = "default" if trial.tf32 and has_tf32 else "highest"
         jax.config.update("jax_default_matmul_precision", precision)
 
 
 def describe(trial: Trial) -> dict[str, Any]:
     """The settings in force, read back from JAX; unknown values are null."""
     # XLA uses as many threads as CPUs, but does not report the number.
-    precision, on_gpu = jax.config.jax_default_matmul_precision, trial.device != "cpu"
+    precision, on_gpu = jax.config.jax_default_matmul_precision, trial.device.startswith("cuda")
     return {
         "name": trial.device,
         "threads": None,
