@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from suite.cli.grouped import grouped
 from suite.cli.options import Results
+from suite.cli.renting import Renting, Request
 from suite.cloud import adoption, journal, offers, skypilot
 from suite.cloud.check import check as check_machine
 from suite.cloud.journal import Journal
@@ -20,13 +20,11 @@ from suite.cloud.offers import Limits, Offer, Wanted
 from suite.cloud.skypilot import Found
 from suite.cloud.task import OFFER_FILE, RESULTS, TASK, Task
 from suite.errors import Interrupted, MachineLeft, ResultsError, RunsFailed, UsageError
-from suite.manifests import papers
-from suite.paths import REPOSITORY, write_atomically
+from suite.paths import write_atomically
 from suite.report import machines as by_machine
 from suite.report import run_data, table
 from suite.report.numbers import UNKNOWN, number
 from suite.results import store
-from suite.runner.timelimit import TimeLimit
 
 cloud = typer.Typer(no_args_is_help=True, help="Run on rented machines, which SkyPilot starts.")
 LEFT = ("provider", "region", "machine", "GPU", "verdict")
@@ -36,51 +34,7 @@ RunOptions = Annotated[
     list[str] | None,
     typer.Argument(metavar="OPTIONS", help="Options of dlsuite run, after --."),
 ]
-Gpus = Annotated[
-    list[str] | None,
-    typer.Option(metavar="KIND:COUNT", help="A kind of GPU, such as H100:1; repeatable."),
-]
-Infras = Annotated[
-    list[str] | None,
-    typer.Option(metavar="PLACE", help="A place, as slurm/CLUSTER/PARTITION; repeatable."),
-]
-Cpus = Annotated[int | None, typer.Option(min=1, help="CPUs of a machine without a GPU.")]
-MaxPrice = Annotated[
-    float | None, typer.Option(help="The highest price of a machine, in dollars per hour.")
-]
-MaxCost = Annotated[
-    float | None, typer.Option(help="The highest cost of all machines of one kind, in dollars.")
-]
-MaxTime = Annotated[str, typer.Option(help="The limit of time of the run.")]
-Clouds = Annotated[
-    str | None, typer.Option(metavar="A,B", help="Only these providers, as SkyPilot's.")
-]
-Region = Annotated[str | None, typer.Option(help="Only this region.")]
-Spot = Annotated[
-    bool, typer.Option("--spot", help="Spot machines: a replacement in the middle skews a run.")
-]
-Machines = Annotated[
-    int, typer.Option(min=1, help="Machines of each kind; one is one sample of its type.")
-]
-Variables = Annotated[
-    list[str] | None,
-    typer.Option("--env", metavar="NAME=VALUE", help="A variable on the machine; repeatable."),
-]
 Name = Annotated[str, typer.Argument(help="A machine, as `dlsuite cloud status` names it.")]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """What the user wants to rent, and for what."""
-
-    suite: str
-    options: tuple[str, ...]
-    kinds: tuple[Wanted, ...]
-    limits: Limits
-    max_time: str
-    clouds: tuple[str, ...]
-    region: str | None
-    variables: dict[str, str]
 
 
 @cloud.callback()
@@ -92,20 +46,11 @@ def _group() -> None:
 
 
 @cloud.command()
+@grouped
 def plan(
+    rent: Renting,
     suite: Suite = "quick",
     options: RunOptions = None,
-    gpu: Gpus = None,
-    infra: Infras = None,
-    cpus: Cpus = None,
-    max_price: MaxPrice = None,
-    max_cost: MaxCost = None,
-    max_time: MaxTime = "1h",
-    clouds: Clouds = None,
-    region: Region = None,
-    spot: Spot = False,
-    machines: Machines = 1,
-    env: Variables = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder of the plan.")] = Path(
         "cloud"
     ),
@@ -117,9 +62,7 @@ def plan(
 
     Example: dlsuite cloud plan quick --gpu H100:1 --gpu A10G:1 --max-price 3 --max-cost 10
     """
-    limits = _limits(max_price, max_cost, max_time, spot=spot, machines=machines)
-    request = _request(suite, options, gpu, infra, cpus, limits, max_time, clouds, region, env)
-    for task in _planned(request):
+    for task in _planned(rent.request(suite, options)):
         folder = out / task.name
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -131,20 +74,11 @@ def plan(
 
 
 @cloud.command()
+@grouped
 def run(
+    rent: Renting,
     suite: Suite = "quick",
     options: RunOptions = None,
-    gpu: Gpus = None,
-    infra: Infras = None,
-    cpus: Cpus = None,
-    max_price: MaxPrice = None,
-    max_cost: MaxCost = None,
-    max_time: MaxTime = "1h",
-    clouds: Clouds = None,
-    region: Region = None,
-    spot: Spot = False,
-    machines: Machines = 1,
-    env: Variables = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before money is spent.")] = False,
     results: Results = Path("results"),
 ) -> None:
@@ -155,10 +89,9 @@ def run(
 
     Example: dlsuite cloud run quick --gpu H100:1 --max-price 3 --max-cost 10 --max-time 1h
     """
-    limits = _limits(max_price, max_cost, max_time, spot=spot, machines=machines)
-    request = _request(suite, options, gpu, infra, cpus, limits, max_time, clouds, region, env)
+    request = rent.request(suite, options)
     tasks = _planned(request)
-    most = sum(limits.cost(task.offer) or 0 for task in tasks if task.machine == 1)
+    most = sum(request.limits.cost(task.offer) or 0 for task in tasks if task.machine == 1)
     _confirm(f"rent {len(tasks)} machines, at most {most:.2f} $ together", yes=yes)
     _show_runs(_run_all(tasks, results))
 
@@ -257,74 +190,6 @@ def check() -> None:
     """
     for line in check_machine():
         print(line)
-
-
-def _limits(
-    max_price: float | None, max_cost: float | None, max_time: str, *, spot: bool, machines: int
-) -> Limits:
-    if max_price is None or max_price <= 0 or (max_cost is not None and max_cost <= 0):
-        raise UsageError(
-            "--max-price must be given, and limits must be above 0", hint="--max-price 3"
-        )
-    return Limits(
-        max_price_per_hour=max_price,
-        max_cost=max_cost,
-        run_s=TimeLimit.of(max_time).limit_s,
-        spot=spot,
-        machines=machines,
-    )
-
-
-def _request(
-    suite: str,
-    options: Sequence[str] | None,
-    gpu: Sequence[str] | None,
-    infra: Sequence[str] | None,
-    cpus: int | None,
-    limits: Limits,
-    max_time: str,
-    clouds: str | None,
-    region: str | None,
-    env: Sequence[str] | None,
-) -> Request:
-    if not (REPOSITORY / "Makefile").is_file():
-        raise UsageError(
-            "the machine gets a copy of the checkout, and this dlsuite is not in one",
-            hint="run it in a clone: make .venv/.ready, .venv/bin/dlsuite cloud ...",
-        )
-    papers.suite(suite)
-    return Request(
-        suite=suite,
-        options=tuple(options or ()),
-        kinds=_kinds(gpu, infra, cpus),
-        limits=limits,
-        max_time=max_time,
-        clouds=tuple(each for each in (clouds or "").split(",") if each),
-        region=region,
-        variables=dict(map(_variable, env or ())),
-    )
-
-
-def _kinds(
-    gpu: Sequence[str] | None, infra: Sequence[str] | None, cpus: int | None
-) -> tuple[Wanted, ...]:
-    """The kinds of machines: each kind of GPU in each place."""
-    if not gpu and not infra:
-        raise UsageError("--gpu is missing", hint="--gpu H100:1")
-    places = [Wanted.at(each, cpus) for each in infra or ()]
-    gpus = [Wanted.of_gpu(each) for each in gpu or ()]
-    if not gpus or not places:
-        return tuple(gpus or places)
-    return tuple(
-        each.model_copy(update={"infra": place.infra}) for each, place in product(gpus, places)
-    )
-
-
-def _variable(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name.isidentifier():
-        raise UsageError(f"--env {text!r} is not NAME=VALUE", hint="--env DLSUITE_HOME=/scratch/d")
-    return name, value
 
 
 def _planned(request: Request) -> list[Task]:

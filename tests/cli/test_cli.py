@@ -41,7 +41,19 @@ from tests.conftest import no_engine
 
 DLSUITE = Path(sys.executable).with_name("dlsuite")
 COMMANDS = (
-    *("run", "resume", "parity", "selftest", "report", "site", "data", "images", "shell", "clean"),
+    *(
+        "run",
+        "resume",
+        "check-gpu",
+        "parity",
+        "selftest",
+        "report",
+        "site",
+        "data",
+        "images",
+        "shell",
+        "clean",
+    ),
     *("list", "doctor", "conformance", "compare", "peak", "convergence"),
     *(
         "history",
@@ -445,6 +457,8 @@ def test_a_bundle_is_repeated_in_an_empty_folder(tmp_path: Path) -> None:
 def test_a_real_run_verifies_where_it_is_imported(quick_run: Path, tmp_path: Path) -> None:
     reply = dlsuite("export", "latest", str(tmp_path / "run.tar.gz"), folder=quick_run)
     assert reply.returncode == 0, reply.stderr
+    in_file = dlsuite("verify", "run.tar.gz", folder=tmp_path)
+    assert in_file.returncode == 0 and "0 findings" in in_file.stdout, in_file.stdout
     assert dlsuite("import", "run.tar.gz", folder=tmp_path).returncode == 0
     (run,) = (tmp_path / "results").iterdir()
     reply = dlsuite("verify", run.name, folder=tmp_path)
