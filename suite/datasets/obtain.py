@@ -47,9 +47,10 @@ def obtain(workload: Workload, *, seed: int, folder: Path, notify: Notify) -> In
 
 
 def _note_classes(workload: Workload, dataset: DatasetManifest, notify: Notify) -> None:
-    """Say where an image folder has fewer classes than the model; more are refused before."""
+    """Say where a user's data have fewer classes than the model; more are refused before."""
     classes = MODELS[workload.model]().classes
-    if dataset.format == "image_folder" and dataset.classes < classes:
+    of_user = dataset.format in ("image_folder", "own") and dataset.loss == "cross_entropy"
+    if of_user and dataset.classes < classes:
         notify(
             f"{dataset.name} has {dataset.classes:,} classes, {workload.model} {classes:,}:"
             " its other outputs are never a label"

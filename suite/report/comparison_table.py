@@ -80,7 +80,7 @@ def notes_of(found: Comparisons) -> Iterator[str]:
             yield f"{row}, {workload.model}, {workload.scenario}{batch_of(pair.b)}: {words}"
     tested = [pair for pair in found.pairs if pair.difference and pair.difference.p_value]
     if any(pair.difference and not pair.difference.p_value for pair in found.pairs):
-        yield "too few runs: a difference needs at least 4 on both sides, or 6 interleaved rounds"
+        yield "too few runs: a difference needs 4 on both sides, or 6 interleaved rounds"
         yield "  hint: dlsuite run ... --repeats 10"
     yield from (f"not compared: {pair.refused}" for pair in found.pairs if pair.refused)
     yield from _warnings(found)

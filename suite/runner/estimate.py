@@ -116,7 +116,7 @@ def _datasets(plan: Plan) -> set[str]:
 def _environment_bytes(plan: Plan, missing: list[str]) -> int:
     kind = plan.trials[0].devices.kind
     sizes = (catalog.framework(name).disk_mib for name in missing)
-    return sum(getattr(size, kind) or 0 for size in sizes) * 2**20
+    return sum(getattr(size, kind, None) or 0 for size in sizes) * 2**20
 
 
 def _data_bytes(plan: Plan, missing: set[str]) -> int:

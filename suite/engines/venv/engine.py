@@ -35,7 +35,7 @@ from suite.worker import host
 
 TERM_GRACE_S = 3.0
 # Environment variables that a worker inherits: for compilers, the home folder and the language.
-INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "CC", "CXX")
+INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "CC", "CXX", "DLSUITE_JULIA")
 # The user's Python (--python) may need it. Elsewhere the libraries of another CUDA would come
 # before those of the lock.
 LIBRARIES = "LD_LIBRARY_PATH"
