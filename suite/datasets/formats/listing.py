@@ -22,7 +22,10 @@ from suite.manifests.datasets import SPLITS, Split
 TRAIN = "train"
 HELD_OUT = ("val", "valid", "validation", "test")  # the first one that exists is the test split
 SUFFIXES = (".jpeg", ".jpg", ".png")
-HINT = "FOLDER must hold train/CLASS/* and val/CLASS/*, images in one folder for each class"
+HINT = (
+    "FOLDER holds train/CLASS/* and val/CLASS/*, images in one folder for each class;"
+    " your own data may also be CLASS/*"
+)
 RENAME = "rename it, for example with convmv"
 
 
