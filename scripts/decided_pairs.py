@@ -1,4 +1,4 @@
-"""How many pairs of rows a run decides, for the table in docs/measurements/disturbances.md.
+"""How many pairs of rows a run decides, as in docs/measurements/disturbances.md.
 
     scripts/decided_pairs.py RESULTS/RUN ...
 

@@ -3,7 +3,7 @@
     python scripts/imported_everywhere.py NAME.model.json ...
 
 One training step of batch size 8 on generated data, in the usual variant of each framework
-(docs/measurements/imports.md has the tables).
+(docs/measurements/imports.md has results).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 INTERPRETER has torch and torchvision or transformers, or Keras. Each model is imported with random
 weights, as `dlsuite model import` does, but with fewer random inputs. The number of parameters is
-compared with the library's. docs/measurements/imports.md has the tables.
+compared with the library's. docs/measurements/imports.csv has the results.
 """
 
 from __future__ import annotations

@@ -115,9 +115,9 @@ def _gpus() -> Iterator[Finding]:
     for framework in catalog.frameworks().values():
         if reason := cuda.obstacle(framework, found.gpus):
             yield Finding(good=False, text=reason, next_step="update the driver to run it on GPUs")
-        elif text := cuda.note(framework, found.gpus):
+        elif note := cuda.note(framework, found.gpus):
             step = f"--python {framework.name}=PATH, with packages for this GPU"
-            yield Finding(good=False, text=text, next_step=step)
+            yield Finding(good=False, text=note, next_step=step)
 
 
 def _docker() -> Iterator[Finding]:

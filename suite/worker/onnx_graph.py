@@ -64,7 +64,7 @@ def product(graph: Graph, layer: Layer, value: str, weight: str, bias: str) -> s
     name = f"{layer['name']}.{weight}.product"
     result = graph.node("MatMul", [value, graph.transposed(layer, weight)], name)
     if not layer["bias"]:
-        return product
+        return result
     return graph.node("Add", [result, graph.weight(layer, bias)], f"{layer['name']}.{bias}.sum")
 
 

@@ -37,12 +37,14 @@ def test_the_inputs_of_a_plan_that_is_cut_after_its_preparation_are_those_of_the
     runner: Any = SimpleNamespace(
         engine=script_engine(""),
         prepare=lambda chosen: dict.fromkeys(chosen.input_works),
+        placed=lambda chosen, inputs, reference: chosen,
+        gpu_flops=lambda chosen, inputs: {},
         proven=lambda chosen, inputs: frozenset(),
         peak_known=lambda chosen: True,
     )
     live: Any = SimpleNamespace(announce=lambda text: None, estimated=lambda found: None)
     limit = Cut(text="1h", limit_s=3600, started_s=time.monotonic())
-    chosen, inputs = run._prepared(runner, plan, limit, live)
+    chosen, inputs = run._prepared(runner, plan, limit, "auto", live)
     assert len(plan.input_works) == 2
     assert [work[0].model for work in inputs] == [chosen.trials[0].workload.model]
     assert tuple(inputs) == chosen.input_works

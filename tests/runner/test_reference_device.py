@@ -12,15 +12,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from suite.datasets import obtain
 from suite.engines.venv.engine import VenvEngine
 from suite.manifests.devices import DeviceKind, ReferenceChoice
 from suite.parity import reference, workers
 from suite.parity.keys import of_trial, reference_of
+from suite.parity.prover import Prover
 from suite.parity.reference import Reference
 from suite.parity.tensors import Tensors
 from suite.parity.workers import LOWERINGS, reference_settings
 from suite.protocol.plan import Plan
-from suite.runner import reference_device
+from suite.runner import peak, reference_device
 from suite.runner.frameworks import Frameworks
 from suite.runner.reference_device import Placing
 from tests.conftest import made_up
@@ -66,7 +68,7 @@ def test_the_rate_in_float64_is_measured_once_a_day(
 ) -> None:
     found = placing.rate("cpu")
     assert found is not None and 1e8 < found < 1e14
-    monkeypatch.setattr(reference_device.peak, "rates", None)  # would be called otherwise
+    monkeypatch.setattr(peak, "rates", None)  # would be called otherwise
     assert placing.rate("cpu") == found
 
 
@@ -99,10 +101,8 @@ def reference_of_small(placing: Placing) -> Reference:
     folder = placing.work_dir / "again"
     folder.mkdir()
     trial = replace(placing.trial, workload=reference_device.SMALL, device="cpu", seed=1)
-    inputs = reference_device.obtain.obtain(
-        reference_device.SMALL, seed=1, folder=folder / "inputs", notify=print
-    )
-    prover = reference_device.Prover(
+    inputs = obtain.obtain(reference_device.SMALL, seed=1, folder=folder / "inputs", notify=print)
+    prover = Prover(
         engine=placing.engine,
         prepared=dict(placing.prepared),
         inputs=inputs,
@@ -144,7 +144,7 @@ def test_a_reference_on_another_device_has_its_own_key_and_name(placing: Placing
     architecture = placing.inputs.architecture
     assert "reference" not in of_trial(trial, architecture, 3)
     assert of_trial(on_gpu, architecture, 3)["reference"] == "cuda"
-    prover = reference_device.Prover(
+    prover = Prover(
         engine=placing.engine,
         prepared=dict(placing.prepared),
         inputs=placing.inputs,
