@@ -112,7 +112,7 @@ site: $(DEV) ## the documentation as a site with an offline search, in build/sit
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 docs: $(DEV) ## write the generated files: docs/reference/*.schema.json, docs/reference/frameworks.md, docs/reference/columns.md, manifests/ladder.json
-	$(BIN)/python -m suite.protocol.schema
+	$(BIN)/python -m suite.protocol.documents
 	$(BIN)/python scripts/docs_tables.py
 	$(BIN)/python scripts/ladder/rungs.py
 

@@ -17,7 +17,7 @@ from suite.manifests.strict import Strict
 from suite.manifests.suites import SuiteManifest
 from suite.manifests.workloads import Measure, Repeats, SuiteWorkload
 from suite.paths import REPOSITORY
-from suite.protocol import schema
+from suite.protocol import documents
 
 PAGES = sorted(
     [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *REPOSITORY.glob("docs/**/*.md")]
@@ -83,7 +83,7 @@ def test_named_make_targets_exist(page: Path) -> None:
 
 
 def test_the_schemas_are_current() -> None:
-    for name, text in schema.documents().items():
+    for name, text in documents.documents().items():
         assert (REPOSITORY / "docs" / "reference" / name).read_text(encoding="utf-8") == text, (
             "make docs"
         )

@@ -136,11 +136,15 @@ def _docker() -> Iterator[Finding]:
     yield Finding(good=True, text=f"Docker engine {info['ServerVersion']} on {info['Name']}")
     gpus = gives_gpus(info)
     kinds: tuple[Kind, ...] = KINDS if gpus else ("cpu",)
-    yield Finding(
-        good=gpus,
-        text="the engine has GPUs for containers" if gpus else "the engine has no GPUs",
-        next_step=None if gpus else "NVIDIA's container toolkit, if this machine has an NVIDIA GPU",
-    )
+    if gpus is None:
+        yield Finding(good=True, text="the engine knows CDI; dlsuite check-gpu shows its GPUs")
+    else:
+        step = "NVIDIA's container toolkit, if this machine has an NVIDIA GPU"
+        yield Finding(
+            good=gpus,
+            text="the engine has GPUs for containers" if gpus else "the engine has no GPUs",
+            next_step=None if gpus else step,
+        )
     images = Images(daemon)
     for kind in kinds:
         for framework in catalog.frameworks().values():

@@ -54,7 +54,7 @@ cli = typer.Typer(
 )
 cli.command(rich_help_panel=MEASURE)(run.run)
 cli.command(rich_help_panel=MEASURE)(run.resume)
-cli.command(rich_help_panel=MEASURE)(check_gpu.check_gpu)
+cli.command(rich_help_panel=MEASURE)(check_gpu.check_gpu_with(run.start))
 cli.command(rich_help_panel=MEASURE)(parity.parity)
 cli.command(rich_help_panel=MEASURE)(parity.selftest)
 cli.command(rich_help_panel=MEASURE)(run.convergence)

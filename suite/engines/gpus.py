@@ -41,15 +41,29 @@ def parse(text: str) -> Gpus | None:
     return Gpus(ids=words)
 
 
-def request(gpus: Gpus, info: dict[str, Any]) -> dict[str, Any]:
-    """The device request for `gpus`: by CDI if the engine lists CDI devices, else by driver.
+def requests(gpus: Gpus, info: dict[str, Any]) -> list[dict[str, Any]]:
+    """The device requests for `gpus` that an engine may grant, the likeliest first.
 
-    Raise EngineError where CDI does not list one of them.
+    By CDI if the engine lists CDI devices (Docker 28.2 and later). Else by driver, and where that
+    is refused by CDI, if the engine knows CDI (Docker 25 and later). Raise EngineError where CDI
+    does not list one of them.
     """
-    devices = _cdi_devices(info)
-    if not devices:
-        selection = {"device_ids": list(gpus.ids)} if gpus.ids else {"count": gpus.count}
-        return {"driver": "", "capabilities": CAPABILITIES, **selection}
+    if devices := _cdi_devices(info):
+        return [_by_cdi(gpus, devices)]
+    selection = {"device_ids": list(gpus.ids)} if gpus.ids else {"count": gpus.count}
+    by_driver = {"driver": "", "capabilities": CAPABILITIES, **selection}
+    return [by_driver, *([_by_cdi_unlisted(gpus)] if info.get("CDISpecDirs") else [])]
+
+
+def _by_cdi_unlisted(gpus: Gpus) -> dict[str, Any]:
+    """The request by the names that NVIDIA's toolkit gives: numbers, whole UUIDs, and `all`."""
+    numbers = map(str, range(max(0, gpus.count or 0)))
+    names = list(gpus.ids) or list(numbers) or ["all"]
+    return {"driver": "cdi", "device_ids": [f"{CDI_KIND}={name}" for name in names]}
+
+
+def _by_cdi(gpus: Gpus, devices: list[str]) -> dict[str, Any]:
+    """The request by the names that the engine lists; EngineError where one is not among them."""
     if gpus.ids:
         chosen = [_cdi_name(gpu_id, devices) for gpu_id in gpus.ids]
     elif gpus.count == -1:
@@ -119,12 +133,14 @@ def _matching(gpu_id: str, present: list[dict[str, Any]]) -> list[dict[str, Any]
     return [gpu for gpu in present if gpu["uuid"].startswith(gpu_id)]
 
 
-def gives_gpus(info: dict[str, Any]) -> bool:
-    """Whether the engine reports GPUs: by CDI devices or by NVIDIA's runtime.
+def gives_gpus(info: dict[str, Any]) -> bool | None:
+    """Whether the engine reports GPUs: by CDI devices or by NVIDIA's runtime; None: unknown.
 
-    An engine may have GPUs without reporting them; only a container with a GPU shows it.
+    An engine that knows CDI and lists no devices shows it only by a container with a GPU.
     """
-    return bool(_cdi_devices(info)) or "nvidia" in (info.get("Runtimes") or {})
+    if _cdi_devices(info) or "nvidia" in (info.get("Runtimes") or {}):
+        return True
+    return None if info.get("CDISpecDirs") and "DiscoveredDevices" not in info else False
 
 
 def _cdi_devices(info: dict[str, Any]) -> list[str]:

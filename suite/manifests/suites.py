@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Literal
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
 
 from suite.manifests.devices import DeviceSet
 from suite.manifests.models import NAME
 from suite.manifests.strict import Name, Strict
-from suite.manifests.tracks import TrackName
+from suite.manifests.tracks import TrackName, known_track
 from suite.manifests.workloads import (
     PROOF_STEPS,
     Input,
@@ -58,6 +58,14 @@ class SuiteManifest(Strict):
     inputs: tuple[Input, ...] = ()  # each workload with each of them; empty: its own
     default_workload: WorkloadDefaults | None = None  # of each model that the suite does not list
     measure: Measure = Measure()
+
+    @field_validator("workloads")
+    @classmethod
+    def _known_tracks(cls, value: tuple[SuiteWorkload, ...]) -> tuple[SuiteWorkload, ...]:
+        for workload in value:
+            for track in workload.tracks:
+                known_track(track)
+        return value
 
     @property
     def all_workloads(self) -> tuple[SuiteWorkload, ...]:

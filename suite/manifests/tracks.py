@@ -18,13 +18,14 @@ OF_GPUS = ("NVIDIA_TF32_OVERRIDE", "XLA_PYTHON_CLIENT_PREALLOCATE", "TF_FORCE_GP
 FrameworkSettings = dict[Name, bool | int | str]
 
 
-def _track(name: str) -> str:
+def known_track(name: str) -> str:
+    """The name of a track; ValueError where there is none of this name."""
     if name not in names("track"):
         raise ValueError(f"unknown track {name!r}; {nearest(name, names('track'))}")
     return name
 
 
-TrackName = Annotated[Name, AfterValidator(_track)]
+TrackName = Annotated[Name, AfterValidator(known_track)]
 
 
 def configuration(framework: str, variant: str, track: str) -> str:

@@ -19,7 +19,6 @@ from pydantic import (
 from suite.errors import nearest
 from suite.manifests.losses import Loss
 from suite.manifests.strict import Name, Strict
-from suite.manifests.tracks import TrackName
 from suite.models import MODELS
 
 # Where each batch comes from before its step (docs/reference/protocol.md).
@@ -254,7 +253,7 @@ class SuiteWorkload(Workload):
     max_batch_size: PositiveInt | None = None  # also at each doubled batch size up to this one
     larger_batch_sizes: tuple[PositiveInt, ...] = ()  # instead: also at these, in this order
     proof_steps: PositiveInt | None = None  # instead of the suite's
-    tracks: tuple[TrackName, ...] = ()  # instead of the suite's
+    tracks: tuple[Name, ...] = ()  # instead of the suite's
     ranks: PositiveInt | None = None  # on so many devices; left out where there are fewer
     trial_budget_s: PositiveFloat | None = None  # instead of the suite's
 

@@ -228,7 +228,7 @@ class Peak(Event):
     """The highest rate of an operation."""
 
     event: Literal["peak"]
-    operation: Literal["matmul_float32", "matmul_tf32", "matmul_bfloat16", "copy"]
+    operation: Literal["matmul_float32", "matmul_tf32", "matmul_bfloat16", "matmul_float64", "copy"]
     work_per_s: PositiveNumber = Field(
         description="Floating-point operations, or bytes read and written, per second."
     )

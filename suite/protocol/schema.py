@@ -1,30 +1,22 @@
-"""The schemas of trial.json and of the events: the one source of docs/reference/*.schema.json.
-
-`python -m suite.protocol.schema` writes the two files anew.
-"""
+"""The schema of trial.json."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import fields
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from suite.manifests.devices import Product
 from suite.manifests.losses import Loss
 from suite.manifests.workloads import Input, Measure, Optimizer, Scenario
 from suite.models.branches import Branches
 from suite.models.layer import Layer
-from suite.paths import REPOSITORY
-from suite.protocol.event_schema import EVENTS, KINDS, Event
 from suite.protocol.numbers import Count, Fraction, Positive, PositiveNumber, Shape
 from suite.worker.protocol import SCHEMA_VERSION
-
-JSON_SCHEMA = "https://json-schema.org/draft/2020-12/schema"
 
 Mode = Literal["train", "infer", "parity", "replay", "peak"]
 
@@ -186,28 +178,3 @@ class TrialFile(_Part):
     measure: Measure
     normalize: Normalization
     paths: Paths
-
-
-def documents() -> dict[str, str]:
-    """The JSON schemas in docs/reference/, by file name."""
-    trial = TrialFile.model_json_schema()
-    event = TypeAdapter[Any](reduce(or_, EVENTS)).json_schema()
-    unknown: dict[str, Any] = Event.model_json_schema()
-    unknown["properties"]["event"]["not"] = {"enum": sorted(KINDS)}
-    event["anyOf"].append(unknown)
-    titles = {
-        "trial.schema.json": (f"trial.json, schema version {SCHEMA_VERSION}", trial),
-        "events.schema.json": (
-            f"A line of events.jsonl, schema version {SCHEMA_VERSION}; unknown kinds are kept",
-            event,
-        ),
-    }
-    return {
-        name: json.dumps({"$schema": JSON_SCHEMA, **schema, "title": title}, indent=1) + "\n"
-        for name, (title, schema) in titles.items()
-    }
-
-
-if __name__ == "__main__":
-    for name, text in documents().items():
-        (REPOSITORY / "docs" / "reference" / name).write_text(text, encoding="utf-8")

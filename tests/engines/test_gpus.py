@@ -2,7 +2,7 @@
 
 import pytest
 
-from suite.engines.gpus import Gpus, gives_gpus, parse, request, visible
+from suite.engines.gpus import Gpus, gives_gpus, parse, requests, visible
 from suite.errors import EngineError, UsageError
 
 CDI = {
@@ -29,17 +29,32 @@ def test_an_invalid_option_is_refused(text: str) -> None:
 
 
 def test_gpus_are_requested_by_driver_from_an_engine_without_cdi() -> None:
-    assert request(Gpus(count=-1), {}) == {
-        "driver": "",
-        "capabilities": [["gpu", "compute", "utility"]],
-        "count": -1,
-    }
-    assert request(Gpus(ids=("0", "GPU-7a")), {})["device_ids"] == ["0", "GPU-7a"]
+    assert requests(Gpus(count=-1), {}) == [
+        {"driver": "", "capabilities": [["gpu", "compute", "utility"]], "count": -1}
+    ]
+    assert requests(Gpus(ids=("0", "GPU-7a")), {})[0]["device_ids"] == ["0", "GPU-7a"]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "names"),
+    [
+        (Gpus(count=-1), ["all"]),
+        (Gpus(count=2), ["0", "1"]),
+        (Gpus(ids=("1", "GPU-7a")), ["1", "GPU-7a"]),
+    ],
+)
+def test_an_engine_that_knows_cdi_and_lists_nothing_is_asked_by_driver_then_by_name(
+    gpus: Gpus, names: list[str]
+) -> None:
+    """Docker 25 to 28.1."""
+    by_driver, by_name = requests(gpus, {"CDISpecDirs": ["/etc/cdi"]})
+    assert by_driver["driver"] == "" and by_name["driver"] == "cdi"
+    assert by_name["device_ids"] == [f"nvidia.com/gpu={name}" for name in names]
 
 
 def test_gpus_are_requested_by_name_from_an_engine_with_cdi() -> None:
     def names(gpus: Gpus) -> list[str]:
-        requested = request(gpus, CDI)
+        (requested,) = requests(gpus, CDI)
         assert requested["driver"] == "cdi"
         return [name.removeprefix("nvidia.com/gpu=") for name in requested["device_ids"]]
 
@@ -71,13 +86,13 @@ def cdi(*devices: str) -> dict[str, object]:
 def test_cdi_devices_are_chosen_in_the_order_of_their_numbers(
     devices: list[str], gpus: Gpus, chosen: list[str]
 ) -> None:
-    names = request(gpus, cdi(*devices))["device_ids"]
+    names = requests(gpus, cdi(*devices))[0]["device_ids"]
     assert names == [f"nvidia.com/gpu={name}" for name in chosen]
 
 
 def test_a_gpu_that_cdi_does_not_list_is_refused() -> None:
     with pytest.raises(EngineError, match=r"--gpus 0: .* are: all") as caught:
-        request(Gpus(ids=("0",)), cdi("all"))
+        requests(Gpus(ids=("0",)), cdi("all"))
     assert caught.value.hint == "--gpus all"
 
 
@@ -90,7 +105,9 @@ def test_a_slice_is_named_by_its_numbers_or_its_uuid() -> None:
 
 def test_an_engine_reports_gpus_by_cdi_or_by_its_runtimes() -> None:
     assert gives_gpus(CDI) and gives_gpus({"Runtimes": {"nvidia": {}}})
-    assert not gives_gpus({"Runtimes": {"runc": {}}})
+    assert gives_gpus({"Runtimes": {"runc": {}}}) is False
+    assert gives_gpus({"CDISpecDirs": ["/etc/cdi"]}) is None
+    assert gives_gpus({"CDISpecDirs": ["/etc/cdi"], "DiscoveredDevices": []}) is False
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def test_a_frameworks_track_needs_a_known_variant_track_and_device(
     unknown = changed("cuda: {variant: compiled", "cuda: {variant: compile")
     assert "tracks: tuned: unknown variant 'compile'; nearest: 'compiled'" in unknown
     assert "unknown track 'tund'; nearest: 'tuned'" in changed("tuned:", "tund:")
-    assert "tuned.tpu" in changed("    cpu: {variant", "    tpu: {variant")
+    assert "tuned.gpu" in changed("    cpu: {variant", "    gpu: {variant")
 
 
 def test_the_default_variant_is_the_first_where_the_track_names_none() -> None:

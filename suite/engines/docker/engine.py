@@ -67,6 +67,7 @@ class DockerEngine:
         self._running: set[Container] = set()
         self._stopped = False
         self.prepared_images: set[str] = set()
+        self._gpus: dict[str, Any] = {}  # the options that give a container its GPUs
         self._gpus_seen: list[dict[str, Any]] = []  # by a container
         self._image_id: str | None = None  # any prepared image, for probing the machine
 
@@ -81,7 +82,8 @@ class DockerEngine:
         )
         remove_all(self.daemon, labels)  # left by a killed process of this session
         if self.settings.gpus:
-            self._gpus_seen = self._probe.require_gpus(self._gpus)
+            options = spec.gpu_options(self.settings, self.daemon.info)
+            self._gpus, self._gpus_seen = self._probe.require_gpus(options)
         return self
 
     def __exit__(
@@ -296,10 +298,6 @@ class DockerEngine:
 
     def _options(self) -> dict[str, Any]:
         return {**spec.options(self._limits, self.host["cpus"]), **self._gpus}
-
-    @property
-    def _gpus(self) -> dict[str, Any]:
-        return spec.gpu_options(self.settings, self.daemon.info)
 
     def _create(self, worker: WorkerRun, volume: str) -> tuple[Container, _TrialFiles]:
         """The container of a trial, not started, and its files, of which `_fill` sends the rest."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -55,29 +55,37 @@ class Probe:
         facts: dict[str, Any] = json.loads(output)
         return facts
 
-    def require_gpus(self, gpus: dict[str, Any]) -> list[dict[str, Any]]:
-        """The GPUs that a container sees; EngineError if the engine cannot provide `gpus`."""
+    def require_gpus(
+        self, options: Sequence[dict[str, Any]]
+    ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """The first of the options that give a container GPUs, and the GPUs that it sees.
+
+        Raise EngineError if the engine grants none of them.
+        """
         base = base_image()
         image = next(iter(self._daemon.images(OURS)), None) or self._daemon.image(base)
         if image is None:
             self._daemon.pull(base)
-        try:
-            found = self.machine(image.image_id if image else base, gpus)
-        except EngineLost:
-            raise
-        except EngineError as error:
-            raise EngineError(
-                f"the engine cannot provide the requested GPUs: {error}",
-                hint="install NVIDIA's container toolkit for the engine, or omit --gpus",
-            ) from None
-        if not found["gpus"]:
-            reason = f" ({found['gpus_problem']})" if found["gpus_problem"] else ""
-            raise EngineError(
-                f"GPUs were requested, but a container sees none{reason}",
-                hint="nvidia-smi on the engine's machine shows whether the driver works",
-            )
-        seen: list[dict[str, Any]] = found["gpus"]
-        return seen
+        refusals = []
+        for gpus in options:
+            try:
+                found = self.machine(image.image_id if image else base, gpus)
+            except EngineLost:
+                raise
+            except EngineError as error:
+                refusals.append(str(error))
+                continue
+            if not found["gpus"]:
+                reason = f" ({found['gpus_problem']})" if found["gpus_problem"] else ""
+                raise EngineError(
+                    f"GPUs were requested, but a container sees none{reason}",
+                    hint="nvidia-smi on the engine's machine shows whether the driver works",
+                )
+            return gpus, found["gpus"]
+        raise EngineError(
+            f"the engine cannot provide the requested GPUs: {'; by CDI: '.join(refusals)}",
+            hint="install NVIDIA's container toolkit for the engine, or omit --gpus",
+        )
 
     def image(self, recipe: Recipe, image: Image, worker_sha256: str, **options: Any) -> str | None:
         """The defect of an image, if any: another worker, or a framework that fails to import."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from suite.engines.docker.volumes import UID
-from suite.engines.gpus import request
+from suite.engines.gpus import requests
 from suite.engines.settings import Settings
 
 MEMORY_SHARE = 0.9  # of the machine's memory, unless the user sets a limit
@@ -35,9 +35,10 @@ def in_force(limits: dict[str, int], seen: dict[str, Any]) -> dict[str, int | No
     return {**limits, "memory_bytes": seen["memory_limit_bytes"], "pids": seen["pids_limit"]}
 
 
-def gpu_options(settings: Settings, info: dict[str, Any]) -> dict[str, Any]:
-    """The options that give a container its GPUs."""
-    return {"device_requests": [request(settings.gpus, info)]} if settings.gpus else {}
+def gpu_options(settings: Settings, info: dict[str, Any]) -> list[dict[str, Any]]:
+    """Options that may give a container its GPUs, the likeliest first; none without GPUs."""
+    wanted = requests(settings.gpus, info) if settings.gpus else []
+    return [{"device_requests": [each]} for each in wanted]
 
 
 def limit_options(limits: dict[str, int]) -> dict[str, Any]:
