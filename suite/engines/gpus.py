@@ -113,7 +113,8 @@ def visible(
         missing = [gpu_id for gpu_id, found in matches.items() if not found]
     else:
         selected = present if gpus.count == -1 else present[: gpus.count]
-        missing = [str(gpus.count)] if len(selected) < max(1, gpus.count or 0) else []
+        wanted = "all" if gpus.count == -1 else str(gpus.count)
+        missing = [wanted] if len(selected) < max(1, gpus.count or 0) else []
     if missing:
         names = ", ".join(f"{n} {gpu['name']}" for n, gpu in enumerate(present)) or "none"
         reason = f" ({problem})" if problem else ""
