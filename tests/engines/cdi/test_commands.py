@@ -77,7 +77,7 @@ def test_a_shell_has_the_gpu_and_the_sampler_reads_it(
     assert listed.stdout.strip() == "GPU 0: Stand-in (UUID: GPU-bbbb)", listed.stderr
     at_the_end: dict[str, Callable[[Any], bool]] = {
         "fine": lambda gpu: gpu["energy_j"] > 1000,
-        "vanishes": lambda gpu: gpu is None,
+        "vanishes": lambda gpu: gpu["used_bytes"] is None and gpu["power_w"] is None,
         "fails": lambda gpu: gpu["energy_j"] is None and gpu["power_w"] > 0,
     }
     for mood, fits in at_the_end.items():
