@@ -24,6 +24,10 @@ OF_THE_ROOT = {
     "CHANGELOG.md": "changelog.md",
 }
 NOT_SEARCHED = ("measurements/", "papers/", "changelog.md")
+# What the plugin `offline` loads from elsewhere, and what takes its place.
+ELSEWHERE = "https://unpkg.com/iframe-worker/shim"
+FRAME_WORKER = "site/frame-worker.js"
+DIALOG = 'data-md-component="search" role="dialog"'
 LINK = re.compile(r"(!?)\[([^]]*)\]\(([^)#\s:]+)(#[^)]*)?\)")
 
 
@@ -49,6 +53,15 @@ def on_page_markdown(markdown: str, *, page: Page, **others: Any) -> str:
     if source in OF_THE_ROOT.values():
         return markdown  # its links are the site's already
     return _links(markdown, posixpath.join("docs", posixpath.dirname(source)), source)
+
+
+def on_post_page(output: str, *, page: Page, **others: Any) -> str:
+    """Take the script for pages that are opened as files from the site, not from elsewhere.
+
+    The theme's search is a dialog without a name, which screen readers need.
+    """
+    relative = posixpath.relpath(FRAME_WORKER, posixpath.dirname(page.file.dest_uri) or ".")
+    return output.replace(ELSEWHERE, relative).replace(DIALOG, f'{DIALOG} aria-label="Search"')
 
 
 def _links(text: str, folder: str, source: str) -> str:

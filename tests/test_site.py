@@ -67,7 +67,8 @@ def test_the_search_works_from_a_folder_and_finds_the_page_that_explains(
     browser: Browser, site: Path, words: str
 ) -> None:
     page = opened(browser, site, "index.html", 1280, "light")
-    page.locator(".md-search__input").click()
+    page.keyboard.press("/")
+    page.wait_for_selector(".md-search__input:visible")
     page.keyboard.type(words)
     page.wait_for_selector(".md-search-result__link")
     links = page.locator(".md-search-result__link").evaluate_all(
