@@ -24,6 +24,8 @@ OF_THE_ROOT = {
     "CHANGELOG.md": "changelog.md",
 }
 NOT_SEARCHED = ("measurements/", "papers/", "changelog.md")
+FIRST = ("tutorial/", "how-to/")  # in the answers of the search, before references
+BOOST = 4
 # What the plugin `offline` loads from elsewhere, and what takes its place.
 ELSEWHERE = "https://unpkg.com/iframe-worker/shim"
 FRAME_WORKER = "site/frame-worker.js"
@@ -50,6 +52,8 @@ def on_page_markdown(markdown: str, *, page: Page, **others: Any) -> str:
     source = page.file.src_uri
     if source.startswith(NOT_SEARCHED):
         page.meta["search"] = {"exclude": True}
+    elif source.startswith(FIRST):
+        page.meta["search"] = {"boost": BOOST}
     if source in OF_THE_ROOT.values():
         return markdown  # its links are the site's already
     return _links(markdown, posixpath.join("docs", posixpath.dirname(source)), source)
