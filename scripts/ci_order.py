@@ -30,7 +30,7 @@ TABLE = {
     PYTEST + "tests/engines/venv": (5, 0),
     PYTEST + "tests/engines/slurm": (4, 1),
     PYTEST + "tests/engines/docker": (3, 2),
-    PYTEST + "tests/engines/cdi": (5, 1),
+    PYTEST + "tests/engines/cdi": (4, 0),
     PYTEST + "tests/worker": (7, 3),
     PYTEST + "tests/cloud": (7, 3),
     PYTEST + "tests/importing": (4, 3),

@@ -48,6 +48,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, type[Group]] = {}
     parameters: list[inspect.Parameter] = []
+    own_names: list[str] = []
     for each in inspect.signature(command).parameters.values():
         hint = hints[each.name]
         if isinstance(hint, type) and issubclass(hint, Group):
@@ -56,9 +57,11 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
         else:
             own = each.replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY)
             parameters.append(own)
+            own_names.append(each.name)
 
     @wraps(command)
-    def with_options(**values: Any) -> None:
+    def with_options(*arguments: Any, **values: Any) -> None:
+        values |= dict(zip(own_names, arguments, strict=False))
         for name, group in groups.items():
             of_group = {
                 each.name: values.pop(each.name, each.default)

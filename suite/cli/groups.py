@@ -35,6 +35,7 @@ from suite.cli.options import (
     MissingValues,
     Models,
     Nodes,
+    NoInterleave,
     PrecisionChoice,
     ProofSteps,
     Pythons,
@@ -58,6 +59,7 @@ from suite.cli.options import (
 from suite.datasets import own
 from suite.datasets.own_images import Sizes
 from suite.engines.options import EngineOptions
+from suite.errors import UsageError
 from suite.results import signature
 from suite.results.signature import Signer
 
@@ -117,13 +119,23 @@ class Measuring(Group):
     epochs: Epochs = None
     scale: Scale = None
     repeats: RepeatCount = None
-    interleave: Interleave = None
+    interleave: Interleave = False
+    no_interleave: NoInterleave = False
     proof_steps: ProofSteps = None
     verify_runs: VerifyRuns = False
     full_durations: FullDurations = False
     reference: Reference = "auto"
     fresh_peak: FreshPeak = False
     max_time: MaxTime = None
+
+    @property
+    def interleaving(self) -> bool | None:
+        """The user's choice; None where there is none."""
+        if self.interleave and self.no_interleave:
+            raise UsageError(
+                "--interleave and --no-interleave exclude each other", hint="omit one of them"
+            )
+        return True if self.interleave else False if self.no_interleave else None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -255,11 +255,10 @@ Scale = Annotated[
 ]
 RepeatCount = Annotated[int | None, typer.Option("--repeats", help="Runs of each trial.")]
 Interleave = Annotated[
-    bool | None,
-    typer.Option(
-        "--interleave/--no-interleave",
-        help="Run a workload's trials at once, block by block; default: the suite's.",
-    ),
+    bool, typer.Option("--interleave", help="Run a workload's trials at once, block by block.")
+]
+NoInterleave = Annotated[
+    bool, typer.Option("--no-interleave", help="One run after the other, whatever the suite has.")
 ]
 ProofSteps = Annotated[
     int | None,

@@ -69,7 +69,7 @@ def run(
         scale=measuring.scale,
         repeats=measuring.repeats,
         proof_steps=measuring.proof_steps,
-        interleave=measuring.interleave,
+        interleave=measuring.interleaving,
         verify_runs=measuring.verify_runs,
         full_durations=measuring.full_durations,
         devices=tuple(machines.devices or ()),

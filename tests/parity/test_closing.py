@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from suite.engines.venv.engine import VenvEngine
 from suite.models import MODELS
@@ -86,6 +87,7 @@ def test_the_rank_that_did_another_step_is_found(reference: Callable[..., StateR
     assert closing._with_reference([right, tensors(0.02)], known, FLOAT32).verdict
 
 
+@pytest.mark.verify
 def test_one_worker_replays_the_same_from_each_draw_as_a_worker_of_its_own(
     quick: Callable[..., Plan], tmp_path: Path
 ) -> None:

@@ -218,6 +218,7 @@ def to_bits(values: Values, bits: int) -> Values:
     return rounded
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(("precision", "bits"), rest_in_verify(*SIMULATED_BITS.items()))
 def test_both_lowerings_round_input_parameters_and_result(
     inputs: Inputs, quick: Callable[..., Plan], tmp_path: Path, precision: str, bits: int

@@ -295,9 +295,9 @@ def of_windows(weights: Weights, images: Values) -> Values:
     ("model", "by_hand"),
     [
         (IMAGES, of_images),
-        (BILINEAR, of_bilinear),
-        (SEQUENCES, of_sequences),
-        (WINDOWS, of_windows),
+        pytest.param(BILINEAR, of_bilinear, marks=pytest.mark.verify),
+        pytest.param(SEQUENCES, of_sequences, marks=pytest.mark.verify),
+        pytest.param(WINDOWS, of_windows, marks=pytest.mark.verify),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )

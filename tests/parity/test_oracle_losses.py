@@ -16,7 +16,7 @@ from suite.parity.reference import TOLERANCE
 from suite.parity.tensors import Tensors
 from suite.paths import WORKER
 from suite.protocol.plan import Plan
-from tests.conftest import made_up
+from tests.conftest import made_up, rest_in_verify
 from tests.parity.test_oracle import Values, by_lowerings, first_images, largest_error
 
 FEATURES, OUTPUTS, EPSILON = 4 * 7, 3, 1e-2
@@ -66,7 +66,9 @@ def by_hand(flat: Values, images: Values, targets: Values, loss: Loss) -> Tensor
     }
 
 
-@pytest.mark.parametrize("loss", ["mean_squared_error", "huber", "binary_cross_entropy"])
+@pytest.mark.parametrize(
+    "loss", rest_in_verify("mean_squared_error", "huber", "binary_cross_entropy")
+)
 def test_both_lowerings_compute_the_definitions(
     loss: Loss, quick: Callable[..., Plan], tmp_path: Path
 ) -> None:

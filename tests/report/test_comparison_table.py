@@ -33,7 +33,7 @@ def test_two_frameworks_share_a_row() -> None:
 
 def test_with_too_few_runs_the_table_names_the_minimum_and_the_option() -> None:
     text = shown(compare(trials((100.0, 101.0)), trials((50.0, 51.0), run_id="s")))
-    assert "too few runs: a difference needs at least 4" in text and "--repeats 10" in text
+    assert "too few runs: a difference needs 4 on both sides" in text and "--repeats 10" in text
 
 
 def test_json_has_the_values_of_the_table() -> None:

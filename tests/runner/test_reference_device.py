@@ -72,6 +72,7 @@ def test_the_rate_in_float64_is_measured_once_a_day(
     assert placing.rate("cpu") == found
 
 
+@pytest.mark.verify
 def test_a_device_that_computes_something_else_is_not_used(
     placing: Placing, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -113,6 +114,7 @@ def reference_of_small(placing: Placing) -> Reference:
     return reference_of(prover, trial)
 
 
+@pytest.mark.verify
 def test_the_settings_of_a_gpu_change_no_bit_on_the_same_device(
     placing: Placing, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -112,7 +112,8 @@ def on_gpus(
     address: str, specify: Callable[..., None], tiny: Tiny, home: Path
 ) -> Iterator[Callable[..., DockerEngine]]:
     """Makes an engine with these GPUs, of so many; its images are the tiny one."""
-    (tiny.locks / "tiny" / "cuda.txt").write_text("# empty\n")
+    lock = tiny.locks / "tiny" / "cuda.txt"
+    lock.write_text("# empty\n")
 
     def make(gpus: str, count: int = 2, mood: str = "fine") -> DockerEngine:
         from suite.engines.gpus import parse
@@ -127,4 +128,5 @@ def on_gpus(
         )
 
     yield make
+    lock.unlink()
     specify()

@@ -37,6 +37,7 @@ def test_two_ranks_train_one_model(device: str, quick: Callable[..., Plan], tmp_
         assert not left("dlsuite.session")
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_killed_rank_ends_the_trial_with_its_name(
     device: str, quick: Callable[..., Plan], tmp_path: Path

@@ -35,6 +35,7 @@ def test_two_ranks_train_one_model(
     assert (folder / "results" / "rank1" / "closing").is_dir()
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(("device", "rank"), rest_in_verify(*KILLED))
 def test_a_killed_rank_ends_the_trial_with_its_name(
     device: str, rank: int, quick: Callable[..., Plan], tmp_path: Path

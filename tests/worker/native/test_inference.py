@@ -42,6 +42,7 @@ def answers(worker: Run, task_folder: Callable[..., Path]) -> Callable[..., np.n
     return answers_for
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("model", ["lenet", "every_layer", "every_sequence"])
 def test_its_answers_are_those_of_the_reference(
     model: str, answers: Callable[..., np.ndarray]

@@ -36,6 +36,7 @@ def test_its_steps_are_those_of_the_reference(
             assert error <= tolerance * np.linalg.norm(expected), name
 
 
+@pytest.mark.verify
 def test_a_layer_that_it_cannot_train_is_a_failure_with_a_message(
     worker: Run, task_folder: Callable[..., Path]
 ) -> None:
