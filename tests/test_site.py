@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from suite.paths import REPOSITORY
+from tests.browser import browser
 
 pytestmark = pytest.mark.verify
-CHROMIUM = shutil.which("chromium")
+__all__ = ["browser"]
 PAGES = ("index.html", "tutorial/first-table.html", "reference/commands.html")
 # What a reader looks for, and a page among the first three answers that explains it.
 SEARCHES = {
@@ -36,18 +35,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         check=True,
     )
     return place
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if CHROMIUM is None:
-        if os.environ.get("DLSUITE_REQUIRE_CHROMIUM"):
-            pytest.fail("DLSUITE_REQUIRE_CHROMIUM is set, and chromium is not installed")
-        pytest.skip("chromium is not installed")
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
 
 
 def opened(browser: Browser, site: Path, name: str, width: int, scheme: str) -> Page:

@@ -2,39 +2,25 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from suite.report import run_data
 from suite.report.html import page as report_page
 from suite.report.html import site as pages
+from tests.browser import browser
 from tests.conftest import rest_in_verify
 from tests.report.made_inference import RATES, made_inference
 from tests.report.made_run import CONFIGURATIONS, made_run
 
-CHROMIUM = shutil.which("chromium")
+__all__ = ["browser"]
 WIDE, NARROW = 1280, 390  # of a screen in pixels
 VIEWS = rest_in_verify((NARROW, "dark"), (NARROW, "light"), (WIDE, "light"), (WIDE, "dark"))
 DRAWN = "svg => { const box = svg.getBBox(); return box.width > 100 && box.height > 20; }"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if CHROMIUM is None:
-        if os.environ.get("DLSUITE_REQUIRE_CHROMIUM"):
-            pytest.fail("DLSUITE_REQUIRE_CHROMIUM is set, and chromium is not installed")
-        pytest.skip("chromium is not installed")
-    with sync_playwright() as playwright:
-        # Chromium's own sandbox does not start as root, nor in most containers.
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
 
 
 @pytest.fixture(scope="module")
