@@ -93,18 +93,16 @@ def _not(record: Record) -> str:
 
 def _peak_rows(names: Sequence[str], peak: HardwarePeak | None) -> Iterator[dict[str, str]]:
     """The rates of matrix products, where they were measured."""
-    for operation in peak.best if peak else ():
-        if operation.startswith("matmul_"):
-            rates = (
-                {name: peak.by_framework.get(name, {}).get(operation) for name in names}
-                if peak
-                else {}
-            )
-            shown = {
-                name: f"{rate / 1e12:,.1f} TFLOP/s" if rate else UNKNOWN
-                for name, rate in rates.items()
-            }
-            yield {"check": f"product, {operation.removeprefix('matmul_')}", **shown}
+    if peak is None:
+        return
+    for operation in peak.best:
+        if not operation.startswith("matmul_"):
+            continue
+        rates = {name: peak.by_framework.get(name, {}).get(operation) for name in names}
+        shown = {
+            name: f"{rate / 1e12:,.1f} TFLOP/s" if rate else UNKNOWN for name, rate in rates.items()
+        }
+        yield {"check": f"product, {operation.removeprefix('matmul_')}", **shown}
 
 
 def _measured(records: Sequence[Record]) -> Record | None:
@@ -115,12 +113,13 @@ def _measured(records: Sequence[Record]) -> Record | None:
 def _memory(records: Sequence[Record]) -> str:
     """The peak that the framework's allocator reserved, and NVML's of the whole GPU."""
     record = _measured(records)
-    gpu = record.telemetry.gpu if record and record.telemetry else None
-    own = record.memory.device_reserved_bytes or record.memory.device_peak_bytes if record else None
-    if own is None and (gpu is None or gpu.used_peak_bytes is None):
+    if record is None:
         return UNKNOWN
-    by_nvml = f"{gpu.used_peak_bytes / MIB:,.0f}" if gpu and gpu.used_peak_bytes else UNKNOWN
-    return f"{own / MIB:,.0f} / {by_nvml} MiB" if own else f"{UNKNOWN} / {by_nvml} MiB"
+    gpu = record.telemetry.gpu if record.telemetry else None
+    own = record.memory.device_reserved_bytes or record.memory.device_peak_bytes
+    values = (own, gpu.used_peak_bytes if gpu else None)
+    shown = " / ".join(f"{each / MIB:,.0f}" if each else UNKNOWN for each in values)
+    return f"{shown} MiB" if any(values) else UNKNOWN
 
 
 def _energy(records: Sequence[Record]) -> str:
