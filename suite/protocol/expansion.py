@@ -73,8 +73,7 @@ def expand(
     )
     if len({trial.trial_id for trial in trials}) < len(trials):
         raise UsageError(f"suite {suite.name!r} has the same workload twice", hint="dlsuite list")
-    ordered = staged_runs_of if suite.staged else runs_of
-    runs = ordered(trials, suite.repeats.at_most)
+    runs = runs_of(trials, suite.repeats.at_most, staged=suite.staged)
     return Plan(
         suite=suite.name,
         title=suite.title,
@@ -121,11 +120,13 @@ def _cpu_parts(suite: SuiteManifest, devices: Sequence[str], *, separate_nodes: 
     return max((each.per_node if separate_nodes else each.ranks for each in on_cpu), default=1)
 
 
-def runs_of(trials: Sequence[Trial], repeats: int) -> tuple[Run, ...]:
+def runs_of(trials: Sequence[Trial], repeats: int, *, staged: bool = False) -> tuple[Run, ...]:
     """The runs of all rounds; with several seeds, each seed has rounds of its own.
 
     The order is drawn from the first seed, which is the suite's.
     """
+    if staged:
+        return _staged_runs(trials, repeats)
     seeds = sorted({trial.seed for trial in trials})
     rounds = random.Random(seeds[0] if seeds else 0)
     return tuple(
@@ -136,7 +137,7 @@ def runs_of(trials: Sequence[Trial], repeats: int) -> tuple[Run, ...]:
     )
 
 
-def staged_runs_of(trials: Sequence[Trial], repeats: int) -> tuple[Run, ...]:
+def _staged_runs(trials: Sequence[Trial], repeats: int) -> tuple[Run, ...]:
     """The runs of all rounds of the first workload, then those of the next ones."""
     works = dict.fromkeys((trial.work, trial.device) for trial in trials)
     return tuple(

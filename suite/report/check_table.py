@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from suite.manifests import catalog
 from suite.report.numbers import UNKNOWN
 from suite.report.table import PIPED_WIDTH, Fitted, of_rows
 from suite.results.record import Record
@@ -22,7 +23,10 @@ def render(
     records: Sequence[Record], width: int = PIPED_WIDTH, peak: HardwarePeak | None = None
 ) -> Fitted:
     """The checks in the order in which they are made; the ones of figures follow."""
-    names = list(dict.fromkeys(_framework(each) for each in records))
+    records = sorted(records, key=_position)
+    usual = catalog.suite(SUITE).frameworks
+    found = dict.fromkeys(_framework(each) for each in records)
+    names = sorted(found, key=lambda name: usual.index(name) if name in usual else len(usual))
     of = {name: [each for each in records if _framework(each) == name] for name in names}
     rows = [
         *_peak_rows(names, peak),
@@ -40,7 +44,7 @@ def render(
 
 def problems(records: Sequence[Record]) -> Iterator[str]:
     """A line for each check that did not succeed, with the reason."""
-    for each in records:
+    for each in sorted(records, key=_position):
         expected = each.status == "oom" and _label(each) == TOO_LARGE
         reason = each.error.message if each.error else each.parity.reason
         if reason and not expected and not _unsupported(each):
@@ -49,6 +53,18 @@ def problems(records: Sequence[Record]) -> Iterator[str]:
 
 TOO_LARGE = "out of memory, recognized"
 LARGE_BATCH = 4096  # the batch that does not fit has more samples
+
+
+def _position(record: Record) -> tuple[int, bool]:
+    """The place of a record's check: that of its workload in the suite, TF32 after float32."""
+    own = record.workload
+    of_own = (own.model, own.scenario, own.precision, own.batch_size, record.devices.ranks)
+    workloads = [
+        (each.model, each.scenario, each.precision, each.batch_size, entry.ranks or 1)
+        for entry, each in catalog.suite(SUITE).expanded()
+    ]
+    place = workloads.index(of_own) if of_own in workloads else len(workloads)
+    return place, bool(record.runtime.tf32)
 
 
 def _framework(record: Record) -> str:

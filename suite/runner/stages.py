@@ -25,9 +25,13 @@ def time_left(plan: Plan) -> Callable[[], bool]:
 
 
 def on_devices(plan: Plan, host: dict[str, Any]) -> Plan:
-    """The plan without trials on more devices than the machine has, and a note about them."""
+    """The plan without trials on more devices than the machine has, and a note about them.
+
+    Each rank needs a core too.
+    """
     available = {kind: len(host.get(each.facts) or []) for kind, each in KINDS.items()}
-    kept = [each for each in plan.trials if each.devices.per_node <= available[each.devices.kind]]
+    most = {kind: min(count, available["cpu"]) for kind, count in available.items()}
+    kept = [each for each in plan.trials if each.devices.per_node <= most[each.devices.kind]]
     left_out = {each.device for each in plan.trials if each not in kept}
     if not left_out:
         return plan

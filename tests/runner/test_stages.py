@@ -50,6 +50,8 @@ def test_trials_on_more_devices_than_there_are_are_left_out_with_a_note() -> Non
     assert len(one.trials) == len(plan.trials) - 1 and len(one.runs) == len(one.trials)
     assert one.notes == ("left out: cuda:2; this machine has 2 cpu, 1 cuda",)
     assert stages.on_devices(plan, {"cpus": [0, 1], "gpus": [{}, {}]}) == plan
+    few_cores = stages.on_devices(plan, {"cpus": [0], "gpus": [{}, {}]})
+    assert few_cores.notes == ("left out: cuda:2; this machine has 1 cpu, 2 cuda",)
 
 
 def test_each_workload_is_proven_right_before_its_runs_until_the_time_is_up(

@@ -35,7 +35,8 @@ def _expansion(plan: Plan) -> Iterator[Outcome]:
     if len(set(ids)) < len(ids):
         yield finding(store.PLAN, "trials", "different ones", "one of them twice")
         return
-    expected = [run.name for run in expansion.runs_of(plan.trials, plan.repeats.at_most)]
+    runs = expansion.runs_of(plan.trials, plan.repeats.at_most, staged=plan.staged)
+    expected = [run.name for run in runs]
     found = [run.name for run in plan.runs]
     if plan.notes or sorted(expected) != sorted(found):
         expected, found = sorted(expected), sorted(found)
