@@ -79,7 +79,7 @@ def test_a_row_for_each_check_and_a_column_for_each_framework() -> None:
     assert list(found)[1:4] == [
         "lenet, training, float32",
         "lenet, training, TF32",
-        "out of memory, recognized",
+        "lenet, training, float32, 2 GPUs",
     ]
     assert found["lenet, training, TF32"][0] == "not proven"
     assert found["out of memory, recognized"][0] == "yes"
