@@ -58,7 +58,9 @@ class RmsNorm(nn.Layer):
         self.weight = self.create_parameter([layer["features"]])
 
     def forward(self, sequence: paddle.Tensor) -> paddle.Tensor:
-        square = sequence.square().mean(-1, keepdim=True)
+        # With square() the inference engine with oneDNN gives wrong results behind a convolution
+        # whose result is transposed (3.3.1).
+        square = (sequence * sequence).mean(-1, keepdim=True)
         return sequence * paddle.rsqrt(square + self._epsilon) * self.weight
 
 
