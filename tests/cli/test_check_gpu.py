@@ -8,6 +8,7 @@ import pytest
 
 from suite.engines.venv.engine import VenvEngine
 from suite.manifests import catalog
+from suite.parity import workers
 from suite.results import store
 from tests.cli.test_cli import dlsuite
 from tests.cli.test_gpus import boards, program
@@ -29,10 +30,14 @@ def test_a_framework_that_finds_no_cuda_says_so_in_one_line_each(
 ) -> None:
     """The stub shows a GPU; PyTorch for the CPU, as the user's own, finds none."""
     program.write_text(boards())
-    own = f"pytorch={VenvEngine().prepare(catalog.framework('pytorch'), print).python}"
+    engine = VenvEngine()
+    own = [
+        f"--python={name}={engine.prepare(catalog.framework(name), print).python}"
+        for name in workers.FRAMEWORKS
+    ]
     reply = dlsuite(
-        *("check-gpu", "--engine", "venv", "--python", own, "--framework", "pytorch"),
-        *("--max-time", "2m"),
+        *("check-gpu", "--engine", "venv", *own, "--framework", "pytorch"),
+        *("--max-time", "10s"),
         folder=tmp_path,
         PATH=f"{program.parent}:/usr/bin:/bin",
     )

@@ -94,12 +94,15 @@ def test_a_shell_has_the_gpu_and_the_sampler_reads_it(
 
 
 @pytest.mark.verify
-@pytest.mark.parametrize("command", [("run", "quick", "--gpus", "1"), ("check-gpu",)])
+@pytest.mark.parametrize(
+    "command",
+    [("run", "quick", "--gpus", "1", "--repeats", "1"), ("check-gpu", "--max-time", "10s")],
+)
 def test_a_framework_that_finds_no_cuda_in_its_container_says_so_in_one_line(
     dlsuite: Command, specify: Callable[..., None], tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     specify(1)
-    reply = dlsuite(*command, "--framework", "pytorch", "--max-time", "20m")
+    reply = dlsuite(*command, "--framework", "pytorch")
     output = reply.stdout + reply.stderr
     assert reply.returncode == 7 and "Traceback" not in output, output
     assert "CUDA" in reply.stdout
