@@ -56,7 +56,10 @@ from suite.runner.progress import Messages
 from suite.worker import host, nvidia
 
 # Folders whose tests share one Docker engine: they run in one process.
-ENGINE_TESTS = ("cdi", "docker", "test_choice.py", "test_cli_docker.py", "test_containers.py")
+ENGINE_TESTS = (
+    *("cdi", "docker", "others"),
+    *("test_choice.py", "test_cli_docker.py", "test_containers.py"),
+)
 # The longest files start first, so that all processes end at about the same time.
 LONGEST = (
     "test_cli_docker.py",

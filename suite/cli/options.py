@@ -175,7 +175,7 @@ GpuChoice = Annotated[
 TpuCount = Annotated[
     int,
     typer.Option(
-        "--tpus", min=0, help="Number of TPU chips, with --python jax=PATH; not run on any yet."
+        "--tpus", min=0, help="Number of TPU chips, for JAX; not run on any yet."
     ),
 ]
 MemoryLimit = Annotated[

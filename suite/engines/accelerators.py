@@ -16,12 +16,12 @@ GOOGLE = "0x1ae0"  # the vendor of a chip among the PCI devices
 PCI = Path("/sys/bus/pci/devices")
 
 
-def chips(pci: Path = PCI) -> list[str]:
+def chips(pci: Path | None = None) -> list[str]:
     """The PCI addresses of the chips, in order."""
-    return sorted(path.parent.name for path in pci.glob("*/vendor") if _read(path) == GOOGLE)
+    return sorted(path.parent.name for path in (pci or PCI).glob("*/vendor") if _read(path) == GOOGLE)
 
 
-def chosen(count: int, pci: Path = PCI) -> list[str]:
+def chosen(count: int, pci: Path | None = None) -> list[str]:
     """The first chips; EngineError where there are fewer."""
     found = chips(pci)
     if len(found) < count:

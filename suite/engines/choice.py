@@ -50,12 +50,9 @@ def engine(
 
 def _venv(options: EngineOptions, session_id: str, notify: Notify) -> Engine:
     settings, pythons = options.settings(), options.interpreters()
-    if options.tpus and not pythons:
-        raise UsageError(
-            "no framework has a lock for TPUs", hint="--python jax=PATH, with jax[tpu]"
-        )
     if options.engine == "docker":
-        raise UsageError("--python works only with the venv engine", hint="--engine venv")
+        option = "--python" if pythons else "--tpus"
+        raise UsageError(f"{option} works only with the venv engine", hint="--engine venv")
     if settings.memory_bytes:
         raise UsageError("the venv engine has no memory limit", hint="--engine docker")
     notify("engine: venv")

@@ -13,6 +13,7 @@ from suite.manifests.models import NAME
 from suite.manifests.strict import Name, Strict
 from suite.manifests.tracks import TrackName, known_track
 from suite.manifests.workloads import (
+    PROOF_DEADLINE_S,
     PROOF_STEPS,
     Input,
     Measure,
@@ -36,6 +37,7 @@ class SuiteManifest(Strict):
     seeds: PositiveInt = 1  # each trial has the seeds seed, seed + 1, ..., this many
     repeats: Repeats
     proof_steps: PositiveInt = PROOF_STEPS  # fewer where ten take hours
+    proof_deadline_s: PositiveFloat = PROOF_DEADLINE_S  # of each worker of a proof
     peak: bool = True  # measure the hardware peak before the runs
     verify_runs: bool = False  # every run ends with a closing proof, not only the first
     # The trials of a workload run at once, block by block in turn; `cpu`: where they can, on a CPU.

@@ -30,6 +30,7 @@ Precision = Literal["float32", "bf16_mixed"]
 BatchNorm = Literal["per_rank", "synchronized"]
 # How queries arrive in inference, by the names of MLPerf (docs/how-to/inference.md).
 Scenario = Literal["single_stream", "multi_stream", "offline", "server"]
+PROOF_DEADLINE_S = 3600.0  # of one worker: the largest models are slow in float64
 PROOF_STEPS = 10  # training steps that a certificate compares
 # Parts of a training that a framework may lack (docs/reference/optimizers.md).
 Recipe = Literal["nesterov", "clip_norm", "label_smoothing", "schedule", "exempt_vectors"]

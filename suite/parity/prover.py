@@ -26,8 +26,6 @@ from suite.protocol.trial_file import Start, Task
 from suite.worker import ranks
 from suite.worker.proof import perturbed_weights
 
-DEADLINE_S = 3600.0  # of one worker: the largest models are slow in float64
-
 
 @dataclass(frozen=True, kw_only=True)
 class Prover:
@@ -109,7 +107,7 @@ class Prover:
             folder,
             name=f"{self.work_dir.name}-{name}",
             log=home() / "logs" / f"{name}.log",
-            deadline_s=DEADLINE_S,
+            deadline_s=trial.proof_deadline_s,
         )
         if attempt.error is not None:
             raise ProofFailed(f"{trial.configuration}: {attempt.error.message}")

@@ -64,6 +64,7 @@ def expand(
             seed=seed,
             cpu_parts=1 if device == "cpu" else parts,
             proof_steps=1 if workload.scenario else entry.proof_steps or suite.proof_steps,
+            proof_deadline_s=suite.proof_deadline_s,
             proof_batch_size=entry.batch_size if len(entry.batch_sizes) > 1 else None,
             budget_s=entry.trial_budget_s or suite.repeats.trial_budget_s,
         )

@@ -9,7 +9,7 @@ from itertools import groupby
 
 from suite.manifests.devices import DeviceKind, Devices
 from suite.manifests.tracks import RuntimeSettings, configuration
-from suite.manifests.workloads import PROOF_STEPS, Measure, Repeats, Schedule, Workload
+from suite.manifests.workloads import PROOF_DEADLINE_S, PROOF_STEPS, Measure, Repeats, Schedule, Workload
 
 Work = tuple[Workload, int]  # a workload and a seed: its trials have the same inputs
 SeriesKey = tuple[str, str, str, str, int, Workload]
@@ -39,6 +39,7 @@ class Trial:
     cpu_parts: int = 1
     batch_slices: int | None = None  # of a reference, which computes all ranks; None: the ranks
     proof_steps: int = PROOF_STEPS  # training steps that its certificate compares
+    proof_deadline_s: float = PROOF_DEADLINE_S  # of each worker of a proof
     # Of its certificate, where that is made at the smallest batch size of a series.
     proof_batch_size: int | None = None
     budget_s: float | None = None  # of all its runs; None: no limit

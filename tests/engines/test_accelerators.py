@@ -12,10 +12,12 @@ from suite.engines import accelerators
 from suite.engines.attempt import run_task
 from suite.engines.choice import engine as chosen_engine
 from suite.engines.options import EngineOptions
+from suite.engines.venv import environments
 from suite.engines.venv.engine import VenvEngine
 from suite.errors import EngineError, UsageError
 from suite.manifests import catalog
-from suite.manifests.devices import KINDS, Devices
+from suite.manifests.devices import KINDS, DeviceKind, Devices
+from suite.manifests.frameworks import FrameworkManifest
 from suite.models import MODELS
 from suite.protocol.plan import Plan
 from suite.protocol.trial_file import Task
@@ -51,17 +53,33 @@ def test_a_worker_sees_only_the_chosen_chips(pci: Path) -> None:
     assert accelerators.visible([]) == {}
 
 
-def test_tpus_are_the_users_own_python_s(tmp_path: Path) -> None:
+def test_tpus_are_those_of_virtual_environments() -> None:
     assert EngineOptions(tpus=1).device == "tpu" and EngineOptions(tpus=4).device == "tpu:4"
     with pytest.raises(UsageError, match="exclude each other"):
         _ = EngineOptions(tpus=1, gpus="1").device
     with (
-        pytest.raises(UsageError, match="no framework has a lock for TPUs"),
-        chosen_engine(EngineOptions(tpus=1), ("jax",), "a1", print),
+        pytest.raises(UsageError, match="--tpus works only with the venv engine"),
+        chosen_engine(EngineOptions(tpus=1, engine="docker"), ("jax",), "a1", print),
     ):
         pass
     with pytest.raises(EngineError, match="this machine has 0 TPU chips"):
         VenvEngine(tpus=1)
+
+
+def test_jax_gets_the_lock_for_tpus_and_the_reference_that_for_the_cpu(
+    monkeypatch: pytest.MonkeyPatch, pci: Path
+) -> None:
+    monkeypatch.setattr(accelerators, "PCI", pci)
+    found: dict[str, DeviceKind] = {}
+
+    def ready(manifest: FrameworkManifest, *_: object, kind: DeviceKind, **__: object) -> None:
+        found[manifest.name] = kind
+
+    monkeypatch.setattr(environments, "ready", ready)
+    engine = VenvEngine(tpus=2)
+    for name in ("jax", "pytorch"):
+        engine.prepare(catalog.framework(name), print)
+    assert found == {"jax": "tpu", "pytorch": "cpu"}
 
 
 def test_only_jax_takes_tpus() -> None:

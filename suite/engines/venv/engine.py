@@ -27,6 +27,7 @@ from suite.engines.base import (
 from suite.engines.gpus import Gpus, visible
 from suite.engines.venv import environments
 from suite.errors import EngineError
+from suite.manifests.devices import KINDS, DeviceKind
 from suite.manifests.frameworks import FrameworkManifest
 from suite.messages import Notify
 from suite.paths import WORKER, home, part_of, tree_files, tree_sha256
@@ -91,12 +92,21 @@ class VenvEngine:
         if python:
             return environments.of_user(manifest, python)
         cuda.require(manifest, self.host["gpus"], notify)
-        gpus = bool(self.host["gpus"])
-        return environments.ready(manifest, notify, gpus=gpus, builds=self._builds)
+        kind = self._kind(manifest)
+        return environments.ready(manifest, notify, kind=kind, builds=self._builds)
 
     def is_prepared(self, manifest: FrameworkManifest) -> bool:
-        gpus = bool(self.host["gpus"])
-        return manifest.name in self._pythons or environments.needs_nothing(manifest, gpus=gpus)
+        if manifest.name in self._pythons:
+            return True
+        return environments.needs_nothing(manifest, self._kind(manifest))
+
+    def _kind(self, manifest: FrameworkManifest) -> DeviceKind:
+        """Whose lock the framework gets; one that does not know the devices computes on the CPU."""
+        for kind, each in KINDS.items():
+            known = not each.frameworks or manifest.name in each.frameworks
+            if kind != "cpu" and self.host.get(each.facts) and known:
+                return kind
+        return "cpu"
 
     def stop(self) -> None:
         self._builds.stop()

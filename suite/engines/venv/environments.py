@@ -26,14 +26,13 @@ from suite.engines.errors import FrameworkUnavailable
 from suite.engines.pip import PipOutput, answers
 from suite.engines.venv import interpreters
 from suite.errors import EngineError
-from suite.manifests.devices import KINDS
+from suite.manifests.devices import KINDS, DeviceKind
 from suite.manifests.frameworks import FrameworkManifest
 from suite.messages import Notify
 from suite.paths import LOCKS, digest, home, sha256
 from suite.worker.programs import ask
 
 CHECK_S = 600.0  # Julia compiles a package when it is used for the first time
-CUDA_LOCK = KINDS["cuda"].lock
 
 
 class Builds:
@@ -59,7 +58,7 @@ def ready(
     manifest: FrameworkManifest,
     notify: Notify,
     *,
-    gpus: bool = False,
+    kind: DeviceKind = "cpu",
     builds: Builds | None = None,
 ) -> Prepared:
     """The framework's environment, built now if there is no complete one.
@@ -69,11 +68,11 @@ def ready(
     """
     interpreter, version = _interpreter(manifest)
     _check(manifest)
-    folders = _folders(manifest, version, gpus=gpus)
+    folders = _folders(manifest, version, kind)
     if not folders:
-        used, other = ("GPU", "CPU") if gpus else ("CPU", "GPU")
+        other = "GPU" if kind == "cpu" else "CPU"
         raise FrameworkUnavailable(
-            f"{manifest.title} has no lock for a {used} (docker/{manifest.name})",
+            f"{manifest.title} has no lock for a {KINDS[kind].title} (docker/{manifest.name})",
             hint=f"exclude it with --framework, or use a {other}",
         )
     for lock, folder in folders.items():
@@ -98,11 +97,11 @@ def ready(
     )
 
 
-def needs_nothing(manifest: FrameworkManifest, *, gpus: bool = False) -> bool:
+def needs_nothing(manifest: FrameworkManifest, kind: DeviceKind = "cpu") -> bool:
     """Whether the framework has a complete environment, or can have none here."""
     try:
         _, version = _interpreter(manifest)
-        folders = _folders(manifest, version, gpus=gpus)
+        folders = _folders(manifest, version, kind)
     except FrameworkUnavailable:
         return True
     return not folders or any(map(is_ready, folders.values()))
@@ -165,10 +164,13 @@ def _check(manifest: FrameworkManifest) -> None:
         )
 
 
-def _folders(manifest: FrameworkManifest, version: Version, *, gpus: bool) -> dict[Path, Path]:
+def _folders(
+    manifest: FrameworkManifest, version: Version, kind: DeviceKind
+) -> dict[Path, Path]:
     """The folder of the environment of each existing lock, in the order of the attempts."""
     tag = f"py{version.major}{version.minor}"
-    locks = [LOCKS / manifest.name / name for name in ((CUDA_LOCK,) if gpus else manifest.locks)]
+    names = manifest.locks if kind == "cpu" else (KINDS[kind].lock,)
+    locks = [LOCKS / manifest.name / name for name in names]
     return {lock: environment(manifest, lock, tag) for lock in locks if lock.exists()}
 
 
