@@ -74,15 +74,6 @@ def _frameworks_page() -> str:
         "`yes` where at least one variant can. What has run on a GPU is in\n"
         "[containers.md](containers.md#tested-configurations).",
         _table(("framework", *FEATURES), map(_features, frameworks)),
-        "## Variants",
-        _table(
-            ("variant", "description"),
-            (
-                (f"`{each.name}:{variant}`", text.strip())
-                for each in frameworks
-                for variant, text in each.variants.items()
-            ),
-        ),
         "## Settings in the tracks",
         "Settings beyond those of the track itself (`manifests/tracks/`), and the variant that is\n"
         "used where none is named.",
