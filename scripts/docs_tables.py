@@ -80,7 +80,7 @@ def _frameworks_page() -> str:
         "Runs of these combinations are skipped, with the reason.",
         _table(("framework", "combination", "reason"), _unsupported()),
         "## Models",
-        "[papers.md](../how-to/papers.md) has the publications, such as upv-2018, that are repeated.",
+        "[papers.md](../how-to/papers.md) has the publications, such as upv-2018.",
         _table(
             ("model", "source", "input", "classes", "parameters", "training FLOPs per sample"),
             (
