@@ -30,16 +30,6 @@ FEATURES = {
     "bf16_mixed": {"precision": "bf16_mixed"},
     "image loader": {"input": "loader"},
 }
-COMPARISONS = """### The earlier comparisons
-
-- **upv-2018**: Caffe, TensorFlow, PyTorch, MXNet and CNTK with LeNet, AlexNet, ResNet-50,
-  GoogLeNet and VGG-16 on CPUs and GPUs of that year.
-- **kent-2023**: Keras against Flux (Julia) on MNIST, with three sizes of one network.
-- **adnn-2023**: TensorFlow, PyTorch and JAX on MNIST, on a CPU, a GPU and a TPU.
-- **ee147-2018**: the latency of LeNet in cuDNN, TensorFlow and Keras, and the lines of code of
-  each.
-- **db-2016**: Keras over Theano and over TensorFlow on a private table of 126,525 rows.
-"""
 CUDA = ("cuda.txt",)
 COLUMNS_HEADER = """# Columns of `dlsuite query`
 
@@ -74,15 +64,6 @@ def _frameworks_page() -> str:
         "`yes` where at least one variant can. What has run on a GPU is in\n"
         "[containers.md](containers.md#tested-configurations).",
         _table(("framework", *FEATURES), map(_features, frameworks)),
-        "## Variants",
-        _table(
-            ("variant", "description"),
-            (
-                (f"`{each.name}:{variant}`", text.strip())
-                for each in frameworks
-                for variant, text in each.variants.items()
-            ),
-        ),
         "## Settings in the tracks",
         "Settings beyond those of the track itself (`manifests/tracks/`), and the variant that is\n"
         "used where none is named.",
@@ -99,6 +80,7 @@ def _frameworks_page() -> str:
         "Runs of these combinations are skipped, with the reason.",
         _table(("framework", "combination", "reason"), _unsupported()),
         "## Models",
+        "[papers.md](../how-to/papers.md) has the publications, such as upv-2018.",
         _table(
             ("model", "source", "input", "classes", "parameters", "training FLOPs per sample"),
             (
@@ -115,7 +97,6 @@ def _frameworks_page() -> str:
             ),
         ),
     ]
-    parts.append(COMPARISONS)
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
