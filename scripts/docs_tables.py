@@ -124,8 +124,9 @@ def _framework(manifest: FrameworkManifest) -> tuple[str, ...]:
 
 
 def _version(package: str, lock: str) -> str:
-    found = re.search(rf"^{re.escape(package)}==([^ ;\\]+)", lock, re.MULTILINE)
-    return found[1] if found else ""
+    found = re.search(rf"^{re.escape(package)}==([^ ;\\]+)", lock, re.MULTILINE | re.IGNORECASE)
+    assert found, f"{package} is not locked"
+    return found[1]
 
 
 def _unsupported() -> Iterator[tuple[str, ...]]:

@@ -4,9 +4,9 @@
 
 As many rounds as the suite `quick` has, each of PROCESSES fresh interleaved processes, all of the
 same work and measured as there. A round is a JSON line in RATIOS: the ratio of the rates of each
-pair, in the order of itertools.combinations. After an interruption the same command continues; with
-a complete file it only evaluates. The pairs of one file share processes, so they are not
-independent.
+pair, in the order of itertools.combinations. After an interruption the same command continues;
+without a framework it only evaluates the file. The pairs of one file share processes, so they are
+not independent.
 """
 
 from __future__ import annotations
@@ -67,8 +67,9 @@ def report(ratios: Path) -> None:
     print(f"{ratios.name}: {different} of {len(pairs)} pairs of equal rows are called different")
 
 
-def main(ratios: str, framework: str = "pytorch", processes: str = "15") -> None:
-    collect(Path(ratios), framework, int(processes))
+def main(ratios: str, framework: str | None = None, processes: str = "15") -> None:
+    if framework:
+        collect(Path(ratios), framework, int(processes))
     report(Path(ratios))
 
 

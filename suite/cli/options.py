@@ -174,9 +174,7 @@ GpuChoice = Annotated[
 ]
 TpuCount = Annotated[
     int,
-    typer.Option(
-        "--tpus", min=0, help="Number of TPU chips, for JAX; not run on any yet."
-    ),
+    typer.Option("--tpus", min=0, help="Number of TPU chips, for JAX; not run on any yet."),
 ]
 MemoryLimit = Annotated[
     str | None,

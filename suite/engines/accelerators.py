@@ -18,7 +18,9 @@ PCI = Path("/sys/bus/pci/devices")
 
 def chips(pci: Path | None = None) -> list[str]:
     """The PCI addresses of the chips, in order."""
-    return sorted(path.parent.name for path in (pci or PCI).glob("*/vendor") if _read(path) == GOOGLE)
+    return sorted(
+        path.parent.name for path in (pci or PCI).glob("*/vendor") if _read(path) == GOOGLE
+    )
 
 
 def chosen(count: int, pci: Path | None = None) -> list[str]:

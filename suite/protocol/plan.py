@@ -9,7 +9,14 @@ from itertools import groupby
 
 from suite.manifests.devices import DeviceKind, Devices
 from suite.manifests.tracks import RuntimeSettings, configuration
-from suite.manifests.workloads import PROOF_DEADLINE_S, PROOF_STEPS, Measure, Repeats, Schedule, Workload
+from suite.manifests.workloads import (
+    PROOF_DEADLINE_S,
+    PROOF_STEPS,
+    Measure,
+    Repeats,
+    Schedule,
+    Workload,
+)
 
 Work = tuple[Workload, int]  # a workload and a seed: its trials have the same inputs
 SeriesKey = tuple[str, str, str, str, int, Workload]

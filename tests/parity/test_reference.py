@@ -118,6 +118,25 @@ def test_a_failure_is_not_tried_again_for_the_next_trial(
     assert len(messages) == 3  # two lowerings, and both draws in one worker
 
 
+def test_a_worker_past_the_deadline_of_proofs_is_stopped(
+    quick: Callable[..., Plan], tmp_path: Path
+) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexec sleep 60\n")
+    python.chmod(0o755)
+    trial = replace(quick("pytorch").trials[0], proof_deadline_s=0.3)
+    prover = Prover(
+        engine=VenvEngine(),
+        prepared={"pytorch": Prepared(framework="pytorch", lock_sha256="", python=python)},
+        inputs=made_up(trial.workload, tmp_path / "made"),
+        steps=1,
+        work_dir=tmp_path,
+        notify=print,
+    )
+    with pytest.raises(ProofFailed, match="not finished after 0.3 s"):
+        prover.run(trial, "float32", role="framework", mode="parity")
+
+
 @pytest.mark.parametrize("precision", rest_in_verify("bf16_simulated", "float64"))
 def test_one_worker_computes_the_same_from_each_draw_as_a_worker_of_its_own(
     precision: str, quick: Callable[..., Plan], tmp_path: Path

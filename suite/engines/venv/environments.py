@@ -164,9 +164,7 @@ def _check(manifest: FrameworkManifest) -> None:
         )
 
 
-def _folders(
-    manifest: FrameworkManifest, version: Version, kind: DeviceKind
-) -> dict[Path, Path]:
+def _folders(manifest: FrameworkManifest, version: Version, kind: DeviceKind) -> dict[Path, Path]:
     """The folder of the environment of each existing lock, in the order of the attempts."""
     tag = f"py{version.major}{version.minor}"
     names = manifest.locks if kind == "cpu" else (KINDS[kind].lock,)
