@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -342,59 +343,89 @@ def test_every_exit_code_is_documented() -> None:
         assert f" {code} " in main.EXIT_CODES
 
 
-def test_ctrl_c_stops_the_worker_and_keeps_records_and_resume_finishes_the_run(
-    tmp_path: Path,
-) -> None:
-    """A real run of MXNet, proven over one step, is interrupted in its second run."""
-    name = short_suite(tmp_path)
-    options = ("--framework", "mxnet", "--repeats", "2", "--proof-steps", "1", "--engine", "venv")
-    with subprocess.Popen(
-        [DLSUITE, "run", name, *options],
-        cwd=tmp_path,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        preexec_fn=_default_interrupt,
-    ) as process:
-        latest, deadline = tmp_path / "results" / "latest", time.monotonic() + 240
-        while not (latest / "logs").exists() or len(list((latest / "logs").glob("*.log"))) < 2:
-            assert process.poll() is None and time.monotonic() < deadline
-            time.sleep(0.2)
-        workers = workers_of(process.pid)
-        process.send_signal(signal.SIGINT)
-        _, errors_shown = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "error: interrupted" in errors_shown and "Traceback" not in errors_shown
-    assert "hint: dlsuite resume " in errors_shown
-    records = [json.loads(path.read_text()) for path in latest.glob("*-r*.json")]
-    assert [(record["repeat"], record["status"]) for record in records] == [(0, "ok")]
-    assert workers and not any(Path(f"/proc/{pid}").exists() for pid in workers)
-    reply = dlsuite("report", "--format", "json", folder=tmp_path)
-    assert len(json.loads(reply.stdout)["missing"]) == 1
-    assert "1 planned runs have no record yet" in dlsuite("report", folder=tmp_path).stdout
-    before = (next(latest.glob("*-r*.json"))).read_bytes()
-    reply = dlsuite("resume", folder=tmp_path)
-    assert reply.returncode == 0, reply.stderr
-    first, second = sorted(latest.glob("*-r*.json"))
-    assert first.read_bytes() == before and json.loads(second.read_text())["repeat"] == 1
-    proofs = [json.loads(path.read_text())["parity"] for path in (first, second)]
-    assert [(proof["proven"], proof["steps"]) for proof in proofs] == [(True, 1)] * 2
-    again = dlsuite("resume", folder=tmp_path)
-    assert again.returncode == 0 and again.stdout == reply.stdout and again.stderr == ""
-
-
 def workers_of(parent: int) -> list[int]:
     """The ids of the child processes."""
     stats = [path.read_text().split() for path in Path("/proc").glob("[0-9]*/stat")]
     return [int(fields[0]) for fields in stats if fields[3] == str(parent)]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Interrupted:
+    """A run that Ctrl-C ended in its second run, before it is resumed."""
+
+    folder: Path
+    exit_code: int
+    stderr: str
+    workers: list[int]  # that ran when the signal was sent
+    survivors: list[int]  # of these, those that ran when the command had ended
+    records: dict[str, bytes]  # by name
+    report: str
+
+
 @pytest.fixture(scope="module")
-def quick_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run with one short run of each framework, proven over one step."""
+def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Interrupted:
+    """One short run of each framework, proven over one step; the second one is interrupted."""
     folder = tmp_path_factory.mktemp("quick")
     chosen = [f"--framework={name}" for name in run_here()]
-    return _run(folder, short_suite(folder), "--proof-steps", "1", *chosen)
+    options = (*chosen, "--repeats", "1", "--proof-steps", "1", "--engine", "venv")
+    with subprocess.Popen(
+        [DLSUITE, "run", short_suite(folder), *options],
+        cwd=folder,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=_default_interrupt,
+    ) as process:
+        latest = folder / "results" / "latest"
+        logs, deadline = latest / "logs", time.monotonic() + 240
+        while not logs.exists() or len(list(logs.glob("*.log"))) < 2:
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.2)
+        workers = workers_of(process.pid)
+        process.send_signal(signal.SIGINT)
+        _, shown = process.communicate(timeout=60)
+    return Interrupted(
+        folder=folder,
+        exit_code=process.returncode,
+        stderr=shown,
+        workers=workers,
+        survivors=[each for each in workers if Path(f"/proc/{each}").exists()],
+        records={path.name: path.read_bytes() for path in latest.glob("*-r*.json")},
+        report=dlsuite("report", folder=folder).stdout,
+    )
+
+
+@pytest.fixture(scope="module")
+def quick_run(interrupted: Interrupted) -> Path:
+    """The folder of the run, after it is resumed and complete."""
+    reply = dlsuite("resume", folder=interrupted.folder)
+    assert reply.returncode == 0, reply.stderr
+    (interrupted.folder / "table.txt").write_text(reply.stdout)
+    return interrupted.folder
+
+
+def test_ctrl_c_stops_the_worker_and_keeps_the_records(interrupted: Interrupted) -> None:
+    assert interrupted.exit_code == 130
+    assert "error: interrupted" in interrupted.stderr and "Traceback" not in interrupted.stderr
+    assert "hint: dlsuite resume " in interrupted.stderr
+    assert interrupted.workers and not interrupted.survivors
+    (first,) = interrupted.records.values()
+    assert json.loads(first)["status"] == "ok"
+    missing = len(run_here()) - 1
+    assert f"{missing} planned runs have no record yet" in interrupted.report
+
+
+def test_a_resume_keeps_the_records_and_does_the_other_runs(
+    interrupted: Interrupted, quick_run: Path
+) -> None:
+    records = {path.name: path for path in (quick_run / "results" / "latest").glob("*-r*.json")}
+    for name, before in interrupted.records.items():
+        assert records[name].read_bytes() == before
+    proofs = [json.loads(path.read_text())["parity"] for path in records.values()]
+    assert [(each["proven"], each["steps"]) for each in proofs] == [(True, 1)] * len(run_here())
+    again = dlsuite("resume", folder=quick_run)
+    assert again.returncode == 0 and again.stderr == ""
+    assert again.stdout == (quick_run / "table.txt").read_text()
 
 
 def run_here() -> set[str]:

@@ -137,7 +137,18 @@ def test_what_no_layer_is_is_named(imported: Import, code: str, reason: str) -> 
         imported(f"{code}\nx = L.Flatten()(x)")
 
 
-def test_code_of_the_files_author_is_not_run(imported: Import, tmp_path: Path) -> None:
+def test_code_of_the_files_author_is_not_run(tmp_path: Path) -> None:
+    """The configuration of a file is refused before Keras loads it."""
+    evil = {"module": "evil", "class_name": "Evil", "registered_name": "evil>Evil"}
+    config = {"module": "keras", "class_name": "Sequential", "config": {"layers": [evil]}}
+    with zipfile.ZipFile(tmp_path / "net.keras", "w") as file:
+        file.writestr("config.json", json.dumps(config))
+    with pytest.raises(EngineError, match="evil>Evil: code of the file's author is not run"):
+        read(tmp_path)
+
+
+@pytest.mark.verify
+def test_code_inside_a_file_of_keras_is_not_run(imported: Import, tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="Lambda: code of the file's author is not run"):
         imported("x = L.Flatten()(L.Lambda(lambda x: x * 2)(x))")
     with zipfile.ZipFile(tmp_path / "net.keras") as file:
