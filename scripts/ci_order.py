@@ -31,7 +31,7 @@ TABLE = {
     PYTEST + "tests/engines/slurm": (4, 1),
     PYTEST + "tests/engines/docker": (3, 2),
     PYTEST + "tests/engines/cdi": (4, 0),
-    PYTEST + "tests/engines/others": (2, 1),
+    PYTEST + "tests/engines/others": (2, 2),
     PYTEST + "tests/worker": (7, 3),
     PYTEST + "tests/cloud": (7, 3),
     PYTEST + "tests/importing": (4, 3),

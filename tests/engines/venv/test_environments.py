@@ -164,9 +164,9 @@ def test_a_framework_without_a_lock_for_gpus_is_unavailable_on_a_gpu(
 ) -> None:
     (environments.LOCKS / "tiny" / "cuda.txt").unlink()  # type: ignore[attr-defined]
     with pytest.raises(FrameworkUnavailable, match="Tiny has no lock for a GPU") as unavailable:
-        environments.ready(tiny, print, gpus=True)
+        environments.ready(tiny, print, kind="cuda")
     assert unavailable.value.hint == "exclude it with --framework, or use a CPU"
-    assert environments.needs_nothing(tiny, gpus=True)
+    assert environments.needs_nothing(tiny, "cuda")
 
 
 def test_a_stopped_build_ends_at_once_and_tries_no_other_lock(
@@ -194,7 +194,7 @@ def test_the_wait_for_the_build_of_another_process_can_be_stopped(
 ) -> None:
     builds = environments.Builds()
     version = environments._interpreter(tiny)[1]
-    folder, *_ = environments._folders(tiny, version, gpus=False).values()
+    folder, *_ = environments._folders(tiny, version, "cpu").values()
     with environments._locked(folder, environments.Builds()), ThreadPoolExecutor() as pool:
         waiting = pool.submit(environments.ready, tiny, print, builds=builds)
         with pytest.raises(TimeoutError):
