@@ -10,6 +10,7 @@ from itertools import groupby
 from suite.manifests.devices import DeviceKind, Devices
 from suite.manifests.tracks import RuntimeSettings, configuration
 from suite.manifests.workloads import PROOF_STEPS, Measure, Repeats, Schedule, Workload
+from suite.paths import digest
 
 Work = tuple[Workload, int]  # a workload and a seed: its trials have the same inputs
 SeriesKey = tuple[str, str, str, str, int, Workload]
@@ -121,7 +122,7 @@ def _way(workload: Workload) -> str:
         options = {key: values.pop(key, None) for key in OPTIONS}
         name = values.pop("name")
         schedule = workload.optimizer.schedule
-        smoothing = workload.label_smoothing
+        smoothing, weights = workload.label_smoothing, workload.class_weights
         return "-".join(
             [
                 str(name) + "-".join(f"{number:g}" for number in values.values()),
@@ -130,6 +131,7 @@ def _way(workload: Workload) -> str:
                 *([_schedule(schedule)] if schedule else []),
                 *(["exempt"] if options["exempt_vectors"] else []),
                 *([f"smooth{smoothing:g}"] if smoothing else []),
+                *([f"weights{digest(map(str, weights))[:8]}"] if weights else []),
             ]
         )
     bound = f"{workload.latency_bound_s:g}" if workload.latency_bound_s else ""

@@ -8,6 +8,7 @@ from suite.runner.selftest.faults import (
     NUMBER_FAULTS,
     RECIPE_FAULTS,
     TEXT_FAULTS,
+    WEIGHT_FAULTS,
     Fault,
 )
 from suite.runner.selftest.layer_faults import ATTENTION_FAULTS, DECODER_FAULTS
@@ -49,6 +50,9 @@ RECIPE_WORKLOAD = Workload(
         schedule=Schedule(shape="cosine", warmup_steps=2, total_steps=12),
     ),
 )
+WEIGHT_WORKLOAD = NUMBER_WORKLOAD.model_copy(
+    update={"model": "kent_small", "loss": "cross_entropy", "class_weights": (1.0, 2.0) * 5}
+)
 DECODER_WORKLOAD = NUMBER_WORKLOAD.model_copy(
     update={"model": "every_decoder", "loss": "cross_entropy"}
 )
@@ -76,7 +80,7 @@ INFERENCE_WORKLOAD = Workload(
 # Workloads that differ only in these have the same inputs.
 SAME_INPUTS = {"precision": "float32", "batch_norm": "per_rank"}
 TIMED_WORKLOADS = (RUN_WORKLOAD, DROPOUT_WORKLOAD, INFERENCE_WORKLOAD)
-OTHER_WORKLOADS = (RECIPE_WORKLOAD, DECODER_WORKLOAD, ATTENTION_WORKLOAD)
+OTHER_WORKLOADS = (RECIPE_WORKLOAD, WEIGHT_WORKLOAD, DECODER_WORKLOAD, ATTENTION_WORKLOAD)
 WORKLOADS = (WORKLOAD, NUMBER_WORKLOAD, TEXT_WORKLOAD, *OTHER_WORKLOADS, *TIMED_WORKLOADS)
 RUN_MEASURE = Measure(
     block_s=0.1,
@@ -99,6 +103,8 @@ def workload_of(fault: Fault) -> Workload:
         return NUMBER_WORKLOAD
     if fault in RECIPE_FAULTS:
         return RECIPE_WORKLOAD
+    if fault in WEIGHT_FAULTS:
+        return WEIGHT_WORKLOAD
     if fault in DECODER_FAULTS:
         return DECODER_WORKLOAD
     if fault in ATTENTION_FAULTS:

@@ -75,25 +75,41 @@ class CrossEntropy(gluon.HybridBlock):
     in a trained model, its gradients have errors of 1e-4.
     """
 
-    def __init__(self, positions: int, classes: int, smoothing: float) -> None:
+    def __init__(self, positions: int, trial: Trial) -> None:
         """Each sample has this many labels; its loss is their mean.
 
         MXNet divides its `smooth_alpha` among the other classes; ours is of all classes.
         """
         super().__init__()
+        classes, smoothing = trial.architecture["classes"], trial.label_smoothing
         self._positions, self._smoothing = positions, smoothing
         self._others = smoothing * (classes - 1) / classes
+        self._weighted = trial.class_weights is not None
+        if self._weighted:
+            self.class_weights = self.params.get_constant(
+                "class_weights", np.asarray(trial.class_weights, np.float32)
+            )
+            self.initialize(ctx=context(trial))
 
-    def hybrid_forward(self, F: Any, logits: Any, labels: Any) -> Any:  # noqa: N803
+    def hybrid_forward(  # noqa: N803
+        self, F: Any, logits: Any, labels: Any, class_weights: Any = None
+    ) -> Any:
         if self._positions > 1:
             logits = F.reshape(logits, (-3, -2))  # (samples, positions, classes): joins the first
         labels = F.cast(F.reshape(labels, (-1,)), "float32")
         options = {"grad_scale": 1 / self._positions}
         if self._smoothing:
             options["smooth_alpha"] = self._others
-        probabilities = F.SoftmaxOutput(logits, labels, **options)
+        # With `out_grad`, the gradient of a label is multiplied by that of its probabilities.
+        probabilities = F.SoftmaxOutput(logits, labels, out_grad=self._weighted, **options)
         of_labels = F.pick(F.BlockGrad(probabilities), labels)
-        loss = -F.mean(F.log(F.maximum(of_labels, SMALLEST)))
+        losses = -F.log(F.maximum(of_labels, SMALLEST))
+        if self._weighted:
+            weights = F.take(class_weights, labels)
+            weights = F.broadcast_div(weights, F.mean(weights))
+            probabilities = F.broadcast_mul(probabilities, F.expand_dims(weights, 1))
+            losses = losses * weights
+        loss = F.mean(losses)
         if self._smoothing:
             of_all = -F.mean(F.log(F.maximum(F.BlockGrad(probabilities), SMALLEST)))
             loss = (1 - self._smoothing) * loss + self._smoothing * of_all
@@ -245,8 +261,7 @@ class Session:
         if self._loss is None:
             several = targets.size // len(targets)
             classes, loss = self._trial.loss == "cross_entropy", self._trial.loss
-            sizes = several, self._trial.architecture["classes"], self._trial.label_smoothing
-            self._loss = CrossEntropy(*sizes) if classes else OfNumbers(loss)
+            self._loss = CrossEntropy(several, self._trial) if classes else OfNumbers(loss)
             self._loss.hybridize(static_alloc=True, static_shape=True)
         with autograd.record():
             logits = self._model(inputs)
