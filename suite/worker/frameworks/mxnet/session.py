@@ -91,9 +91,7 @@ class CrossEntropy(gluon.HybridBlock):
             )
             self.initialize(ctx=context(trial))
 
-    def hybrid_forward(  # noqa: N803
-        self, F: Any, logits: Any, labels: Any, class_weights: Any = None
-    ) -> Any:
+    def hybrid_forward(self, F: Any, logits: Any, labels: Any, **own: Any) -> Any:  # noqa: N803
         if self._positions > 1:
             logits = F.reshape(logits, (-3, -2))  # (samples, positions, classes): joins the first
         labels = F.cast(F.reshape(labels, (-1,)), "float32")
@@ -105,7 +103,7 @@ class CrossEntropy(gluon.HybridBlock):
         of_labels = F.pick(F.BlockGrad(probabilities), labels)
         losses = -F.log(F.maximum(of_labels, SMALLEST))
         if self._weighted:
-            weights = F.take(class_weights, labels)
+            weights = F.take(own["class_weights"], labels)
             weights = F.broadcast_div(weights, F.mean(weights))
             probabilities = F.broadcast_mul(probabilities, F.expand_dims(weights, 1))
             losses = losses * weights
