@@ -11,6 +11,7 @@ from suite.errors import EngineError, UsageError
 from suite.importing import reading
 from suite.importing.reading import Imported, ImportRefused
 from suite.models.branches import Branches
+from suite.models.layers import LocalResponseNorm
 from tests.worker.conftest import python_of
 
 HEAD = "import torch\nfrom torch import nn\nfrom torch.nn import functional as F\n"
@@ -401,6 +402,18 @@ def test_a_shape_is_numbers(text: str) -> None:
         reading.shape_of(text)
     assert reading.shape_of("3x224x224") == (3, 224, 224) and reading.shape_of("16") == (16,)
     assert reading.shape_of("3x128") == (3, 128)
+
+
+def test_a_local_response_norm_has_an_odd_size(imported: Import) -> None:
+    code = (
+        "net = nn.Sequential(nn.LocalResponseNorm({size}, 0.5, 0.6, 2.0), nn.Flatten(),"
+        " nn.Linear(192, 3))\n"
+    )
+    found = imported(code.format(size=5), name="net")
+    norm = found.architecture.layers[0]
+    assert norm == LocalResponseNorm(name=norm.name, size=5, alpha=0.5, beta=0.6, k=2.0)
+    with pytest.raises(ImportRefused, match="size=4: a local response norm has an odd number"):
+        imported(code.format(size=4), name="net")
 
 
 SIGNALS = """

@@ -248,6 +248,20 @@ def group_norm(graph: Converter, node: Any, name: str, options: dict[str, Any]) 
     return {"kind": "group_norm", **sizes, "epsilon": epsilon}
 
 
+def local_response_norm(
+    graph: Converter, node: Any, name: str, options: dict[str, Any]
+) -> dict[str, Any]:
+    if options["size"] % 2 == 0 or len(graph.shape_of(node.input[0])) != 3:
+        raise Refused("a local response norm takes images, and an odd number of channels")
+    return {
+        "kind": "local_response_norm",
+        "size": int(options["size"]),
+        "alpha": number(options, "alpha", 1e-4),
+        "beta": number(options, "beta", 0.75),
+        "k": number(options, "bias", 1.0),
+    }
+
+
 def transposed(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dict[str, Any]:
     weight, bias = graph.constant(node, 1), graph.constant(node, 2)
     pads = list(options.get("pads", [0, 0, 0, 0]))
@@ -379,6 +393,7 @@ OPERATORS: dict[str, Callable[..., dict[str, Any] | None]] = {
     "LayerNormalization": layer_norm,
     "GroupNormalization": group_norm,
     "InstanceNormalization": group_norm,
+    "LRN": local_response_norm,
     "ConvTranspose": transposed,
     "Resize": resize,
     "Slice": sliced,

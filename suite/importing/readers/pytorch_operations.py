@@ -120,6 +120,13 @@ def instance_norm(module: nn.InstanceNorm2d, before: Any, after: Any) -> Layer:
     return {"kind": "group_norm", "channels": channels, "groups": channels, "epsilon": module.eps}
 
 
+def local_response_norm(size: Any, alpha: Any, beta: Any, k: Any) -> Layer:
+    if int(size) % 2 == 0:
+        raise Refused(f"size={size}: a local response norm has an odd number of channels")
+    numbers = {"alpha": float(alpha), "beta": float(beta), "k": float(k)}
+    return {"kind": "local_response_norm", "size": int(size), **numbers}
+
+
 def rms_norm(module: nn.RMSNorm, before: Any, after: Any) -> Layer:
     if len(module.normalized_shape) != 1 or len(before) != 2 or module.weight is None:
         raise Refused("an RMS norm is over the last axis of a sequence, with a scale")
@@ -243,6 +250,9 @@ MODULES: dict[type, Callable[[Any, Any, Any], Layer | None]] = {
     nn.LayerNorm: layer_norm,
     nn.GroupNorm: group_norm,
     **dict.fromkeys((nn.InstanceNorm1d, nn.InstanceNorm2d), instance_norm),
+    nn.LocalResponseNorm: lambda m, before, after: local_response_norm(
+        m.size, m.alpha, m.beta, m.k
+    ),
     nn.RMSNorm: rms_norm,
     **dict.fromkeys((nn.ConvTranspose1d, nn.ConvTranspose2d), transposed),
     nn.Upsample: lambda m, before, after: upsample(before, after, m.mode, m.align_corners),
@@ -376,6 +386,12 @@ OPERATIONS: dict[str, Operation] = {
         argument(node, 4, "ceil_mode", False),
         argument(node, 5, "count_include_pad", True),
     ),
+    "local_response_norm": lambda node, before, after: local_response_norm(
+        argument(node, 1, "size"),
+        argument(node, 2, "alpha", 1e-4),
+        argument(node, 3, "beta", 0.75),
+        argument(node, 4, "k", 1.0),
+    ),
     "adaptive_avg_pool": lambda node, before, after: adaptive_pool(before[0], after),
     "adaptive_max_pool": lambda node, before, after: adaptive_pool(before[0], after, "max_pool2d"),
     "interpolate": lambda node, before, after: upsample(
@@ -403,6 +419,7 @@ FUNCTIONS: dict[Any, str] = {
     torch.softmax: "softmax",
     functional.log_softmax: "log_softmax",
     torch.log_softmax: "log_softmax",
+    functional.local_response_norm: "local_response_norm",
     functional.pad: "pad",
     functional.layer_norm: "layer_norm",
     torch.chunk: "chunk",

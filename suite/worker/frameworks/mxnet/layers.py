@@ -235,6 +235,9 @@ def _lower(layer: dict[str, Any], embeddings: dict[str, nn.Embedding]) -> gluon.
         return nn.HybridLambda(_upsampling(layer))
     if kind == "group_norm":
         return GroupNorm(layer, prefix)
+    if kind == "local_response_norm":
+        numbers = {"nsize": layer["size"], "alpha": layer["alpha"], "beta": layer["beta"]}
+        return nn.HybridLambda(lambda ops, x: ops.LRN(x, knorm=layer["k"], **numbers))
     if kind == "rms_norm":
         return RmsNorm(layer, prefix)
     if kind == "max_pool2d":
