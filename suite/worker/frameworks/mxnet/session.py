@@ -75,43 +75,57 @@ class CrossEntropy(gluon.HybridBlock):
     in a trained model, its gradients have errors of 1e-4.
     """
 
-    def __init__(self, positions: int, trial: Trial) -> None:
+    def __init__(self, positions: int, classes: int, smoothing: float) -> None:
         """Each sample has this many labels; its loss is their mean.
 
         MXNet divides its `smooth_alpha` among the other classes; ours is of all classes.
         """
         super().__init__()
-        classes, smoothing = trial.architecture["classes"], trial.label_smoothing
         self._positions, self._smoothing = positions, smoothing
         self._others = smoothing * (classes - 1) / classes
-        self._weighted = trial.class_weights is not None
-        if self._weighted:
-            self.class_weights = self.params.get_constant(
-                "class_weights", np.asarray(trial.class_weights, np.float32)
-            )
-            self.initialize(ctx=context(trial))
 
-    def hybrid_forward(self, F: Any, logits: Any, labels: Any, **own: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, logits: Any, labels: Any) -> Any:  # noqa: N803
         if self._positions > 1:
             logits = F.reshape(logits, (-3, -2))  # (samples, positions, classes): joins the first
         labels = F.cast(F.reshape(labels, (-1,)), "float32")
         options = {"grad_scale": 1 / self._positions}
         if self._smoothing:
             options["smooth_alpha"] = self._others
-        # With `out_grad`, the gradient of a label is multiplied by that of its probabilities.
-        probabilities = F.SoftmaxOutput(logits, labels, out_grad=self._weighted, **options)
+        probabilities = F.SoftmaxOutput(logits, labels, **options)
         of_labels = F.pick(F.BlockGrad(probabilities), labels)
-        losses = -F.log(F.maximum(of_labels, SMALLEST))
-        if self._weighted:
-            weights = F.take(own["class_weights"], labels)
-            weights = F.broadcast_div(weights, F.mean(weights))
-            probabilities = F.broadcast_mul(probabilities, F.expand_dims(weights, 1))
-            losses = losses * weights
-        loss = F.mean(losses)
+        loss = -F.mean(F.log(F.maximum(of_labels, SMALLEST)))
         if self._smoothing:
             of_all = -F.mean(F.log(F.maximum(F.BlockGrad(probabilities), SMALLEST)))
             loss = (1 - self._smoothing) * loss + self._smoothing * of_all
         return probabilities, loss
+
+
+class WeightedCrossEntropy(gluon.HybridBlock):
+    """As `CrossEntropy`, with the weights of classes; the first result has the loss's gradient.
+
+    The gradient is written out: with its option `out_grad`, which would multiply the gradient of
+    each label, SoftmaxOutput has wrong gradients in MXNet 1.9.1.
+    """
+
+    def __init__(self, positions: int, trial: Trial) -> None:
+        super().__init__()
+        self._positions = positions
+        weights = np.asarray(trial.class_weights, np.float32)
+        self._classes = len(weights)
+        self.class_weights = self.params.get_constant("class_weights", weights)
+        self.initialize(ctx=context(trial))
+
+    def hybrid_forward(self, F: Any, logits: Any, labels: Any, class_weights: Any) -> Any:  # noqa: N803
+        if self._positions > 1:
+            logits = F.reshape(logits, (-3, -2))
+        labels = F.cast(F.reshape(labels, (-1,)), "float32")
+        weights = F.take(class_weights, labels)
+        weights = F.broadcast_div(weights, F.mean(weights))
+        probabilities = F.softmax(F.BlockGrad(logits))
+        wrong = probabilities - F.one_hot(labels, self._classes)
+        gradient = F.broadcast_mul(wrong, F.expand_dims(weights, 1)) / self._positions
+        of_labels = F.log(F.maximum(F.pick(probabilities, labels), SMALLEST))
+        return logits * gradient, -F.mean(weights * of_labels)
 
 
 class OfNumbers(gluon.HybridBlock):
@@ -258,14 +272,22 @@ class Session:
     def _forward_backward(self, inputs: Any, targets: Any) -> tuple[Any, Any]:
         if self._loss is None:
             several = targets.size // len(targets)
-            classes, loss = self._trial.loss == "cross_entropy", self._trial.loss
-            self._loss = CrossEntropy(several, self._trial) if classes else OfNumbers(loss)
+            self._loss = _loss(self._trial, several)
             self._loss.hybridize(static_alloc=True, static_shape=True)
         with autograd.record():
             logits = self._model(inputs)
             head, loss = self._loss(logits, targets)
         head.backward()
         return loss, logits
+
+
+def _loss(trial: Trial, positions: int) -> gluon.HybridBlock:
+    """The loss of samples with so many labels each."""
+    if trial.loss != "cross_entropy":
+        return OfNumbers(trial.loss)
+    if trial.class_weights:
+        return WeightedCrossEntropy(positions, trial)
+    return CrossEntropy(positions, trial.architecture["classes"], trial.label_smoothing)
 
 
 def context(trial: Trial) -> Any:
