@@ -29,7 +29,6 @@ BESIDE = {
     "mxnet/attention.py": {"flatten"},  # an option of Gluon's Dense
     "caffe/norms.py": {"batch_norm"},
     "caffe/session.py": {"batch_norm"},
-    "paddle/inference.py": {"window_attention"},  # a pass that is left out
     "pytorch/device.py": {"conv2d", "lstm"},  # settings of cuDNN
 }
 
