@@ -207,6 +207,13 @@ WEIGHT_FAULTS = (
         right="jnp.average(losses, weights=weights)",
         wrong="(losses * weights).mean()",
     ),
+    Fault(
+        name="weights of classes that are left out",
+        framework="tensorflow",
+        file="frameworks/tensorflow/session.py",
+        right="self._weighted(losses, labels, weights) if weights else losses",
+        wrong="losses",
+    ),
 )
 
 # In a model of text, whose biases and norms do not decay.
