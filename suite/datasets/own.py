@@ -124,10 +124,12 @@ def _of_arrays(
     path: Path, options: Options, folder: Path, name: str, notify: Notify
 ) -> DatasetManifest:
     inputs, labels = _arrays(path, options)
+    if inputs.ndim == 3:  # signals are images of height 1
+        inputs = inputs[:, :, None]
     if inputs.ndim not in (2, 4):
         raise DataError(
             f"{path}: shape {inputs.shape} is neither (samples, features) nor"
-            " (samples, channels, height, width)",
+            " (samples, channels, length) nor (samples, channels, height, width)",
             hint="np.moveaxis(X, -1, 1) turns channels-last images",
         )
     of_pixels = labels.ndim == 3 and labels.shape[1:] == inputs.shape[2:]

@@ -164,7 +164,7 @@ def _results(folder: Path, name: str) -> Results:
 def shape_of(text: str) -> tuple[int, ...]:
     """The shape in `3x224x224`; UsageError where it is none."""
     parts = text.lower().split("x")
-    if not all(each.isdecimal() and int(each) for each in parts) or len(parts) not in (1, 3):
+    if not all(each.isdecimal() and int(each) for each in parts) or len(parts) > 3:
         raise UsageError(f"--input {text!r} is no shape of a sample", hint="--input 3x224x224")
     return tuple(map(int, parts))
 

@@ -150,6 +150,8 @@ class FrameworkManifest(Strict):
         kind = KINDS[devices.kind]
         if kind.frameworks and self.name not in kind.frameworks:
             return f"it has no {kind.title}, in this suite"
+        if devices.ranks > 1 and workload.class_weights:
+            return "each of several ranks would divide by the class weights of its own labels"
         for entry in self.unsupported:
             matches = (
                 entry.variant in (None, variant),

@@ -20,6 +20,7 @@ from suite.errors import nearest
 from suite.manifests.losses import Loss
 from suite.manifests.strict import Name, Strict
 from suite.models import MODELS
+from suite.paths import digest
 
 # Where each batch comes from before its step (docs/reference/protocol.md).
 Input = Literal["host", "disk", "device", "loader"]
@@ -33,7 +34,10 @@ Scenario = Literal["single_stream", "multi_stream", "offline", "server"]
 PROOF_DEADLINE_S = 3600.0  # of one worker: the largest models are slow in float64
 PROOF_STEPS = 10  # training steps that a certificate compares
 # Parts of a training that a framework may lack (docs/reference/optimizers.md).
-Recipe = Literal["nesterov", "clip_norm", "label_smoothing", "schedule", "exempt_vectors"]
+Recipe = Literal[
+    "nesterov", "clip_norm", "label_smoothing", "class_weights", "schedule", "exempt_vectors"
+]
+SHOWN_WEIGHTS = 10  # weights of classes in a title, at most
 ONE_SAMPLE = ("single_stream", "server")  # scenarios whose calls have one sample
 Share = Annotated[float, Field(ge=0, lt=1)]
 
@@ -148,6 +152,7 @@ class WorkloadDefaults(Strict):
     precision: Precision = "float32"
     loss: Loss = "cross_entropy"  # that of the dataset's targets
     label_smoothing: Share = 0.0  # the share of all classes in the targets of cross-entropy
+    class_weights: tuple[PositiveFloat, ...] | None = None  # of cross-entropy; None: all alike
     input: Input = "host"
     batch_norm: BatchNorm = "per_rank"
     optimizer: Optimizer | None = None  # in inference, none
@@ -189,6 +194,10 @@ class WorkloadDefaults(Strict):
             raise ValueError("mode infer has epochs 0, precision float32 and input host")
         if self.label_smoothing and (infers or self.loss != "cross_entropy"):
             raise ValueError("label_smoothing is of training with cross_entropy")
+        if self.class_weights and (infers or self.loss != "cross_entropy"):
+            raise ValueError("class_weights are of training with cross_entropy")
+        if self.class_weights and self.label_smoothing:
+            raise ValueError("class_weights and label_smoothing exclude each other")
         if self.scenario in ONE_SAMPLE and self.batch_size != 1:
             raise ValueError(f"scenario {self.scenario} has batch_size 1")
         return self
@@ -221,6 +230,7 @@ class Workload(WorkloadDefaults):
             "nesterov": nesterov,
             "clip_norm": clipped,
             "label_smoothing": self.label_smoothing > 0,
+            "class_weights": self.class_weights is not None,
             "schedule": self.optimizer is not None and self.optimizer.schedule is not None,
             "exempt_vectors": isinstance(self.optimizer, AdamW) and self.optimizer.exempt_vectors,
         }
@@ -236,7 +246,14 @@ class Workload(WorkloadDefaults):
             *(["nesterov"] if "nesterov" in self.recipe else []),
             *([f"clipped to {clip:g}"] if clip is not None else []),
             *([f"labels smoothed by {smoothing:g}"] if smoothing else []),
+            *([f"class weights {self._class_weights}"] if self.class_weights else []),
         ]
+
+    @property
+    def _class_weights(self) -> str:
+        """The weights of the classes in short: all of a few, else their digest."""
+        weights = [f"{each:g}" for each in self.class_weights or ()]
+        return "/".join(weights) if len(weights) <= SHOWN_WEIGHTS else digest(weights)[:8]
 
     @property
     def proof_optimizer(self) -> Optimizer | None:

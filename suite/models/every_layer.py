@@ -1,4 +1,4 @@
-"""Nine small models that hold every kind of layer, for the self-test and for tests.
+"""Eleven small models that hold every kind of layer, for the self-test and for tests.
 
 They follow no published network.
 """
@@ -25,6 +25,7 @@ from suite.models.layers import (
     Layer,
     LayerNorm,
     LeakyRelu,
+    LocalResponseNorm,
     MaxPool2d,
     Relu,
     Relu6,
@@ -85,6 +86,43 @@ def every_layer() -> Architecture:
         Dense(name="classes", in_features=32, out_features=10),
     )
     return Architecture(name="every_layer", input_shape=(1, 28, 28), classes=10, layers=layers)
+
+
+def every_response() -> Architecture:
+    """Local response norms in a series, as in AlexNet; with sizes at which alpha is visible."""
+    layers: tuple[Layer, ...] = (
+        Conv2d(name="conv1", in_channels=1, out_channels=8, kernel=(5, 5), stride=(2, 2)),
+        Relu(name="relu1"),  # 8 x 12 x 12
+        LocalResponseNorm(name="norm1", size=5, alpha=1.0, k=2.0),
+        MaxPool2d(name="max_pool", kernel=(2, 2), stride=(2, 2)),  # 8 x 6 x 6
+        Conv2d(name="conv2", in_channels=8, out_channels=12, kernel=(3, 3)),  # 12 x 4 x 4
+        LocalResponseNorm(name="norm2", size=3, alpha=0.5, beta=0.5),
+        Relu(name="relu2"),
+        Flatten(name="flatten"),
+        Dense(name="classes", in_features=192, out_features=10),
+    )
+    return Architecture(name="every_response", input_shape=(1, 28, 28), classes=10, layers=layers)
+
+
+def every_signal() -> Architecture:
+    """Layers along one axis: those of images of height 1."""
+    same: dict[str, Any] = {"kernel": (1, 3), "padding": (0, 1)}
+    long: dict[str, Any] = {"kernel": (1, 7), "padding": (0, 3), "bias": False}
+    layers: tuple[Layer, ...] = (
+        Conv2d(name="conv1", in_channels=2, out_channels=8, stride=(1, 2), **long),  # 8 x 1 x 32
+        BatchNorm(name="norm", channels=8),
+        Relu(name="relu1"),
+        MaxPool2d(name="max_pool", stride=(1, 2), **same),  # 8 x 1 x 16
+        Add(
+            name="add",
+            branches=((), (Conv2d(name="conv2", in_channels=8, out_channels=8, **same),)),
+        ),
+        Relu(name="relu2"),
+        AvgPool2d(name="avg_pool", kernel=(1, 2), stride=(1, 2)),  # 8 x 1 x 8
+        GlobalAvgPool2d(name="mean"),
+        Dense(name="classes", in_features=8, out_features=10),
+    )
+    return Architecture(name="every_signal", input_shape=(2, 1, 64), classes=10, layers=layers)
 
 
 def every_mobile() -> Architecture:

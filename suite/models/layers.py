@@ -27,7 +27,15 @@ from suite.models.images import (
     conv_norm,
 )
 from suite.models.layer import Layer, Pair, Parameter, Shape, expect
-from suite.models.norms import BatchNorm, GroupNorm, LayerNorm, RmsNorm, Scale, scale
+from suite.models.norms import (
+    BatchNorm,
+    GroupNorm,
+    LayerNorm,
+    LocalResponseNorm,
+    RmsNorm,
+    Scale,
+    scale,
+)
 
 __all__ = [
     "AvgPool2d",
@@ -47,6 +55,7 @@ __all__ = [
     "Layer",
     "LayerNorm",
     "LeakyRelu",
+    "LocalResponseNorm",
     "MaxPool2d",
     "Pair",
     "Parameter",

@@ -112,6 +112,29 @@ class RmsNorm(Layer):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LocalResponseNorm(Layer):
+    """x (k + alpha / size s)^-beta, s the sum of x^2 over `size` channels around that of x.
+
+    Channels before the first and after the last count as zeros. Krizhevsky et al. (2012) do not
+    divide alpha.
+    """
+
+    kind = "local_response_norm"
+    size: int
+    alpha: float = 1e-4
+    beta: float = 0.75
+    k: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.size < 1 or self.size % 2 == 0:
+            raise ValueError(f"layer {self.name!r}: size {self.size} is not odd")
+
+    def output_shape(self, shape: Shape) -> Shape:
+        expect(self, shape, len(shape) == 3)
+        return shape
+
+
+@dataclass(frozen=True, kw_only=True)
 class Scale(Layer):
     """A learned factor for each channel of an image (Touvron et al. 2021, layer scale)."""
 

@@ -20,7 +20,15 @@ if TYPE_CHECKING:
     from suite.parity.prover import Prover
 
 # What the reference depends on, beside the model and its inputs: of training, and of inference.
-OF_STEPS = ("batch_size", "optimizer", "loss", "label_smoothing", "steps", "slices")
+OF_STEPS = (
+    "batch_size",
+    "optimizer",
+    "loss",
+    "label_smoothing",
+    "class_weights",
+    "steps",
+    "slices",
+)
 OF_INFERENCE = ("query_samples",)
 # Facts of a machine that records have since version 12.
 SINCE_12 = ("cpu_features", "cpu_quota")
@@ -56,6 +64,7 @@ def of_trial(trial: Trial, architecture: Architecture, steps: int) -> dict[str, 
         # Certificates from before there were other losses have none.
         **({"loss": workload.loss} if workload.loss != "cross_entropy" else {}),
         **({"label_smoothing": workload.label_smoothing} if workload.label_smoothing else {}),
+        **({"class_weights": workload.class_weights} if workload.class_weights else {}),
         "scenario": workload.scenario,
         "query_samples": workload.query_samples,
         "steps": steps,

@@ -17,6 +17,7 @@ from suite.manifests.workloads import (
     Schedule,
     Workload,
 )
+from suite.paths import digest
 
 Work = tuple[Workload, int]  # a workload and a seed: its trials have the same inputs
 SeriesKey = tuple[str, str, str, str, int, Workload]
@@ -129,7 +130,7 @@ def _way(workload: Workload) -> str:
         options = {key: values.pop(key, None) for key in OPTIONS}
         name = values.pop("name")
         schedule = workload.optimizer.schedule
-        smoothing = workload.label_smoothing
+        smoothing, weights = workload.label_smoothing, workload.class_weights
         return "-".join(
             [
                 str(name) + "-".join(f"{number:g}" for number in values.values()),
@@ -138,6 +139,7 @@ def _way(workload: Workload) -> str:
                 *([_schedule(schedule)] if schedule else []),
                 *(["exempt"] if options["exempt_vectors"] else []),
                 *([f"smooth{smoothing:g}"] if smoothing else []),
+                *([f"weights{digest(map(str, weights))[:8]}"] if weights else []),
             ]
         )
     bound = f"{workload.latency_bound_s:g}" if workload.latency_bound_s else ""

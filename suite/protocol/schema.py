@@ -134,6 +134,10 @@ class TrialFile(_Part):
     label_smoothing: Fraction = Field(
         description="Of cross_entropy: docs/reference/protocol.md, Losses."
     )
+    class_weights: list[PositiveNumber] | None = Field(
+        description="Of cross_entropy, one for each class; null: docs/reference/protocol.md, "
+        "Losses, without weights."
+    )
     optimizer: Optimizer | None = Field(
         description="The formulas are in docs/reference/optimizers.md. Inference has none."
     )

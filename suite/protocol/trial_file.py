@@ -125,6 +125,7 @@ def write(folder: Path, task: Task, *, cpus: list[int], node: Node = Node()) -> 
         "precision": task.precision or workload.precision,
         "loss": workload.loss,
         "label_smoothing": workload.label_smoothing,
+        "class_weights": workload.class_weights,
         "optimizer": optimizer.model_dump() if optimizer else None,
         "device": KINDS[devices.kind].first,
         "cpus": cpus,

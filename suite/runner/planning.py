@@ -407,6 +407,13 @@ def _check_data(workload: Workload, suite: str) -> None:
             f"{model.classes} {outputs}, {workload.dataset} has {data.shape} and {data.classes}",
             hint="dlsuite list",
         )
+    weights = workload.class_weights
+    if weights and len(weights) != model.classes:
+        raise ManifestError(
+            f"suite {suite!r}: {workload.model} has {model.classes} classes,"
+            f" class_weights has {len(weights)} numbers",
+            hint="one number for each class",
+        )
     if (workload.query_samples or 0) > data.samples["test"]:
         raise ManifestError(
             f"suite {suite!r}: query_samples {workload.query_samples} is more than the "

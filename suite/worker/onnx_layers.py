@@ -91,6 +91,11 @@ def _group_norm(graph: Graph, layer: Layer, value: str) -> str:
     return graph.node("GroupNormalization", [value, *parameters], layer["name"], **options)
 
 
+def _local_response_norm(graph: Graph, layer: Layer, value: str) -> str:
+    numbers = {name: layer[name] for name in ("size", "alpha", "beta")}
+    return graph.node("LRN", [value], layer["name"], bias=layer["k"], **numbers)
+
+
 def _rms_norm(graph: Graph, layer: Layer, value: str) -> str:
     options = {"axis": -1, "epsilon": layer["epsilon"]}
     weight = graph.weight(layer, "weight")
@@ -299,6 +304,7 @@ LAYERS: dict[str, Callable[[Graph, Layer, str], str]] = {
     "mean_token": _mean_token,
     "reverse": _reverse,
     "group_norm": _group_norm,
+    "local_response_norm": _local_response_norm,
     "rms_norm": _rms_norm,
     "conv2d_transposed": _transposed_conv2d,
     "upsample": _upsample,

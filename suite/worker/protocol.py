@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-SCHEMA_VERSION = 11
+SCHEMA_VERSION = 12
 # In one call of a variant that does several. As many batches are resident with input `device`, so
 # that every call takes the same ones.
 STEPS_PER_CALL = 8
@@ -47,6 +47,7 @@ class Trial:
     precision: str
     loss: str  # docs/reference/protocol.md, Losses
     label_smoothing: float
+    class_weights: list[float] | None  # of cross-entropy; None: all classes alike
     optimizer: dict[str, Any]  # None in inference
     device: str
     cpus: list[int]

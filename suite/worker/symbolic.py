@@ -206,6 +206,11 @@ def of_numbers(
     return softplus(logits) - targets * logits
 
 
+def weighted_mean(losses: Any, weights: Any) -> Any:
+    """The mean of the labels' losses, each with the weight of its class."""
+    return (losses * weights).sum() / weights.sum()
+
+
 def _mean(decay: float, old: Any, new: Any) -> Any:
     """The moving mean of which `decay` is the share of the old value."""
     return decay * old + (1 - decay) * new

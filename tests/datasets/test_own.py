@@ -94,6 +94,12 @@ def test_another_loss_is_another_data_set() -> None:
     assert first != other and catalog.dataset(other).loss == "mean_squared_error"
 
 
+def test_signals_are_images_of_height_one() -> None:
+    signals = np.random.default_rng(1).normal(size=(40, 3, 16)).astype(np.float32)
+    name = own.register(npz(X=signals, y=LABELS), own.Options(), quiet)
+    assert catalog.dataset(name).shape == (3, 1, 16)
+
+
 def test_two_files_are_one_data_set() -> None:
     np.save("X.npy", IMAGES)
     np.save("y.npy", LABELS)
@@ -108,7 +114,7 @@ def test_two_files_are_one_data_set() -> None:
     [
         ({"X": IMAGES}, "has X, none of y"),
         ({"a": IMAGES, "y": LABELS}, "has a, y, none of X"),
-        ({"X": IMAGES[0], "y": LABELS}, "is neither"),
+        ({"X": LABELS, "y": LABELS}, "is neither"),
         ({"X": IMAGES, "y": LABELS[:9]}, "40 samples and int64 labels of shape"),
         ({"X": IMAGES, "y": IMAGES}, "labels of shape"),
         ({"X": IMAGES, "y": LABELS.astype(str)}, "labels of shape"),

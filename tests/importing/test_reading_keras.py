@@ -105,6 +105,25 @@ def test_sides_that_no_window_takes_are_layers(imported: Import) -> None:
 
 
 @pytest.mark.verify
+def test_signals_are_images_of_height_one(imported: Import) -> None:
+    found = imported(
+        "x = inputs = keras.Input((40, 2))\n"
+        "x = L.ReLU()(L.BatchNormalization()(L.Conv1D(8, 5, strides=2, padding='same')(x)))\n"
+        "x = L.MaxPooling1D(2)(L.Conv1D(6, 3, padding='causal', dilation_rate=2)(x))\n"
+        "x = L.SeparableConv1D(4, 3)(L.Cropping1D((1, 0))(L.UpSampling1D(2)(x)))\n"
+        "x = L.Concatenate()([x, L.Conv1DTranspose(3, 3, padding='same')(x)])\n"
+        "x = L.Dense(5)(L.Flatten()(L.AveragePooling1D(2)(x)))\n"
+    )
+    assert kinds(found) == [
+        *("conv2d", "batch_norm", "relu", "zero_padding2d", "conv2d", "max_pool2d", "upsample"),
+        *("cropping2d", "conv2d", "conv2d", "conv2d_transposed", "cropping2d", "avg_pool2d"),
+        *("flatten", "dense"),
+    ]
+    assert found.architecture.input_shape == (2, 1, 40)
+    assert found.own.inputs.shape == (32, 2, 1, 40)
+
+
+@pytest.mark.verify
 def test_an_open_shape_is_set(imported: Import, tmp_path: Path) -> None:
     code = (
         "x = inputs = keras.Input((None, None, 3))\n"

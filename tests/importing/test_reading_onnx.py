@@ -60,6 +60,35 @@ graph = helper.make_graph(
 model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
 onnx.save(model, Path(sys.argv[1]) / "net.onnx")
 """
+# One-dimensional operators, as exporters write them.
+SIGNALS = """
+import sys
+from pathlib import Path
+import numpy as np
+import onnx
+from onnx import helper
+tensor, node, random = onnx.TensorProto.FLOAT, helper.make_node, np.random.default_rng(1)
+shapes = {"w1": (6, 2, 5), "b1": (6,), "w2": (6, 3, 3), "w3": (6, 4, 4), "w4": (3, 4)}
+constants = {n: random.normal(size=s).astype(np.float32) for n, s in shapes.items()}
+constants |= {"pads": np.array([0, 0, 1, 0, 0, 2]), "axes": np.array([2])}
+nodes = [
+    node("Conv", ["x", "w1", "b1"], ["c1"], pads=[2, 2], strides=[2], kernel_shape=[5]),
+    node("Relu", ["c1"], ["r"]),
+    node("MaxPool", ["r"], ["m"], kernel_shape=[3], strides=[2], pads=[1, 1]),
+    node("Pad", ["m", "pads"], ["p"]),
+    node("Conv", ["p", "w2"], ["c2"], group=2, dilations=[1]),
+    node("ConvTranspose", ["c2", "w3"], ["t"], strides=[2], pads=[1, 1]),
+    node("ReduceMean", ["t", "axes"], ["mean"], keepdims=0),
+    node("Gemm", ["mean", "w4"], ["y"], transB=1),
+]
+graph = helper.make_graph(
+    nodes, "g", [helper.make_tensor_value_info("x", tensor, ["batch", 2, 40])],
+    [helper.make_tensor_value_info("y", tensor, ["batch", 3])],
+    [onnx.numpy_helper.from_array(v, n) for n, v in constants.items()],
+)
+model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+onnx.save(model, Path(sys.argv[1]) / "net.onnx")
+"""
 Read = Callable[..., Imported]
 
 
@@ -84,7 +113,10 @@ def exported(model: Architecture, folder: Path) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize(
     "name",
-    ["lenet", "kent_medium", "every_mobile", "every_window", "every_channel", "every_decoder"],
+    [
+        *("lenet", "kent_medium", "every_mobile", "every_window", "every_channel"),
+        *("every_decoder", "every_response"),
+    ],
 )
 def test_our_own_files_give_the_layers_that_they_were_made_of(name: str, tmp_path: Path) -> None:
     model = MODELS[name]()
@@ -160,6 +192,18 @@ def test_an_operator_that_is_no_layer_is_named(node: str, reason: str, tmp_path:
     in_environment("onnxruntime", ONE_NODE, str(tmp_path), node, folder=tmp_path)
     with pytest.raises(ImportRefused, match=reason):
         read(tmp_path)
+
+
+@pytest.mark.verify
+def test_signals_are_images_of_height_one(tmp_path: Path) -> None:
+    in_environment("onnxruntime", SIGNALS, str(tmp_path), folder=tmp_path)
+    found = read(tmp_path)
+    assert [each.kind for each in found.architecture.layers] == [
+        *("conv2d", "relu", "max_pool2d", "conv2d", "conv2d_transposed"),
+        *("global_avg_pool2d", "dense"),
+    ]
+    assert found.architecture.input_shape == (2, 1, 40)
+    assert found.own.inputs.shape == (32, 2, 1, 40) and found.own.logits.shape == (32, 3)
 
 
 def test_an_open_shape_is_set(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from suite.errors import EngineError, UsageError
 from suite.importing import reading
 from suite.importing.reading import Imported, ImportRefused
 from suite.models.branches import Branches
+from suite.models.layers import LocalResponseNorm
 from tests.worker.conftest import python_of
 
 HEAD = "import torch\nfrom torch import nn\nfrom torch.nn import functional as F\n"
@@ -395,8 +396,126 @@ def test_code_that_fails_is_one_line(imported: Import, code: str, reason: str) -
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["", "3x", "3x224", "3x0x2", "-1", "3,2,2", "1x2x3x4"])
+@pytest.mark.parametrize("text", ["", "3x", "3x0x2", "-1", "3,2,2", "1x2x3x4"])
 def test_a_shape_is_numbers(text: str) -> None:
     with pytest.raises(UsageError, match="is no shape"):
         reading.shape_of(text)
     assert reading.shape_of("3x224x224") == (3, 224, 224) and reading.shape_of("16") == (16,)
+    assert reading.shape_of("3x128") == (3, 128)
+
+
+def test_a_local_response_norm_has_an_odd_size(imported: Import) -> None:
+    code = (
+        "net = nn.Sequential(nn.LocalResponseNorm({size}, 0.5, 0.6, 2.0), nn.Flatten(),"
+        " nn.Linear(192, 3))\n"
+    )
+    found = imported(code.format(size=5), name="net")
+    norm = found.architecture.layers[0]
+    assert norm == LocalResponseNorm(name=norm.name, size=5, alpha=0.5, beta=0.6, k=2.0)
+    with pytest.raises(ImportRefused, match="size=4: a local response norm has an odd number"):
+        imported(code.format(size=4), name="net")
+
+
+SIGNALS = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv1d(2, 6, 5, stride=2, padding=2, dilation=1)
+            self.norm = nn.BatchNorm1d(6)
+            self.pool = nn.MaxPool1d(3, 2, padding=1)
+            self.grouped = nn.Conv1d(6, 6, 3, padding="same", groups=3, dilation=2)
+            self.causal = nn.Conv1d(6, 6, 4, padding=3)
+            self.up = nn.ConvTranspose1d(6, 4, 4, stride=2, padding=1)
+            self.average = nn.AvgPool1d(2)
+            self.mean = nn.AdaptiveAvgPool1d(1)
+            self.fc = nn.Linear(4, 5)
+
+        def forward(self, x):
+            x = self.pool(F.relu(self.norm(self.conv(x))))
+            x = x + self.grouped(x)
+            x = torch.cat([F.relu(self.causal(x)[:, :, :-3]), x], 1)[:, :, 1:]
+            x = self.average(self.up(x.chunk(2, dim=1)[0]))
+            return self.fc(self.mean(x).squeeze(-1))
+"""
+
+
+def test_signals_are_images_of_height_one(imported: Import) -> None:
+    found = imported(SIGNALS, shape=(2, 40))
+    assert found.architecture.input_shape == (2, 1, 40)
+    assert found.own.inputs.shape == (32, 2, 1, 40) and found.own.logits.shape == (32, 5)
+    assert kinds(found) == [
+        *("conv2d", "batch_norm", "relu", "max_pool2d", "add", "concat", "cropping2d"),
+        *("channel_slice", "conv2d_transposed", "avg_pool2d", "global_avg_pool2d", "dense"),
+    ]
+    for each in found.architecture.parameters():
+        assert found.own.weights[each.name].shape == each.shape
+
+
+def test_a_class_for_each_place_of_a_signal(imported: Import) -> None:
+    code = "net = nn.Sequential(nn.Conv1d(2, 4, 3, padding=1), nn.ReLU(), nn.Conv1d(4, 3, 1))\n"
+    found = imported(code, shape=(2, 16), name="net")
+    assert kinds(found) == ["conv2d", "relu", "conv2d", "tokens"]
+    assert found.own.logits.shape == (32, 16, 3) and found.architecture.positions == (16,)
+
+
+def test_a_signal_becomes_a_sequence(imported: Import) -> None:
+    found = imported(
+        """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.conv = nn.Conv1d(2, 6, 3)
+                self.cell = nn.GRU(6, 4, batch_first=True)
+
+            def forward(self, x):
+                return self.cell(F.max_pool1d(self.conv(x), 2).transpose(1, 2))[0][:, -1]
+        """,
+        shape=(2, 20),
+    )
+    assert kinds(found) == ["conv2d", "max_pool2d", "tokens", "gru"]
+
+
+def test_a_sequence_is_the_rows_of_an_image(imported: Import) -> None:
+    found = imported(
+        """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.cell = nn.GRU(6, 4, batch_first=True)
+
+            def forward(self, x):
+                return self.cell(x)[0][:, -1]
+        """,
+        shape=(9, 6),
+    )
+    assert kinds(found) == ["rows", "gru"] and found.architecture.input_shape == (1, 9, 6)
+    assert found.own.inputs.shape == (32, 1, 9, 6)
+
+
+@pytest.mark.parametrize(
+    ("expression", "reason"),
+    [
+        ("x.transpose(0, 1)", "transpose at transpose"),
+        ("x[:, :, ::2]", "the first member of a sequence, or the last state"),
+        ("x.reshape(-1, 4, 10)", "images become features only"),
+        ("self.conv(x.mean(1, keepdim=True))", "a mean is over height and width"),
+    ],
+)
+def test_other_operations_of_signals_are_refused(
+    imported: Import, expression: str, reason: str
+) -> None:
+    with pytest.raises(ImportRefused, match=reason):
+        imported(
+            f"""
+            class Net(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.conv = nn.Conv1d(1, 2, 3)
+                    self.first = nn.Conv1d(2, 2, 1)
+
+                def forward(self, x):
+                    x = self.first(x)
+                    return ({expression}).flatten(1)
+            """,
+            shape=(2, 20),
+        )

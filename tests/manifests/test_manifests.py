@@ -197,6 +197,7 @@ def test_a_suite_runs_unlisted_models_with_its_default_workload() -> None:
 
 
 TRAINING = {"model": "lenet", "dataset": "mnist", "batch_size": 64}
+SGD = {"name": "sgd", "learning_rate": 0.1}
 
 
 @pytest.mark.parametrize(
@@ -212,6 +213,31 @@ def test_a_schedule_has_the_numbers_of_its_shape(schedule: dict[str, Any], probl
     optimizer = {"name": "sgd", "learning_rate": 0.1, "schedule": schedule}
     with pytest.raises(ValidationError, match=problem):
         Workload.model_validate({**TRAINING, "optimizer": optimizer})
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"class_weights": [1, 0]}, "greater than 0"),
+        ({"class_weights": [1, 2], "loss": "huber"}, "of training with cross_entropy"),
+        ({"class_weights": [1, 2], "label_smoothing": 0.1}, "exclude each other"),
+    ],
+)
+def test_class_weights_are_positive_and_alone(changes: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValidationError, match=problem):
+        Workload.model_validate({**TRAINING, "optimizer": SGD, **changes})
+
+
+def test_class_weights_are_in_the_name_of_a_workload() -> None:
+    few = Workload.model_validate({**TRAINING, "optimizer": SGD, "class_weights": [1, 2.5]})
+    assert few.recipe == {"class_weights"} and few.way.endswith(" class weights 1/2.5")
+    many = [
+        Workload.model_validate(
+            {**TRAINING, "optimizer": SGD, "class_weights": [1.0] * 999 + [last]}
+        ).way
+        for last in (1.0, 2.0)
+    ]
+    assert many[0] != many[1] and max(map(len, many)) < 60
 
 
 def test_a_recipe_is_in_the_name_of_a_workload() -> None:

@@ -14,9 +14,11 @@ from suite.models.architecture import Architecture
 from suite.models.branches import Add, Concat
 from suite.models.layers import (
     AvgPool2d,
+    Conv2d,
     Dense,
     Flatten,
     GroupNorm,
+    LocalResponseNorm,
     RmsNorm,
     TransposedConv2d,
     Upsample,
@@ -63,6 +65,18 @@ BILINEAR = Architecture(
         Upsample(name="upsample", factor=(3, 3), mode="bilinear"),  # 1 x 6 x 12
         Flatten(name="flatten"),
         Dense(name="end", in_features=6 * 12, out_features=10, bias=False),
+    ),
+)
+RESPONSES = Architecture(
+    name="oracle_responses",
+    input_shape=(1, 28, 28),
+    classes=10,
+    layers=(
+        AvgPool2d(name="pool", kernel=(14, 7), stride=(14, 7)),  # 1 x 2 x 4
+        Conv2d(name="conv", in_channels=1, out_channels=6, kernel=(1, 1)),
+        LocalResponseNorm(name="norm", size=5, alpha=4.0, beta=0.75, k=1.5),
+        Flatten(name="flatten"),
+        Dense(name="end", in_features=6 * 8, out_features=10, bias=False),
     ),
 )
 FEATURES, HIDDEN, HEADS = 8, 10, 4
@@ -291,11 +305,22 @@ def of_windows(weights: Weights, images: Values) -> Values:
     return shifted.transpose(0, 3, 1, 2).reshape(len(images), -1) @ weights["end.weight"].T
 
 
+def of_responses(weights: Weights, images: Values) -> Values:
+    small = pooled(images, 2, 4)
+    x = small[:, None] * weights["conv.weight"][:, 0] + weights["conv.bias"][:, None, None]
+    normed = np.empty_like(x)
+    for channel in range(6):
+        near = x[:, max(0, channel - 2) : channel + 3]
+        normed[:, channel] = x[:, channel] / (1.5 + 4 / 5 * (near**2).sum(axis=1)) ** 0.75
+    return normed.reshape(len(images), -1) @ weights["end.weight"].T
+
+
 @pytest.mark.parametrize(
     ("model", "by_hand"),
     [
         (IMAGES, of_images),
         pytest.param(BILINEAR, of_bilinear, marks=pytest.mark.verify),
+        pytest.param(RESPONSES, of_responses, marks=pytest.mark.verify),
         pytest.param(SEQUENCES, of_sequences, marks=pytest.mark.verify),
         pytest.param(WINDOWS, of_windows, marks=pytest.mark.verify),
     ],

@@ -20,6 +20,7 @@ from tests.conftest import made_up, rest_in_verify
 from tests.parity.test_oracle import Values, by_lowerings, first_images, largest_error
 
 FEATURES, OUTPUTS, EPSILON = 4 * 7, 3, 1e-2
+CLASS_WEIGHTS = (0.25, 3.0, 1.0)
 MODEL = Architecture(
     name="oracle_losses",
     input_shape=(1, 28, 28),
@@ -51,6 +52,13 @@ def by_hand(flat: Values, images: Values, targets: Values, loss: Loss) -> Tensor
         errors = outputs - targets
         value = np.mean(np.where(abs(errors) <= 1, errors**2 / 2, abs(errors) - 0.5))
         off = np.clip(errors, -1, 1) / outputs.size
+    elif loss == "cross_entropy":
+        shares = np.exp(outputs) / np.exp(outputs).sum(axis=1, keepdims=True)
+        right = np.arange(len(targets)), targets
+        weights = np.asarray(CLASS_WEIGHTS)[targets] / np.asarray(CLASS_WEIGHTS)[targets].sum()
+        value = -np.sum(weights * np.log(shares[right]))
+        shares[right] -= 1
+        off = weights[:, None] * shares
     else:
         sigmoid = 1 / (1 + np.exp(-outputs))
         value = -np.mean(targets * np.log(sigmoid) + (1 - targets) * np.log(1 - sigmoid))
@@ -67,13 +75,15 @@ def by_hand(flat: Values, images: Values, targets: Values, loss: Loss) -> Tensor
 
 
 @pytest.mark.parametrize(
-    "loss", rest_in_verify("mean_squared_error", "huber", "binary_cross_entropy")
+    "loss", rest_in_verify("cross_entropy", "mean_squared_error", "huber", "binary_cross_entropy")
 )
 def test_both_lowerings_compute_the_definitions(
     loss: Loss, quick: Callable[..., Plan], tmp_path: Path
 ) -> None:
     trial = quick("pytorch").trials[0]
-    workload = trial.workload.model_copy(update={"loss": loss})
+    weights = CLASS_WEIGHTS if loss == "cross_entropy" else None
+    changes = {"loss": loss, "class_weights": weights}
+    workload = trial.workload.model_copy(update=changes)
     given = made_up(trial.workload, tmp_path)
     flat = np.random.default_rng(5).normal(0.2, 0.4, MODEL.parameter_count).astype(np.float32)
     np.save(given.weights, flat)
@@ -83,10 +93,13 @@ def test_both_lowerings_compute_the_definitions(
         targets = random.normal(size=(len(np.load(path)), OUTPUTS))
         if loss == "binary_cross_entropy":
             targets = targets > 0
-        np.save(path, targets.astype(np.float32))
+        if loss == "cross_entropy":
+            np.save(path, targets.argmax(axis=1).astype(np.int32))
+        else:
+            np.save(path, targets.astype(np.float32))
     inputs = replace(given, architecture=MODEL)
     order = np.load(inputs.order)[0, : workload.batch_size]
-    chosen = np.load(inputs.data / "train_labels.npy")[order].astype(np.float64)
+    chosen = np.load(inputs.data / "train_labels.npy")[order]
     images = first_images(inputs, workload.batch_size)
     expected = by_hand(flat.astype(np.float64), images, chosen, loss)
     for found in by_lowerings(inputs, replace(trial, workload=workload), WORKER, tmp_path / "work"):

@@ -14,9 +14,9 @@ runtime workload parameters flops_per_sample bytes_per_sample data_origin device
 repeat seed measure repeats interleaved steady status error engine image_id environment times
 blocks samples_per_s steps optimizer_steps epochs inference throttling neighbours memory telemetry
 ranks parity log"""
-WORKLOAD_KEYS = """dataset mode batch_size precision loss label_smoothing input batch_norm optimizer
-scenario query_samples latency_bound_s proof_learning_rate epoch_samples weights_sha256 epochs
-model"""
+WORKLOAD_KEYS = """dataset mode batch_size precision loss label_smoothing class_weights input
+batch_norm optimizer scenario query_samples latency_bound_s proof_learning_rate
+epoch_samples weights_sha256 epochs model"""
 
 
 def test_a_record_is_one_complete_file_with_the_documented_keys(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from suite.manifests import catalog
 from suite.protocol.plan import Plan
 from suite.runner import processor
 from suite.runner.planning import RunOptions, plan_of
+from suite.runner.support import unsupported_reason
 
 
 @pytest.mark.parametrize(
@@ -115,6 +116,31 @@ def test_a_model_that_does_not_fit_the_dataset_is_refused(monkeypatch: pytest.Mo
     changed = suite.model_copy(update={"workloads": (workload,)})
     monkeypatch.setattr(catalog, "suite", lambda name, device: changed)
     with pytest.raises(ManifestError, match="lenet takes"):
+        plan_of("quick", RunOptions(), device="cpu")
+
+
+def test_each_class_has_a_weight_and_several_ranks_have_none() -> None:
+    zoo = catalog.suite("zoo")
+    weighted = next(each for each in zoo.workloads if each.class_weights)
+    assert weighted.class_weights is not None and len(weighted.class_weights) == 10
+    options = RunOptions(
+        models=(weighted.model,), frameworks=("mxnet",), devices=("cpu:1", "cpu:2")
+    )
+    trials = plan_of("zoo", options, device="cpu").trials
+    reasons = {
+        (bool(each.workload.class_weights), each.devices.ranks): unsupported_reason(each)
+        for each in trials
+    }
+    assert "each of several ranks" in str(reasons[True, 2])
+    assert reasons[True, 1] is reasons[False, 1] is reasons[False, 2] is None
+
+
+def test_class_weights_of_another_number_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    suite = catalog.suite("quick")
+    workload = suite.workloads[0].model_copy(update={"class_weights": (1.0, 2.0)})
+    changed = suite.model_copy(update={"workloads": (workload,)})
+    monkeypatch.setattr(catalog, "suite", lambda name, device: changed)
+    with pytest.raises(ManifestError, match="has 10 classes, class_weights has 2 numbers"):
         plan_of("quick", RunOptions(), device="cpu")
 
 

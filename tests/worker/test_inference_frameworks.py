@@ -33,6 +33,7 @@ NAMES = (
     "every_decoder",
     "every_attention",
     "every_swin",
+    "every_response",
     "vit_tiny_cifar10",
 )
 DATASETS = {"vit_tiny_cifar10": "cifar10"}  # mnist for the others

@@ -19,7 +19,7 @@ BATCH_SIZE = 3
 NAMES = (
     *("lenet", "every_layer", "every_sequence", "every_mobile", "every_window", "every_channel"),
     *("every_decoder", "every_attention", "every_swin", "every_text", "unet_small"),
-    *("gpt_tiny", "vit_tiny_cifar10", "resnet50"),
+    *("every_response", "gpt_tiny", "vit_tiny_cifar10", "resnet50"),
 )
 
 PREDICT = """

@@ -92,6 +92,12 @@ def pair(value: Any) -> list[int]:
     return [int(value)] * 2 if isinstance(value, int) else [int(each) for each in value]
 
 
+def of_signal(value: Any, height: int) -> list[int]:
+    """The numbers of height and width for one number along a signal, an image of height 1."""
+    (width,) = value if isinstance(value, (tuple, list)) else (value,)
+    return [height, int(width)]
+
+
 def sides(top: int, bottom: int, left: int, right: int) -> Layer:
     """The fields of a window's padding; Refused where there is more of it at the start."""
     if bottom < top or right < left:

@@ -27,7 +27,7 @@ from keras.src.applications import convnext
 
 from . import common
 from .common import Layer, Refused
-from .keras_layers import LAYERS, Value, activation_of, channels_first
+from .keras_layers import LAYERS, Value, activation_of, as_image, channels_first
 
 CONFIG = "config.json"
 LARGEST_RATIO = 100  # of a file's size to its compressed size: more is no model
@@ -152,13 +152,13 @@ def without_ends(model: Any) -> tuple[Any, list[str]]:
 
 def computed(model: Any, inputs: Any) -> Any:
     """The logits in inference, of images with channels first."""
-    return np.asarray(model(_turned(inputs), training=False))
+    return np.asarray(model(_turned(model, inputs), training=False))
 
 
-def _turned(inputs: Any) -> Any:
-    """The inputs in float64, images with channels last."""
+def _turned(model: Any, inputs: Any) -> Any:
+    """The inputs in float64, images and signals with channels last."""
     turned = np.moveaxis(inputs, 1, -1) if inputs.ndim == 4 else inputs
-    return turned.astype(np.float64)
+    return turned.reshape(len(turned), *model.inputs[0].shape[1:]).astype(np.float64)
 
 
 def change(model: Any, inputs: Any, seed: int) -> None:
@@ -173,7 +173,7 @@ def change(model: Any, inputs: Any, seed: int) -> None:
     momenta = [each.momentum for each in norms]
     for each in norms:
         each.momentum = 0.0
-    model(_turned(inputs), training=True)
+    model(_turned(model, inputs), training=True)
     for each, momentum in zip(norms, momenta, strict=True):
         each.momentum = momentum
         for variable in (each.moving_mean, each.moving_variance):
@@ -193,7 +193,8 @@ class Converter:
 
     def __init__(self, model: Any) -> None:
         self._model = model
-        self.shape = channels_first(tuple(int(each) for each in model.inputs[0].shape[1:]))
+        shape = tuple(int(each) for each in model.inputs[0].shape[1:])
+        self.shape = channels_first(as_image(shape))
         self.nodes: list[Layer] = [{"name": "input", "inputs": [], "layer": None}]
         self.weights: dict[str, Any] = {}
         self.notes: list[str] = []
@@ -252,7 +253,7 @@ class Converter:
                 self._used.add(id(layer))
             before = tuple(int(each) for each in node.input_tensors[0].shape[1:])
             after = tuple(int(each) for each in node.outputs[0].shape[1:])
-            return make(self, node, given, before, after)
+            return make(self, node, given, as_image(before), as_image(after))
         except Refused as error:
             shape = list(node.input_tensors[0].shape[1:])
             refused = {"operator": type(layer).__name__, "place": layer.name, "input": shape}

@@ -22,7 +22,7 @@ import onnxruntime
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from . import common, onnx_forms, onnx_norms, onnx_patterns
+from . import common, onnx_forms, onnx_norms, onnx_patterns, onnx_signals
 from .common import Refused
 from .onnx_operators import ENDINGS, OPERATORS, options_of
 from .onnx_running import batch_size_of, computed, inputs_of, session_of
@@ -37,7 +37,7 @@ def main(request: dict[str, Any]) -> None:
     shapes = shapes_of(model)
     graph = Converter(model, shapes)
     nodes, refusals = graph.convert()
-    inputs = common.random_inputs(request, graph.shape)
+    inputs = common.random_inputs(request, graph.input_shape)
     results = computed(model, inputs)
     logits = common.flat(results)
     if results.ndim > logits.ndim:
@@ -58,10 +58,10 @@ def main(request: dict[str, Any]) -> None:
         "notes": notes,
         "ending": graph.ending,
         "classes": int(logits.shape[-1]),
-        "shape": graph.shape,
+        "shape": graph.shape_of_layers,
         "runtime": f"ONNX Runtime {onnxruntime.__version__}, float32",
     }
-    common.write(folder, values, inputs)
+    common.write(folder, values, inputs.reshape(len(inputs), *graph.shape_of_layers))
 
 
 def with_noise(
@@ -170,7 +170,10 @@ class Converter:
         self.ending: str | None = None  # one of ENDINGS, the last operator
         self.operators = {each.op_type for each in self._graph.node}
         given = inputs_of(model)[0]
-        self.shape = list(self._shapes[given.name])
+        self.input_shape = self._shapes[given.name]
+        # Values with the shape (channels, length), which are images of height 1 here.
+        self._signals = {given.name} if len(self.input_shape) == 2 else set()
+        self.shape_of_layers = self.shape_of(given.name)
         self._batch = batch_size_of(given)
         self._add(given.name, "input", [], None)
 
@@ -223,12 +226,14 @@ class Converter:
 
     def _split(self, node: Any) -> None:
         """Add the parts of an image's channels."""
-        before, options = self._shapes[node.input[0]], options_of(node)
+        before, options = self.shape_of(node.input[0]), options_of(node)
         if options.get("axis", 0) != 1 or len(before) != 3:
             raise Refused("a split is along the channels of an image")
         start = 0
         for output in node.output:
             stop = start + self._shapes[output][0]
+            if self.is_signal(node.input[0]):
+                self._signals.add(output)
             part = {"kind": "channel_slice", "start": start, "stop": stop}
             self._add(output, self._unique(output), [self._names[node.input[0]]], part)
             start = stop
@@ -263,7 +268,13 @@ class Converter:
         form = self._forms.get(first, onnx_forms.PLAIN)
         if any(self._forms.get(each, onnx_forms.PLAIN) != form for each in others):
             raise Refused("its inputs have different orders of axes")
-        before, after = self._shapes[first], self._shapes[node.output[0]]
+        if self.is_signal(first):
+            if node.op_type == "Transpose" and [*options["perm"]] == [0, 2, 1]:
+                return {"kind": "tokens"}
+            if len(self._shapes[node.output[0]]) == 2:
+                self._signals.add(node.output[0])
+            options = onnx_signals.as_of_image(options)
+        before, after = self.shape_of(first), self.shape_of(node.output[0])
         if (found := onnx_forms.changed(node.op_type, options, form, before, after)) is not None:
             layer, self._forms[node.output[0]] = found
             return layer
@@ -283,8 +294,13 @@ class Converter:
     def is_used_once(self, value: str) -> bool:
         return self._users[value] == 1
 
+    def is_signal(self, value: str) -> bool:
+        return value in self._signals
+
     def shape_of(self, value: str) -> tuple[int, ...]:
-        return self._shapes[value]
+        """The shape of a value as layers have it."""
+        shape = self._shapes[value]
+        return (shape[0], 1, shape[1]) if self.is_signal(value) else shape
 
     def constant(self, node: Any, position: int) -> Any:
         """The constant at this input; None where there is none."""

@@ -22,6 +22,7 @@ import torch
 from torch import fx, nn
 
 from . import common
+from . import pytorch_signals as signals
 from . import pytorch_windows as windows
 from .common import Layer, Refused
 from .pytorch_attributes import of_attribute
@@ -76,11 +77,11 @@ def read(module: nn.Module, shape: tuple[int, ...], request: dict[str, Any], fol
         "notes": notes,
         "ending": source.ending,
         "classes": int(logits.shape[-1]),
-        "shape": shape,
+        "shape": source.input_shape,
         "runtime": f"PyTorch {torch.__version__}, {precision}",
         "in_float32": source.in_float32,
     }
-    common.write(folder, values, inputs)
+    common.write(folder, values, inputs.reshape(len(inputs), *source.input_shape))
 
 
 class Traced:
@@ -97,6 +98,7 @@ class Traced:
         """Make the nodes and the weights anew."""
         graph = Converter(self._traced, self._shapes)
         self.nodes, self.refusals = graph.convert()
+        self.input_shape, self._ends_as_signal = graph.input_shape, graph.ends_as_signal
         self.weights, self.ending = graph.weights, graph.ending
         has_lstm = any(isinstance(each, nn.LSTM) for each in self._module.modules())
         self.in_float32 = has_lstm  # the sum of its two biases is rounded
@@ -108,9 +110,9 @@ class Traced:
         return common.random_inputs(request, self._shape)
 
     def run(self, inputs: Any) -> torch.Tensor:
-        """The results for inputs in float64."""
+        """The results for inputs in float64; signals as images."""
         result: torch.Tensor = self._module(torch.from_numpy(inputs.astype(np.float64)))
-        return result
+        return result.unsqueeze(2) if self._ends_as_signal else result
 
     def change(self, inputs: Any, seed: int) -> None:
         change(self._module, torch.from_numpy(inputs.astype(np.float64)), seed)
@@ -215,7 +217,10 @@ class Converter:
         self._attributes: dict[str, torch.Tensor] = {}  # tensors of modules, by the node of fx
         self._parts: dict[str, tuple[fx.Node, list[int]]] = {}  # what is split, and the sizes
         self._forms: dict[str, Form] = {}  # of results that no layer has: by the node of fx
+        self._signals: set[str] = set()  # results (channels, length), images of height 1 here
         self._with_parameters: dict[int, str] = {}
+        self.input_shape: tuple[int, ...] = ()  # of the layers
+        self.ends_as_signal = False
         self.ending: str | None = None  # one of ENDINGS, the last operation
         self.weights: dict[str, Any] = {}
 
@@ -225,7 +230,7 @@ class Converter:
         refusals: list[Layer] = []
         for node in self._traced.graph.nodes:
             if node.op == "placeholder":
-                nodes.append({"name": self._named(node, "input"), "inputs": [], "layer": None})
+                nodes += self._input(node)
                 continue
             # A size, or a part of one, is no node: the shapes are known.
             if self._is_prepared(node) or node.op == "output" or node.name not in self._shapes:
@@ -241,10 +246,35 @@ class Converter:
             inputs = [self._names[each.name] for each in tensors]
             nodes.append({"name": name, "inputs": inputs, "layer": layer})
         output = next(node for node in self._traced.graph.nodes if node.op == "output").args[0]
-        end = self._names[output.name]
+        end, self.ends_as_signal = self._names[output.name], output.name in self._signals
         if nodes[-1]["name"] != end:
             nodes.append({"name": "end", "inputs": [end], "layer": None})
         return nodes, refusals
+
+    def _input(self, node: fx.Node) -> list[Layer]:
+        """The nodes of the input; one with two axes is a signal or a sequence."""
+        name, shape = self._named(node, "input"), self._shapes[node.name]
+        made: list[Layer] = [{"name": name, "inputs": [], "layer": None}]
+        self.input_shape = shape
+        if len(shape) != 2:
+            return made
+        if any(self._takes_signal(each) for each in node.users):
+            self._signals.add(node.name)
+            self.input_shape = signals.as_image(shape)
+            return made
+        self.input_shape = (1, *shape)
+        rows = common.as_name("rows", {name})
+        self._names[node.name] = rows
+        return [*made, {"name": rows, "inputs": [name], "layer": {"kind": "rows"}}]
+
+    def _takes_signal(self, node: fx.Node) -> bool:
+        module = self._modules[str(node.target)] if node.op == "call_module" else None
+        return signals.takes_signal(module, _operation(node))
+
+    def _shape(self, name: str) -> Any:
+        """The shape of a result as layers have it."""
+        shape = self._shapes[name]
+        return signals.as_image(shape) if name in self._signals else shape
 
     def _ending(self, node: fx.Node) -> str | None:
         """The part of a loss that the node is, over the outputs and the last operation."""
@@ -273,7 +303,7 @@ class Converter:
             return True
         name = _operation(node)
         if name in ("chunk", "split") and node.name not in self._shapes:
-            self._parts[node.name] = first, _sizes(node, str(name), self._shapes[first.name])
+            self._parts[node.name] = first, _sizes(node, str(name), self._shape(first.name))
             return True
         return False
 
@@ -309,10 +339,14 @@ class Converter:
         }
 
     def _layer(self, node: fx.Node, tensors: list[fx.Node]) -> Layer | None:
-        before = [self._shapes[each.name] for each in tensors]
+        before = [self._shape(each.name) for each in tensors]
         after = self._shapes[node.name]
         forms = {self._forms.get(each.name) for each in tensors}
         name = _operation(node)
+        if any(each.name in self._signals for each in tensors):
+            if (found := self._of_signal(node, str(name))) is not None:
+                return found
+            after = self._shape(node.name)
         if node.op != "call_module" and len(forms) == 1:
             (form,) = forms
             if (found := reshaped(str(name), node, form, before[0], after)) is not None:
@@ -329,6 +363,17 @@ class Converter:
                 raise Refused("its input has another order of axes than layers have")
             self._forms[node.name] = Form("last")
         return layer
+
+    def _of_signal(self, node: fx.Node, name: str) -> Layer | None:
+        """The layer that only a signal has; None where it is that of an image."""
+        if (turned := signals.turned(name, node)) is not None:
+            return turned
+        if len(self._shapes[node.name]) == 2:
+            self._signals.add(node.name)
+        first = node.args[0] if node.args else None
+        if name == "getitem" and isinstance(first, fx.Node) and first.name in self._signals:
+            return signals.cropped(node, self._shapes[first.name][1])
+        return None
 
     def _pointwise(self, layer: Layer | None) -> bool:
         """Whether a layer takes an image with channels last as one with channels first."""
@@ -391,7 +436,7 @@ class Converter:
             if role == "num_batches_tracked":
                 continue
             kept = values.detach().double().numpy()
-            if layer["kind"] == "conv2d" and role == "weight":
+            if layer["kind"] in ("conv2d", "conv2d_transposed") and role == "weight":
                 kept = kept.reshape(*kept.shape[:2], *layer["kernel"])
             self.weights[f"{name}.{ROLES.get(role, role)}"] = kept
 

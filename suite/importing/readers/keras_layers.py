@@ -46,6 +46,23 @@ def channels_first(shape: Shape) -> Shape:
     return (shape[-1], *shape[:-1]) if len(shape) == 3 else shape
 
 
+def as_image(shape: Shape) -> Shape:
+    """The shape of a signal (length, channels) as that of an image of height 1; others as is."""
+    return (1, *shape) if len(shape) == 2 else shape
+
+
+def _pair(value: Any, height: int) -> list[int]:
+    """The numbers of height and width; of a signal with this height's."""
+    numbers = [value] if isinstance(value, int) else [int(each) for each in value]
+    return [height, *numbers] if len(numbers) == 1 else numbers
+
+
+def _kernel(kernel: Any) -> Any:
+    """The weight of a convolution; of a signal with a height of 1."""
+    values = np.asarray(kernel)
+    return values[None] if values.ndim == 3 else values
+
+
 def _activated(graph: Any, layer: Any, name: str) -> Value:
     """The activation that a layer ends with."""
     kind = activation_of(layer)
@@ -58,11 +75,12 @@ def _activated(graph: Any, layer: Any, name: str) -> Value:
 
 def _window(layer: Any, kernel: Any, shape: Shape, dilation: Any = (1, 1)) -> Layer:
     """Kernel, stride and padding of a window on an image (height, width, channels)."""
+    kernel, stride, dilation = (_pair(each, 1) for each in (kernel, layer.strides, dilation))
     extent = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
     numbers = [0, 0, 0, 0]
     if layer.padding == "same":
-        numbers = same_sides(shape[:2], extent, layer.strides)
-    fields = {"kernel": list(kernel), "stride": list(layer.strides)}
+        numbers = same_sides(shape[:2], extent, stride)
+    fields = {"kernel": kernel, "stride": stride}
     return {**fields, **sides(*numbers)}
 
 
@@ -74,7 +92,11 @@ def _last(layer: Any) -> None:
 def conv(graph: Any, node: Any, given: list[Value], before: Shape, after: Shape) -> Value:
     layer = node.operation
     _last(layer)
-    kernel = np.asarray(layer.kernel)
+    value = given[0].name
+    if layer.padding == "causal":
+        (size,), (apart,) = layer.kernel_size, layer.dilation_rate
+        if zeros := pad(0, 0, apart * (size - 1), 0):
+            value = graph.add(f"{layer.name}_zeros", [value], zeros)
     made = {
         "kind": "conv2d",
         "in_channels": before[-1],
@@ -82,12 +104,11 @@ def conv(graph: Any, node: Any, given: list[Value], before: Shape, after: Shape)
         **_window(layer, layer.kernel_size, before, layer.dilation_rate),
         "bias": layer.use_bias,
         "groups": layer.groups,
-        "dilation": list(layer.dilation_rate),
+        "dilation": _pair(layer.dilation_rate, 1),
     }
-    name = graph.add(layer.name, [given[0].name], made)
-    graph.keep(
-        name, weight=kernel.transpose(3, 2, 0, 1), bias=layer.bias if layer.use_bias else None
-    )
+    name = graph.add(layer.name, [value], made)
+    weight = _kernel(layer.kernel).transpose(3, 2, 0, 1)
+    graph.keep(name, weight=weight, bias=layer.bias if layer.use_bias else None)
     return _activated(graph, layer, name)
 
 
@@ -103,7 +124,7 @@ def _depthwise(
     graph: Any, layer: Any, kernel: Any, value: str, before: Shape, *, bias: bool
 ) -> str:
     _last(layer)
-    weight = np.asarray(kernel).transpose(2, 3, 0, 1)  # (channels, multiplier, height, width)
+    weight = _kernel(kernel).transpose(2, 3, 0, 1)  # (channels, multiplier, height, width)
     outputs = weight.shape[0] * weight.shape[1]
     made = {
         "kind": "conv2d",
@@ -112,7 +133,7 @@ def _depthwise(
         **_window(layer, layer.kernel_size, before, layer.dilation_rate),
         "bias": bias,
         "groups": before[-1],
-        "dilation": list(layer.dilation_rate),
+        "dilation": _pair(layer.dilation_rate, 1),
     }
     name = graph.add(layer.name, [value], made)
     graph.keep(name, weight=weight.reshape(outputs, 1, *weight.shape[2:]))
@@ -122,7 +143,7 @@ def _depthwise(
 def separable(graph: Any, node: Any, given: list[Value], before: Shape, after: Shape) -> Value:
     layer = node.operation
     first = _depthwise(graph, layer, layer.depthwise_kernel, given[0].name, before, bias=False)
-    point = np.asarray(layer.pointwise_kernel).transpose(3, 2, 0, 1)
+    point = _kernel(layer.pointwise_kernel).transpose(3, 2, 0, 1)
     made = {
         "kind": "conv2d",
         "in_channels": point.shape[1],
@@ -202,9 +223,10 @@ def group_norm(graph: Any, node: Any, given: list[Value], before: Shape, after: 
 def transposed(graph: Any, node: Any, given: list[Value], before: Shape, after: Shape) -> Value:
     layer = node.operation
     _last(layer)
-    if list(layer.dilation_rate) != [1, 1] or layer.output_padding is not None:
+    stride, size = _pair(layer.strides, 1), _pair(layer.kernel_size, 1)
+    if _pair(layer.dilation_rate, 1) != [1, 1] or layer.output_padding is not None:
         raise Refused("a transposed convolution has no dilation, and Keras's own size")
-    parts = (before, layer.strides, layer.kernel_size)
+    parts = (before, stride, size)
     whole = [(size - 1) * stride + kernel for size, stride, kernel in zip(*parts, strict=False)]
     starts = [max(kernel - stride, 0) // 2 for _, stride, kernel in zip(*parts, strict=False)]
     starts = starts if layer.padding == "same" else [0, 0]
@@ -213,14 +235,14 @@ def transposed(graph: Any, node: Any, given: list[Value], before: Shape, after: 
         "kind": "conv2d_transposed",
         "in_channels": before[-1],
         "out_channels": after[-1],
-        "kernel": list(layer.kernel_size),
-        "stride": list(layer.strides),
+        "kernel": size,
+        "stride": stride,
         "padding": [0, 0],
         "extra": [max(-end, 0) for end in ends],
         "bias": layer.use_bias,
     }
     name = graph.add(layer.name, [given[0].name], made)
-    weight = np.asarray(layer.kernel).transpose(3, 2, 0, 1)
+    weight = _kernel(layer.kernel).transpose(3, 2, 0, 1)
     graph.keep(name, weight=weight, bias=layer.bias if layer.use_bias else None)
     cut = [*starts, *(max(end, 0) for end in ends)]
     if any(cut):
@@ -232,9 +254,10 @@ def transposed(graph: Any, node: Any, given: list[Value], before: Shape, after: 
 def upsample(graph: Any, node: Any, given: list[Value], before: Shape, after: Shape) -> Value:
     layer = node.operation
     _last(layer)
-    if layer.interpolation not in ("nearest", "bilinear"):
-        raise Refused(f"interpolation={layer.interpolation!r}: nearest or bilinear")
-    made = {"kind": "upsample", "factor": list(layer.size), "mode": layer.interpolation}
+    mode = getattr(layer, "interpolation", "nearest")  # of signals there is no other
+    if mode not in ("nearest", "bilinear"):
+        raise Refused(f"interpolation={mode!r}: nearest or bilinear")
+    made = {"kind": "upsample", "factor": _pair(layer.size, 1), "mode": mode}
     return Value(graph.add(layer.name, [given[0].name], made))
 
 
@@ -291,14 +314,19 @@ def reshape(graph: Any, node: Any, given: list[Value], before: Shape, after: Sha
     raise Refused(f"{before} to {after}: images become features only")
 
 
+def _sides(numbers: Any) -> Any:
+    """The pixels above and below, left and right; a signal has only the latter."""
+    return ((0, 0), numbers) if isinstance(numbers[0], int) else numbers
+
+
 def cropping(graph: Any, node: Any, given: list[Value], before: Shape, after: Shape) -> Value:
-    (top, bottom), (left, right) = node.operation.cropping
+    (top, bottom), (left, right) = _sides(node.operation.cropping)
     sides = {"top": top, "bottom": bottom, "left": left, "right": right}
     return Value(graph.add(node.operation.name, [given[0].name], {"kind": "cropping2d", **sides}))
 
 
 def zero_padding(graph: Any, node: Any, given: list[Value], before: Shape, after: Shape) -> Value:
-    (top, bottom), (left, right) = node.operation.padding
+    (top, bottom), (left, right) = _sides(node.operation.padding)
     made = pad(top, bottom, left, right)
     return Value(graph.add(node.operation.name, [given[0].name], made)) if made else given[0]
 
@@ -389,23 +417,34 @@ def _of_constant(kind: str, graph: Any, node: Any, value: Value) -> Value:
 
 LAYERS: dict[str, Callable[..., Value]] = {
     "Conv2D": conv,
+    "Conv1D": conv,
     "DepthwiseConv2D": depthwise,
+    "DepthwiseConv1D": depthwise,
     "SeparableConv2D": separable,
+    "SeparableConv1D": separable,
     "Dense": dense,
     "BatchNormalization": batch_norm,
     "LayerNormalization": layer_norm,
     "LayerScale": layer_scale,
     "GroupNormalization": group_norm,
     "Conv2DTranspose": transposed,
+    "Conv1DTranspose": transposed,
     "UpSampling2D": upsample,
+    "UpSampling1D": upsample,
     "MaxPooling2D": pool("max_pool2d"),
+    "MaxPooling1D": pool("max_pool2d"),
     "AveragePooling2D": pool("avg_pool2d"),
+    "AveragePooling1D": pool("avg_pool2d"),
     "GlobalAveragePooling2D": global_pool("avg_pool2d"),
+    "GlobalAveragePooling1D": global_pool("avg_pool2d"),
     "GlobalMaxPooling2D": global_pool("max_pool2d"),
+    "GlobalMaxPooling1D": global_pool("max_pool2d"),
     "Flatten": flatten,
     "Reshape": reshape,
     "ZeroPadding2D": zero_padding,
+    "ZeroPadding1D": zero_padding,
     "Cropping2D": cropping,
+    "Cropping1D": cropping,
     "Dropout": dropout,
     "StochasticDepth": stochastic_depth,
     "Activation": activation,

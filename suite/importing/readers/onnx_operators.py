@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import helper
 
-from . import common
+from . import common, onnx_signals
 from .common import Refused, flattened, same_sides, sides, simple, whole_pool
 
 if TYPE_CHECKING:
@@ -47,9 +47,9 @@ def window(options: dict[str, Any], kernel: Any, shape: tuple[int, ...]) -> dict
 
 
 def conv(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    weight, bias = graph.constant(node, 1), graph.constant(node, 2)
+    weight, bias = _kernel(graph, node), graph.constant(node, 2)
     if weight.ndim != 4:
-        raise Refused(f"{weight.ndim - 2} axes: a convolution has two")
+        raise Refused(f"{weight.ndim - 2} axes: a convolution has one or two")
     groups = int(options.get("group", 1))
     graph.weights[f"{name}.weight"] = weight.astype(np.float64)
     if bias is not None:
@@ -63,6 +63,12 @@ def conv(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dic
         "groups": groups,
         "dilation": [int(each) for each in options.get("dilations", [1, 1])],
     }
+
+
+def _kernel(graph: Converter, node: Any) -> Any:
+    """The weight of a convolution; of a signal with a height of 1."""
+    weight = graph.constant(node, 1)
+    return weight[:, :, None] if weight.ndim == 3 else weight
 
 
 def gemm(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -135,12 +141,17 @@ def global_pool(graph: Converter, node: Any, name: str, options: dict[str, Any])
 def reduce_mean(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dict[str, Any]:
     axes = options.get("axes")
     axes = graph.constant(node, 1) if axes is None else axes
-    rank = len(graph.shape_of(node.input[0])) + 1
-    if axes is None or sorted(int(each) % rank for each in axes) != [2, 3]:
+    signal = graph.is_signal(node.input[0])
+    if axes is None or not _is_whole(axes, signal=signal):
         raise Refused(f"axes {axes}: a mean is over height and width")
     if options.get("keepdims", 1):
         return global_pool(graph, node, name, options)
     return {"kind": "global_avg_pool2d"}
+
+
+def _is_whole(axes: Any, *, signal: bool) -> bool:
+    """Whether the axes are height and width, or the length of a signal."""
+    return sorted(onnx_signals.axes(axes, signal=signal)) == ([3] if signal else [2, 3])
 
 
 def reshape(
@@ -248,8 +259,22 @@ def group_norm(graph: Converter, node: Any, name: str, options: dict[str, Any]) 
     return {"kind": "group_norm", **sizes, "epsilon": epsilon}
 
 
+def local_response_norm(
+    graph: Converter, node: Any, name: str, options: dict[str, Any]
+) -> dict[str, Any]:
+    if options["size"] % 2 == 0 or len(graph.shape_of(node.input[0])) != 3:
+        raise Refused("a local response norm takes images, and an odd number of channels")
+    return {
+        "kind": "local_response_norm",
+        "size": int(options["size"]),
+        "alpha": number(options, "alpha", 1e-4),
+        "beta": number(options, "beta", 0.75),
+        "k": number(options, "bias", 1.0),
+    }
+
+
 def transposed(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    weight, bias = graph.constant(node, 1), graph.constant(node, 2)
+    weight, bias = _kernel(graph, node), graph.constant(node, 2)
     pads = list(options.get("pads", [0, 0, 0, 0]))
     plain = (
         weight.ndim == 4
@@ -298,9 +323,11 @@ def sliced(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> d
     axes = options.get("axes", graph.constant(node, 3))
     steps = graph.constant(node, 4)
     before, after = graph.shape_of(node.input[0]), graph.shape_of(node.output[0])
-    rank = len(before) + 1
+    signal = graph.is_signal(node.input[0])
     given = (
-        {} if axes is None else dict(zip([int(each) % rank for each in axes], starts, strict=True))
+        {}
+        if axes is None or len(before) != 3
+        else dict(zip(onnx_signals.axes(axes, signal=signal), starts, strict=True))
     )
     if len(before) != 3 or (steps is not None and any(each != 1 for each in steps)):
         raise Refused("a slice has consecutive channels of an image, or rows and columns")
@@ -316,7 +343,8 @@ def sliced(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> d
 
 def concat(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dict[str, Any]:
     axis = options["axis"]
-    if axis not in (1, -len(graph.shape_of(node.output[0]))):
+    rank = len(graph.shape_of(node.output[0])) - graph.is_signal(node.output[0])
+    if axis not in (1, -rank):
         raise Refused(f"axis {axis}: a concatenation is along the channels")
     return {"kind": "concat"}
 
@@ -342,7 +370,7 @@ def gelu(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dic
 
 def pad(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dict[str, Any] | None:
     pads = options.get("pads")
-    pads = graph.constant(node, 1) if pads is None else pads
+    pads = onnx_signals.pads(graph.constant(node, 1)) if pads is None else pads
     value = options.get("value", graph.constant(node, 2) or 0)
     if options.get("mode", b"constant") != b"constant" or float(value) or len(pads) != 8:
         raise Refused("a padding of an image is with zeros")
@@ -379,6 +407,7 @@ OPERATORS: dict[str, Callable[..., dict[str, Any] | None]] = {
     "LayerNormalization": layer_norm,
     "GroupNormalization": group_norm,
     "InstanceNormalization": group_norm,
+    "LRN": local_response_norm,
     "ConvTranspose": transposed,
     "Resize": resize,
     "Slice": sliced,

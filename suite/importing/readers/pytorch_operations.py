@@ -10,36 +10,43 @@ import torch
 from torch import fx, nn
 from torch.nn import functional
 
-from .common import Layer, Refused, flattened, pad, pair, sides, simple, whole_pool
+from .common import Layer, Refused, flattened, of_signal, pad, pair, sides, simple, whole_pool
 from .pytorch_recurrent import KINDS, member, recurrent
 from .pytorch_windows import merging
 
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 
 
-def conv2d(module: nn.Conv2d, before: Any, after: Any) -> Layer:
+def convolution(module: Any, before: Any, after: Any) -> Layer:
+    """Of an image, or of a signal, which is an image of height 1."""
     if module.padding_mode != "zeros":
         raise Refused(f"padding_mode={module.padding_mode!r}: a convolution pads with zeros")
     return {
         "kind": "conv2d",
         "in_channels": module.in_channels,
         "out_channels": module.out_channels,
-        "kernel": pair(module.kernel_size),
-        "stride": pair(module.stride),
+        "kernel": _window(module.kernel_size, 1),
+        "stride": _window(module.stride, 1),
         **_padding(module),
         "bias": module.bias is not None,
         "groups": module.groups,
-        "dilation": pair(module.dilation),
+        "dilation": _window(module.dilation, 1),
     }
 
 
-def _padding(module: nn.Conv2d) -> Layer:
+def _window(value: Any, height: int) -> list[int]:
+    """The numbers of height and width; of a signal with this height's."""
+    return of_signal(value, height) if len(value) == 1 else pair(value)
+
+
+def _padding(module: Any) -> Layer:
     """The padding of a convolution; PyTorch's "same" has the odd one at the end."""
     if module.padding == "same":
-        totals = [d * (k - 1) for d, k in zip(module.dilation, module.kernel_size, strict=True)]
+        dilation, kernel = _window(module.dilation, 1), _window(module.kernel_size, 1)
+        totals = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
         (top, bottom), (left, right) = [(each // 2, each - each // 2) for each in totals]
         return sides(top, bottom, left, right)
-    return {"padding": [0, 0] if module.padding == "valid" else pair(module.padding)}
+    return {"padding": [0, 0] if module.padding == "valid" else _window(module.padding, 0)}
 
 
 def attention(module: nn.MultiheadAttention, before: Any, after: Any) -> Layer:
@@ -113,6 +120,13 @@ def instance_norm(module: nn.InstanceNorm2d, before: Any, after: Any) -> Layer:
     return {"kind": "group_norm", "channels": channels, "groups": channels, "epsilon": module.eps}
 
 
+def local_response_norm(size: Any, alpha: Any, beta: Any, k: Any) -> Layer:
+    if int(size) % 2 == 0:
+        raise Refused(f"size={size}: a local response norm has an odd number of channels")
+    numbers = {"alpha": float(alpha), "beta": float(beta), "k": float(k)}
+    return {"kind": "local_response_norm", "size": int(size), **numbers}
+
+
 def rms_norm(module: nn.RMSNorm, before: Any, after: Any) -> Layer:
     if len(module.normalized_shape) != 1 or len(before) != 2 or module.weight is None:
         raise Refused("an RMS norm is over the last axis of a sequence, with a scale")
@@ -121,17 +135,17 @@ def rms_norm(module: nn.RMSNorm, before: Any, after: Any) -> Layer:
     return {"kind": "rms_norm", "features": module.normalized_shape[0], "epsilon": module.eps}
 
 
-def transposed(module: nn.ConvTranspose2d, before: Any, after: Any) -> Layer:
-    if module.groups != 1 or pair(module.dilation) != [1, 1]:
+def transposed(module: Any, before: Any, after: Any) -> Layer:
+    if module.groups != 1 or _window(module.dilation, 1) != [1, 1]:
         raise Refused("a transposed convolution has one group and no dilation")
     return {
         "kind": "conv2d_transposed",
         "in_channels": module.in_channels,
         "out_channels": module.out_channels,
-        "kernel": pair(module.kernel_size),
-        "stride": pair(module.stride),
-        "padding": pair(module.padding),
-        "extra": pair(module.output_padding),
+        "kernel": _window(module.kernel_size, 1),
+        "stride": _window(module.stride, 1),
+        "padding": _window(module.padding, 0),
+        "extra": _window(module.output_padding, 0),
         "bias": module.bias is not None,
     }
 
@@ -140,6 +154,8 @@ def upsample(before: Any, after: Any, mode: str, align_corners: Any) -> Layer:
     """A resize to whole multiples of height and width."""
     if len(before) != 3 or any(new % old for new, old in zip(after[1:], before[1:], strict=True)):
         raise Refused(f"{tuple(before)} to {tuple(after)}: an image grows by whole factors")
+    if mode == "linear" and before[1] == 1:  # of a signal
+        mode = "bilinear"
     if mode not in ("nearest", "bilinear") or align_corners:
         raise Refused(f"mode={mode!r}, align_corners={align_corners}: nearest, or bilinear without")
     factor = [new // old for new, old in zip(after[1:], before[1:], strict=True)]
@@ -153,6 +169,16 @@ def max_pool(kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool) 
     return {"kind": "max_pool2d", **sizes, "ceil": bool(ceil)}
 
 
+def max_pool1d(kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool) -> Layer:
+    sizes = of_signal(kernel, 1), of_signal(stride or kernel, 1), of_signal(padding, 0)
+    return max_pool(*sizes, of_signal(dilation, 1), ceil)
+
+
+def avg_pool1d(kernel: Any, stride: Any, padding: Any, ceil: bool, count: bool) -> Layer:
+    sizes = of_signal(kernel, 1), of_signal(stride or kernel, 1), of_signal(padding, 0)
+    return avg_pool(*sizes, ceil, count, None)
+
+
 def avg_pool(
     kernel: Any, stride: Any, padding: Any, ceil: bool, count: bool, divisor: Any
 ) -> Layer:
@@ -163,15 +189,15 @@ def avg_pool(
     return {"kind": "avg_pool2d", **sizes, "count_padding": counts}
 
 
-def adaptive_pool(before: Any, after: Any) -> Layer | None:
-    """A pool whose windows are equal: the mean over all, or over parts of one size."""
+def adaptive_pool(before: Any, after: Any, kind: str = "avg_pool2d") -> Layer | None:
+    """A pool whose windows are equal: over all, or over parts of one size."""
     if tuple(before) == tuple(after):
         return None
     sizes = [(inner, outer) for inner, outer in zip(before[1:], after[1:], strict=True)]
     if any(inner % outer for inner, outer in sizes):
         raise Refused(f"{before[1:]} to {after[1:]}: the windows have several sizes")
     kernel = [inner // outer for inner, outer in sizes]
-    return {"kind": "avg_pool2d", "kernel": kernel, "stride": kernel, "padding": [0, 0]}
+    return {"kind": kind, "kernel": kernel, "stride": kernel, "padding": [0, 0]}
 
 
 def dropout(rate: float, *, whole: bool = False) -> Layer | None:
@@ -196,10 +222,10 @@ def leaky_relu(slope: float) -> Layer:
 
 
 def of_sides(numbers: Any, value: float = 0.0) -> Layer | None:
-    """Left, right, top, bottom, as PyTorch has them."""
+    """Left, right, top, bottom, as PyTorch has them; of a signal the first two."""
     if value:
         raise Refused(f"value={value:g}: a padding is with zeros")
-    left, right, top, bottom = numbers
+    left, right, top, bottom = (*numbers, 0, 0)[:4]
     return pad(top, bottom, left, right)
 
 
@@ -218,14 +244,17 @@ ENDINGS: dict[type, str] = {
     nn.Sigmoid: "sigmoid",
 }
 MODULES: dict[type, Callable[[Any, Any, Any], Layer | None]] = {
-    nn.Conv2d: conv2d,
+    **dict.fromkeys((nn.Conv1d, nn.Conv2d), convolution),
     nn.Linear: linear,
     **dict.fromkeys(NORMS, batch_norm),
     nn.LayerNorm: layer_norm,
     nn.GroupNorm: group_norm,
-    nn.InstanceNorm2d: instance_norm,
+    **dict.fromkeys((nn.InstanceNorm1d, nn.InstanceNorm2d), instance_norm),
+    nn.LocalResponseNorm: lambda m, before, after: local_response_norm(
+        m.size, m.alpha, m.beta, m.k
+    ),
     nn.RMSNorm: rms_norm,
-    nn.ConvTranspose2d: transposed,
+    **dict.fromkeys((nn.ConvTranspose1d, nn.ConvTranspose2d), transposed),
     nn.Upsample: lambda m, before, after: upsample(before, after, m.mode, m.align_corners),
     nn.UpsamplingNearest2d: lambda m, before, after: upsample(before, after, "nearest", None),
     **dict.fromkeys(KINDS, recurrent),
@@ -240,15 +269,33 @@ MODULES: dict[type, Callable[[Any, Any, Any], Layer | None]] = {
     nn.AvgPool2d: lambda m, before, after: avg_pool(
         m.kernel_size, m.stride, m.padding, m.ceil_mode, m.count_include_pad, m.divisor_override
     ),
-    nn.AdaptiveAvgPool2d: lambda module, before, after: adaptive_pool(before, after),
+    nn.MaxPool1d: lambda m, before, after: max_pool1d(
+        m.kernel_size, m.stride, m.padding, m.dilation, m.ceil_mode
+    ),
+    nn.AvgPool1d: lambda m, before, after: avg_pool1d(
+        m.kernel_size, m.stride, m.padding, m.ceil_mode, m.count_include_pad
+    ),
+    **dict.fromkeys(
+        (nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d),
+        lambda module, before, after: adaptive_pool(before, after),
+    ),
+    **dict.fromkeys(
+        (nn.AdaptiveMaxPool1d, nn.AdaptiveMaxPool2d),
+        lambda module, before, after: adaptive_pool(before, after, "max_pool2d"),
+    ),
     nn.Flatten: lambda module, before, after: flattened(before, after),
     nn.MultiheadAttention: attention,
     nn.ChannelShuffle: lambda module, before, after: {
         "kind": "channel_shuffle",
         "groups": module.groups,
     },
-    nn.ZeroPad2d: lambda module, before, after: of_sides(module.padding),
-    nn.ConstantPad2d: lambda module, before, after: of_sides(module.padding, module.value),
+    **dict.fromkeys(
+        (nn.ZeroPad1d, nn.ZeroPad2d), lambda module, before, after: of_sides(module.padding)
+    ),
+    **dict.fromkeys(
+        (nn.ConstantPad1d, nn.ConstantPad2d),
+        lambda module, before, after: of_sides(module.padding, module.value),
+    ),
 }
 
 
@@ -302,6 +349,7 @@ OPERATIONS: dict[str, Operation] = {
     "flatten": lambda node, before, after: flattened(before[0], after),
     "view": lambda node, before, after: flattened(before[0], after),
     "reshape": lambda node, before, after: flattened(before[0], after),
+    "squeeze": lambda node, before, after: flattened(before[0], after),
     "mean": reduced,
     "_patch_merging_pad": merging,
     "pad": padded,
@@ -324,7 +372,28 @@ OPERATIONS: dict[str, Operation] = {
         argument(node, 5, "count_include_pad", True),
         argument(node, 6, "divisor_override"),
     ),
-    "adaptive_avg_pool2d": lambda node, before, after: adaptive_pool(before[0], after),
+    "max_pool1d": lambda node, before, after: max_pool1d(
+        argument(node, 1, "kernel_size"),
+        argument(node, 2, "stride"),
+        argument(node, 3, "padding", 0),
+        argument(node, 4, "dilation", 1),
+        argument(node, 5, "ceil_mode", False),
+    ),
+    "avg_pool1d": lambda node, before, after: avg_pool1d(
+        argument(node, 1, "kernel_size"),
+        argument(node, 2, "stride"),
+        argument(node, 3, "padding", 0),
+        argument(node, 4, "ceil_mode", False),
+        argument(node, 5, "count_include_pad", True),
+    ),
+    "local_response_norm": lambda node, before, after: local_response_norm(
+        argument(node, 1, "size"),
+        argument(node, 2, "alpha", 1e-4),
+        argument(node, 3, "beta", 0.75),
+        argument(node, 4, "k", 1.0),
+    ),
+    "adaptive_avg_pool": lambda node, before, after: adaptive_pool(before[0], after),
+    "adaptive_max_pool": lambda node, before, after: adaptive_pool(before[0], after, "max_pool2d"),
     "interpolate": lambda node, before, after: upsample(
         before[0],
         after,
@@ -350,6 +419,7 @@ FUNCTIONS: dict[Any, str] = {
     torch.softmax: "softmax",
     functional.log_softmax: "log_softmax",
     torch.log_softmax: "log_softmax",
+    functional.local_response_norm: "local_response_norm",
     functional.pad: "pad",
     functional.layer_norm: "layer_norm",
     torch.chunk: "chunk",
@@ -363,6 +433,7 @@ FUNCTIONS: dict[Any, str] = {
     functional.dropout: "dropout",
     torch.flatten: "flatten",
     torch.reshape: "reshape",
+    torch.squeeze: "squeeze",
     torch.mean: "mean",
     operator.add: "add",
     operator.iadd: "add",
@@ -372,6 +443,12 @@ FUNCTIONS: dict[Any, str] = {
     functional.max_pool2d: "max_pool2d",
     torch.max_pool2d: "max_pool2d",
     functional.avg_pool2d: "avg_pool2d",
-    functional.adaptive_avg_pool2d: "adaptive_avg_pool2d",
+    functional.max_pool1d: "max_pool1d",
+    torch.max_pool1d: "max_pool1d",
+    functional.avg_pool1d: "avg_pool1d",
+    functional.adaptive_avg_pool1d: "adaptive_avg_pool",
+    functional.adaptive_avg_pool2d: "adaptive_avg_pool",
+    functional.adaptive_max_pool1d: "adaptive_max_pool",
+    functional.adaptive_max_pool2d: "adaptive_max_pool",
     functional.interpolate: "interpolate",
 }

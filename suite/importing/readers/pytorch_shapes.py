@@ -59,7 +59,7 @@ def reshaped(
 def _turned(
     name: str, node: fx.Node, form: Form | None, before: Any, after: Any
 ) -> tuple[Layer | None, Form | None] | None:
-    order = _order(name, node, len(before) + 1)
+    order = axes_order(name, node, len(before) + 1)
     if form is None and len(before) == 3 and order == (0, 2, 3, 1):
         return None, Form("last")
     if form == Form("last") and order == (0, 3, 1, 2):
@@ -71,7 +71,7 @@ def _turned(
     return None
 
 
-def _order(name: str, node: fx.Node, axes: int) -> tuple[int, ...]:
+def axes_order(name: str, node: fx.Node, axes: int) -> tuple[int, ...]:
     """The order of the axes, with that of the batch."""
     given = node.args[1:] or tuple(node.kwargs.values())
     numbers = given[0] if len(given) == 1 and isinstance(given[0], (list, tuple)) else given

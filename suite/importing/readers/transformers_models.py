@@ -27,6 +27,7 @@ class Language:
         if len(shape) != 1:
             raise Refused(f"--input {shape}: a text has a length, for example 128")
         self._module, self._length = module, shape[0]
+        self.input_shape = shape
         self._config: Any = module.config
         self.vocabulary = int(self._config.vocab_size)
         # Llama's norms and rotations are in float32 whatever the type of its weights.

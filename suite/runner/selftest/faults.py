@@ -113,7 +113,7 @@ FAULTS = (
         name="loss summed instead of averaged",
         framework="pytorch",
         file="frameworks/pytorch/session.py",
-        right="LOSSES[trial.loss](**smoothing)",
+        right="LOSSES[trial.loss](**_loss_options(trial))",
         wrong='LOSSES[trial.loss](reduction="sum")',
     ),
     Fault(
@@ -195,6 +195,24 @@ RECIPE_FAULTS = (
         file="frameworks/mxnet/session.py",
         right="        if scheduler:\n",
         wrong="        if False:\n",
+    ),
+)
+
+# Of a cross-entropy with weights of classes.
+WEIGHT_FAULTS = (
+    Fault(
+        name="weighted losses divided by the number of labels",
+        framework="jax",
+        file="frameworks/jax/session.py",
+        right="jnp.average(losses, weights=weights)",
+        wrong="(losses * weights).mean()",
+    ),
+    Fault(
+        name="weights of classes that are left out",
+        framework="tensorflow",
+        file="frameworks/tensorflow/session.py",
+        right="self._weighted(losses, labels, weights) if weights else losses",
+        wrong="losses",
     ),
 )
 

@@ -37,6 +37,16 @@ DECODER_FAULTS = (
         wrong='nn.GroupNorm(layer["groups"], layer["channels"], eps=1e-3)',
     ),
 )
+# In a model of local response norms.
+RESPONSE_FAULTS = (
+    Fault(
+        name="a local response norm whose alpha is not divided by its size",
+        framework="tensorflow",
+        file="frameworks/tensorflow/layers.py",
+        right='"alpha": layer["alpha"] / size',
+        wrong='"alpha": layer["alpha"]',
+    ),
+)
 # In a model of attention as in large language models, and of recurrent layers.
 ATTENTION_FAULTS = (
     Fault(
@@ -77,4 +87,4 @@ sequence = F.broadcast_sub(sequence, F.mean(sequence, axis=-1, keepdims=True))
         square = F.mean(F.square(sequence), axis=-1, keepdims=True)""",
     ),
 )
-LAYER_FAULTS = (*DECODER_FAULTS, *ATTENTION_FAULTS)
+LAYER_FAULTS = (*DECODER_FAULTS, *RESPONSE_FAULTS, *ATTENTION_FAULTS)

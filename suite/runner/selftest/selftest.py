@@ -44,6 +44,7 @@ from suite.runner.selftest.faults import (
     RECIPE_FAULTS,
     TEXT_FAULTS,
     TWO_RANKS,
+    WEIGHT_FAULTS,
     Fault,
 )
 from suite.runner.selftest.finding import Finding
@@ -176,7 +177,7 @@ class SelfTest:
 
     def _faults(self) -> Iterator[Fault]:
         """The faults that this machine has cores for."""
-        yield from (*FAULTS, *NUMBER_FAULTS, *RECIPE_FAULTS, *LAYER_FAULTS)
+        yield from (*FAULTS, *NUMBER_FAULTS, *RECIPE_FAULTS, *WEIGHT_FAULTS, *LAYER_FAULTS)
         yield from (*TEXT_FAULTS, *BFLOAT16_FAULTS)
         yield from (fault for fault in RANK_FAULTS if self._has_cores(fault.device))
         yield from (*INFERENCE_FAULTS, *RUN_FAULTS, *DROPOUT_FAULTS, *TIMED_INFERENCE_FAULTS)

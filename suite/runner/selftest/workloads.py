@@ -8,9 +8,10 @@ from suite.runner.selftest.faults import (
     NUMBER_FAULTS,
     RECIPE_FAULTS,
     TEXT_FAULTS,
+    WEIGHT_FAULTS,
     Fault,
 )
-from suite.runner.selftest.layer_faults import ATTENTION_FAULTS, DECODER_FAULTS
+from suite.runner.selftest.layer_faults import ATTENTION_FAULTS, DECODER_FAULTS, RESPONSE_FAULTS
 from suite.runner.selftest.timed_faults import DROPOUT_FAULTS, TIMED_INFERENCE_FAULTS
 
 WORKLOAD = Workload(
@@ -49,9 +50,13 @@ RECIPE_WORKLOAD = Workload(
         schedule=Schedule(shape="cosine", warmup_steps=2, total_steps=12),
     ),
 )
+WEIGHT_WORKLOAD = NUMBER_WORKLOAD.model_copy(
+    update={"model": "kent_small", "loss": "cross_entropy", "class_weights": (1.0, 2.0) * 5}
+)
 DECODER_WORKLOAD = NUMBER_WORKLOAD.model_copy(
     update={"model": "every_decoder", "loss": "cross_entropy"}
 )
+RESPONSE_WORKLOAD = DECODER_WORKLOAD.model_copy(update={"model": "every_response"})
 ATTENTION_WORKLOAD = DECODER_WORKLOAD.model_copy(
     update={"model": "every_attention", "optimizer": Sgd(name="sgd", learning_rate=0.001)}
 )
@@ -76,7 +81,8 @@ INFERENCE_WORKLOAD = Workload(
 # Workloads that differ only in these have the same inputs.
 SAME_INPUTS = {"precision": "float32", "batch_norm": "per_rank"}
 TIMED_WORKLOADS = (RUN_WORKLOAD, DROPOUT_WORKLOAD, INFERENCE_WORKLOAD)
-OTHER_WORKLOADS = (RECIPE_WORKLOAD, DECODER_WORKLOAD, ATTENTION_WORKLOAD)
+LAYER_WORKLOADS = (DECODER_WORKLOAD, RESPONSE_WORKLOAD, ATTENTION_WORKLOAD)
+OTHER_WORKLOADS = (RECIPE_WORKLOAD, WEIGHT_WORKLOAD, *LAYER_WORKLOADS)
 WORKLOADS = (WORKLOAD, NUMBER_WORKLOAD, TEXT_WORKLOAD, *OTHER_WORKLOADS, *TIMED_WORKLOADS)
 RUN_MEASURE = Measure(
     block_s=0.1,
@@ -99,8 +105,12 @@ def workload_of(fault: Fault) -> Workload:
         return NUMBER_WORKLOAD
     if fault in RECIPE_FAULTS:
         return RECIPE_WORKLOAD
+    if fault in WEIGHT_FAULTS:
+        return WEIGHT_WORKLOAD
     if fault in DECODER_FAULTS:
         return DECODER_WORKLOAD
+    if fault in RESPONSE_FAULTS:
+        return RESPONSE_WORKLOAD
     if fault in ATTENTION_FAULTS:
         return ATTENTION_WORKLOAD
     if fault in (*INFERENCE_FAULTS, *TIMED_INFERENCE_FAULTS):

@@ -6,7 +6,7 @@ namespace dlsuite {
 
 namespace {
 
-constexpr int SCHEMA_VERSION = 11;
+constexpr int SCHEMA_VERSION = 12;
 
 std::vector<NamedShape> named_shapes(const Json& values) {
     std::vector<NamedShape> result;

@@ -30,8 +30,8 @@ def selftest_of(
     monkeypatch.setattr(selftest, "DROPOUT_FAULTS", of_dropout)
     monkeypatch.setattr(selftest, "TEXT_FAULTS", of_text)
     monkeypatch.setattr(selftest, "RUN_FAULTS", of_runs)
-    others = ("NUMBER_FAULTS", "RECIPE_FAULTS", "LAYER_FAULTS", "BFLOAT16_FAULTS", "RANK_FAULTS")
-    for name in (*others, "INFERENCE_FAULTS", "TIMED_INFERENCE_FAULTS"):
+    others = ("NUMBER_FAULTS", "RECIPE_FAULTS", "WEIGHT_FAULTS", "LAYER_FAULTS", "BFLOAT16_FAULTS")
+    for name in (*others, "RANK_FAULTS", "INFERENCE_FAULTS", "TIMED_INFERENCE_FAULTS"):
         monkeypatch.setattr(selftest, name, ())
     monkeypatch.setattr(selftest, "FAULTS", of_steps)
     engine = VenvEngine()

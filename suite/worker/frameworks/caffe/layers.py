@@ -110,6 +110,11 @@ class Builder:
     def _flatten(self, layer: dict[str, Any], name: str, blob: str) -> None:
         self._add("Flatten", name, [blob])
 
+    def _local_response_norm(self, layer: dict[str, Any], name: str, blob: str) -> None:
+        options = self._add("LRN", name, [blob]).lrn_param
+        options.local_size, options.alpha = layer["size"], layer["alpha"]
+        options.beta, options.k = layer["beta"], layer["k"]
+
     def _batch_norm(self, layer: dict[str, Any], name: str, blob: str) -> None:
         # In inference its statistics are not those that training shares: see `norms`.
         norm = name if self._training else f"{name}/inference"
@@ -138,4 +143,5 @@ LAYERS = {
     "flatten": Builder._flatten,
     "batch_norm": Builder._batch_norm,
     "relu6": Builder._relu6,
+    "local_response_norm": Builder._local_response_norm,
 }

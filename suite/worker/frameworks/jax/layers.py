@@ -294,6 +294,8 @@ def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any
         return LayerNorm(layer["features"], **in_full)
     if kind == "group_norm":
         return GroupNorm(layer["channels"], num_groups=layer["groups"], **in_full)
+    if kind == "local_response_norm":
+        return partial(_local_response_norm, layer)
     if kind == "rms_norm":
         return RmsNorm(layer["features"], **in_full)
     if kind == "channel_slice":
@@ -347,6 +349,16 @@ def _dense(
 def _channel_shuffle(groups: int, images: Any) -> Any:
     parts = images.reshape((*images.shape[:-1], groups, -1))
     return parts.swapaxes(-1, -2).reshape(images.shape)
+
+
+def _local_response_norm(layer: dict[str, Any], images: Any) -> Any:
+    """In float32 or float64: neither JAX nor Flax has one."""
+    wide = images.astype(jnp.promote_types(images.dtype, jnp.float32))
+    channels, half = wide.shape[-1], layer["size"] // 2
+    squares = jnp.pad(wide * wide, ((0, 0),) * 3 + ((half, half),))
+    total = sum(squares[..., first : first + channels] for first in range(layer["size"]))
+    factors = (layer["k"] + layer["alpha"] / layer["size"] * total) ** -layer["beta"]
+    return (wide * factors).astype(images.dtype)
 
 
 def _upsampled(layer: dict[str, Any], images: Any) -> Any:

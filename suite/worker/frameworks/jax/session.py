@@ -209,7 +209,11 @@ class Session:
             classes = jax.nn.one_hot(labels, logits.shape[-1], dtype=logits.dtype)
             targets = optax.smooth_labels(classes, smoothing)
             return optax.softmax_cross_entropy(logits, targets).mean(), (logits, rest)
-        return LOSSES[self._trial.loss](logits, labels).mean(), (logits, rest)
+        losses = LOSSES[self._trial.loss](logits, labels)
+        if of_classes := self._trial.class_weights:
+            weights = jnp.asarray(of_classes, losses.dtype)[labels]
+            return jnp.average(losses, weights=weights), (logits, rest)
+        return losses.mean(), (logits, rest)
 
     def _mean(self, gradients: Tree) -> Tree:
         """The mean over all ranks."""

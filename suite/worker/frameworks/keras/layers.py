@@ -187,6 +187,8 @@ def _lower(layer: dict[str, Any], seed: int) -> Any:
     if kind == "dropout":
         shape = (None, *[1] * len(layer["input_shape"])) if layer["whole"] else None
         return layers.Dropout(layer["rate"], noise_shape=shape, seed=seed, **named)
+    if kind == "local_response_norm":
+        return layers.Lambda(partial(_local_response_norm, layer), **named)
     if kind == "leaky_relu":
         slope = layer["slope"]
         if keras.backend.backend() == "jax":  # whose gradient at 0 is 1, not the slope
@@ -283,6 +285,16 @@ def _channel_shuffle(layer: dict[str, Any]) -> Any:
         layers.Reshape((height, width, channels)),
     ]
     return keras.Sequential(parts, name=layer["name"])
+
+
+def _local_response_norm(layer: dict[str, Any], images: Any) -> Any:
+    """In float32: Keras has none."""
+    wide = ops.cast(images, "float32")
+    channels, half = wide.shape[-1], layer["size"] // 2
+    squares = ops.pad(ops.square(wide), ((0, 0), (0, 0), (0, 0), (half, half)))
+    total = sum(squares[..., first : first + channels] for first in range(layer["size"]))
+    factors = ops.power(layer["k"] + layer["alpha"] / layer["size"] * total, -layer["beta"])
+    return ops.cast(wide * factors, images.dtype)
 
 
 def _merged(images: Any) -> Any:

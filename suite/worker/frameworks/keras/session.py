@@ -220,6 +220,8 @@ class IntoWeights(keras.optimizers.Optimizer):
 
 
 def _loss(trial: Trial) -> Any:
+    if trial.class_weights:
+        return _weighted(trial.class_weights)
     if not trial.label_smoothing:
         return LOSSES[trial.loss]()
     classes = trial.architecture["classes"]
@@ -231,6 +233,22 @@ def _loss(trial: Trial) -> Any:
         return keras.losses.categorical_crossentropy(shares, logits, **options)
 
     return smoothed
+
+
+def _weighted(of_classes: list[float]) -> Any:
+    """The cross-entropy with weights of classes.
+
+    `class_weight` of `fit` divides the sum of the weighted losses by the number of labels, not by
+    the sum of their weights.
+    """
+
+    def losses(labels: Any, logits: Any) -> Any:
+        labels = ops.cast(labels, "int32")
+        weights = ops.take(ops.convert_to_tensor(of_classes, logits.dtype), labels, axis=0)
+        plain = keras.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+        return plain * weights / ops.mean(weights)
+
+    return losses
 
 
 def _optimizer(trial: Trial) -> Any:

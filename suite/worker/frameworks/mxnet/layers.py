@@ -235,6 +235,8 @@ def _lower(layer: dict[str, Any], embeddings: dict[str, nn.Embedding]) -> gluon.
         return nn.HybridLambda(_upsampling(layer))
     if kind == "group_norm":
         return GroupNorm(layer, prefix)
+    if kind == "local_response_norm":
+        return nn.HybridLambda(_local_response_norm(layer))
     if kind == "rms_norm":
         return RmsNorm(layer, prefix)
     if kind == "max_pool2d":
@@ -295,6 +297,22 @@ def _upsampling(layer: dict[str, Any]) -> Callable[[Any, Any], Any]:
         sizes = {"height": rows * height, "width": columns * width, "align_corners": False}
         return lambda ops, x: ops.contrib.BilinearResize2D(x, **sizes)
     return lambda ops, x: ops.repeat(ops.repeat(x, repeats=rows, axis=2), repeats=columns, axis=3)
+
+
+def _local_response_norm(layer: dict[str, Any]) -> Callable[[Any, Any], Any]:
+    """The mean over channels is a pool: on a CPU, LRN has wrong gradients in MXNet 1.9.1.
+
+    They are wrong where a network has two, unless MXNET_MKLDNN_ENABLED is 0. A pool is as fast.
+    """
+    size, alpha, beta, k = (layer[name] for name in ("size", "alpha", "beta", "k"))
+    window = {"kernel": (size, 1, 1), "stride": (1, 1, 1), "pad": (size // 2, 0, 0)}
+
+    def run(ops: Any, images: Any) -> Any:
+        squares = ops.expand_dims(ops.square(images), axis=1)
+        means = ops.Pooling(squares, pool_type="avg", count_include_pad=True, **window)
+        return images * (k + alpha * ops.squeeze(means, axis=1)) ** -beta
+
+    return run
 
 
 def _gelu_by_tanh(ops: Any, values: Any) -> Any:

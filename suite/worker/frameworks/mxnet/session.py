@@ -100,6 +100,34 @@ class CrossEntropy(gluon.HybridBlock):
         return probabilities, loss
 
 
+class WeightedCrossEntropy(gluon.HybridBlock):
+    """As `CrossEntropy`, with the weights of classes; the first result has the loss's gradient.
+
+    The gradient is written out: with its option `out_grad`, which would multiply the gradient of
+    each label, SoftmaxOutput has wrong gradients in MXNet 1.9.1.
+    """
+
+    def __init__(self, positions: int, trial: Trial) -> None:
+        super().__init__()
+        self._positions = positions
+        weights = np.asarray(trial.class_weights, np.float32)
+        self._classes = len(weights)
+        self.class_weights = self.params.get_constant("class_weights", weights)
+        self.initialize(ctx=context(trial))
+
+    def hybrid_forward(self, F: Any, logits: Any, labels: Any, class_weights: Any) -> Any:  # noqa: N803
+        if self._positions > 1:
+            logits = F.reshape(logits, (-3, -2))
+        labels = F.cast(F.reshape(labels, (-1,)), "float32")
+        weights = F.take(class_weights, labels)
+        weights = F.broadcast_div(weights, F.mean(weights))
+        probabilities = F.softmax(F.BlockGrad(logits))
+        wrong = probabilities - F.one_hot(labels, self._classes)
+        gradient = F.broadcast_mul(wrong, F.expand_dims(weights, 1)) / self._positions
+        of_labels = F.log(F.maximum(F.pick(probabilities, labels), SMALLEST))
+        return logits * gradient, -F.mean(weights * of_labels)
+
+
 class OfNumbers(gluon.HybridBlock):
     """The losses of the samples (N,), and their mean."""
 
@@ -244,15 +272,22 @@ class Session:
     def _forward_backward(self, inputs: Any, targets: Any) -> tuple[Any, Any]:
         if self._loss is None:
             several = targets.size // len(targets)
-            classes, loss = self._trial.loss == "cross_entropy", self._trial.loss
-            sizes = several, self._trial.architecture["classes"], self._trial.label_smoothing
-            self._loss = CrossEntropy(*sizes) if classes else OfNumbers(loss)
+            self._loss = _loss(self._trial, several)
             self._loss.hybridize(static_alloc=True, static_shape=True)
         with autograd.record():
             logits = self._model(inputs)
             head, loss = self._loss(logits, targets)
         head.backward()
         return loss, logits
+
+
+def _loss(trial: Trial, positions: int) -> gluon.HybridBlock:
+    """The loss of samples with so many labels each."""
+    if trial.loss != "cross_entropy":
+        return OfNumbers(trial.loss)
+    if trial.class_weights:
+        return WeightedCrossEntropy(positions, trial)
+    return CrossEntropy(positions, trial.architecture["classes"], trial.label_smoothing)
 
 
 def context(trial: Trial) -> Any:

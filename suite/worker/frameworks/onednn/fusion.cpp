@@ -17,6 +17,10 @@ dnnl::algorithm pooling_of(const Json& layer) {
                                      : dnnl::algorithm::pooling_avg_exclude_padding;
 }
 
+Response response_of(const Json& layer) {
+    return {layer.at("size"), layer.at("alpha"), layer.at("beta"), layer.at("k")};
+}
+
 dnnl::primitive_attr fused(const Tail& tail) {
     dnnl::post_ops operations;
     if (tail.residual) operations.append_sum(1.0f);

@@ -62,6 +62,17 @@ Value Lowering::batch_norm(const Json& layer, const Value& value) {
     return {result};
 }
 
+Value Lowering::local_response_norm(const Json& layer, const Value& value) {
+    const auto desc_of_value = value.memory.get_desc();
+    const auto numbers = response_of(layer);
+    const dnnl::lrn_forward::primitive_desc desc(
+        graph_.engine(), INFERENCE, dnnl::algorithm::lrn_across_channels, desc_of_value,
+        desc_of_value, numbers.size, numbers.alpha, numbers.beta, numbers.k);
+    const auto result = graph_.empty(desc.dst_desc());
+    graph_.add(dnnl::lrn_forward(desc), {{DNNL_ARG_SRC, value.memory}, {DNNL_ARG_DST, result}});
+    return {result};
+}
+
 Value Lowering::activation(const std::string& kind, const Value& value) {
     const auto desc_of_value = value.memory.get_desc();
     const dnnl::eltwise_forward::primitive_desc desc(graph_.engine(), INFERENCE,

@@ -49,6 +49,7 @@ Value Lowering::other(const Json& layer, const Value& value) {
     if (kind == "max_pool2d" || kind == "avg_pool2d") return pool(layer, value);
     if (kind == "global_avg_pool2d") return global_pool(value);
     if (kind == "batch_norm") return batch_norm(layer, value);
+    if (kind == "local_response_norm") return local_response_norm(layer, value);
     if (is_activation(layer)) return activation(kind, value);
     if (kind == "flatten") return value;
     if (kind == "concat") return concat(layer, value);

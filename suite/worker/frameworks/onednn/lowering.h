@@ -48,6 +48,7 @@ class Lowering {
     Value pool(const Json& layer, const Value& value);
     Value global_pool(const Value& value);
     Value batch_norm(const Json& layer, const Value& value);
+    Value local_response_norm(const Json& layer, const Value& value);
     Value activation(const std::string& kind, const Value& value);
     Value add(const Json& layer, const Value& value, const std::string& activation);
     Value concat(const Json& layer, const Value& value);

@@ -38,6 +38,7 @@ dnnl::memory OneDnnTrainer::lower(const Json& layer, const dnnl::memory& source)
     if (kind == "max_pool2d" || kind == "avg_pool2d") return pool(layer, source);
     if (kind == "global_avg_pool2d") return global_pool(source);
     if (kind == "relu" || kind == "tanh" || kind == "gelu") return activation(layer, source);
+    if (kind == "local_response_norm") return local_response_norm(layer, source);
     if (kind == "flatten") return source;  // an inner product takes images too
     throw NotImplementedError("the oneDNN worker cannot train the layer " + kind);
 }

@@ -39,6 +39,7 @@ class OneDnnTrainer : public Trainer {
     dnnl::memory pool(const Json& layer, const dnnl::memory& source);
     dnnl::memory global_pool(const dnnl::memory& source);
     dnnl::memory activation(const Json& layer, const dnnl::memory& source);
+    dnnl::memory local_response_norm(const Json& layer, const dnnl::memory& source);
     void loss_layer(const dnnl::memory& source);
 
     std::size_t add_parameter(const std::string& name, const Shape& dims,

@@ -156,4 +156,34 @@ dnnl::memory OneDnnTrainer::activation(const Json& layer, const dnnl::memory& so
     return result;
 }
 
+dnnl::memory OneDnnTrainer::local_response_norm(const Json& layer, const dnnl::memory& source) {
+    const auto desc = source.get_desc();
+    const auto algorithm = dnnl::algorithm::lrn_across_channels;
+    const auto numbers = response_of(layer);
+    const auto& engine = forward_.engine();
+    const dnnl::lrn_forward::primitive_desc forward(engine, TRAINING, algorithm, desc, desc,
+                                                    numbers.size, numbers.alpha, numbers.beta,
+                                                    numbers.k);
+    const auto result = forward_.empty(forward.dst_desc());
+    const auto workspace_desc = forward.workspace_desc();
+    const bool has_workspace = workspace_desc.get_size() > 0;  // it depends on the layout
+    const auto workspace = has_workspace ? forward_.empty(workspace_desc) : dnnl::memory();
+    Arguments arguments{{DNNL_ARG_SRC, source}, {DNNL_ARG_DST, result}};
+    if (has_workspace) arguments[DNNL_ARG_WORKSPACE] = workspace;
+    forward_.add(dnnl::lrn_forward(forward), arguments);
+    const dnnl::lrn_backward::primitive_desc backward(engine, algorithm, desc, desc, desc,
+                                                      numbers.size, numbers.alpha, numbers.beta,
+                                                      numbers.k, forward);
+    backwards_.push_back([=](const dnnl::memory& difference) {
+        const auto result_difference = backward_.empty(desc);
+        Arguments of_source{{DNNL_ARG_SRC, source},
+                            {DNNL_ARG_DIFF_DST, backward_.in_layout(difference, desc)},
+                            {DNNL_ARG_DIFF_SRC, result_difference}};
+        if (has_workspace) of_source[DNNL_ARG_WORKSPACE] = workspace;
+        backward_.add(dnnl::lrn_backward(backward), of_source);
+        return result_difference;
+    });
+    return result;
+}
+
 }  // namespace dlsuite

@@ -187,6 +187,8 @@ def _lower(layer: dict[str, Any]) -> nn.Layer:
         return nn.Upsample(scale_factor=[*layer["factor"]], mode=layer["mode"])
     if kind == "group_norm":
         return nn.GroupNorm(layer["groups"], layer["channels"], epsilon=layer["epsilon"])
+    if kind == "local_response_norm":
+        return nn.LocalResponseNorm(layer["size"], layer["alpha"], layer["beta"], layer["k"])
     if kind == "rms_norm":
         return RmsNorm(layer)
     if kind == "max_pool2d":

@@ -58,8 +58,7 @@ class Session:
         # PaddlePaddle calls this function after each update of the parameters, and counts none.
         self._steps = 0
         self._optimizer._finish_update = self._count
-        smoothing = {"label_smoothing": trial.label_smoothing} if trial.label_smoothing else {}
-        self._loss = LOSSES[trial.loss](**smoothing)
+        self._loss = LOSSES[trial.loss](**_loss_options(trial))
         if trial.variant == "static":
             self._model = paddle.jit.to_static(self._model, full_graph=True)
 
@@ -133,6 +132,12 @@ class Session:
 
     # A transposition is its own inverse.
     _canonical = _native
+
+
+def _loss_options(trial: Trial) -> dict[str, Any]:
+    if trial.class_weights:
+        return {"weight": paddle.to_tensor(trial.class_weights, trial.dtype)}
+    return {"label_smoothing": trial.label_smoothing} if trial.label_smoothing else {}
 
 
 def _optimizer(trial: Trial, named: Mapping[str, Any]) -> paddle.optimizer.Optimizer:

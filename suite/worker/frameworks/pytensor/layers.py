@@ -103,6 +103,15 @@ def _zero_padding2d(layer: dict[str, Any], images: Any, own: dict[str, Any]) -> 
     return pt.set_subtensor(zeros[:, top : top + height, left : left + width], images)
 
 
+def _local_response_norm(layer: dict[str, Any], images: Any, own: dict[str, Any]) -> Any:
+    channels, *others = images.type.shape
+    half = layer["size"] // 2
+    zeros = pt.zeros((half, *others), images.dtype)
+    squares = pt.join(0, zeros, images**2, zeros) if half else images**2
+    total = sum(squares[first : first + channels] for first in range(layer["size"]))
+    return images * (layer["k"] + layer["alpha"] / layer["size"] * total) ** -layer["beta"]
+
+
 def _of_samples(values: Any) -> tuple[int, ...]:
     """A shape with one value for each sample: sequences have the batch first, all others last."""
     shape = values.type.shape
@@ -181,6 +190,7 @@ LAYERS = {
     "max_pool2d": lambda layer, images, own: windows.max_pool(images, layer),
     "avg_pool2d": lambda layer, images, own: windows.avg_pool(images, layer),
     "gelu": _gelu,
+    "local_response_norm": _local_response_norm,
     "channel_slice": lambda layer, images, own: images[layer["start"] : layer["stop"]],
     "zero_padding2d": _zero_padding2d,
     "cropping2d": lambda layer, images, own: images[(slice(None), *kept(layer))],

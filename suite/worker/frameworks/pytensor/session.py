@@ -47,7 +47,12 @@ class Session(symbolic.Session):
         labels = pt.tensor("labels", shape=graph.logits.type.shape[:-1], dtype="int32")
         count, classes = math.prod(labels.type.shape), graph.logits.type.shape[-1]
         rows = pt.special.log_softmax(graph.logits.reshape((count, classes)), axis=1)
-        loss = -rows[np.arange(count), labels.reshape((count,))].mean()
+        flat = labels.reshape((count,))
+        losses = -rows[np.arange(count), flat]
+        if of_classes := self._trial.class_weights:
+            weights = pt.constant(np.asarray(of_classes, self._trial.dtype))[flat]
+            return labels, symbolic.weighted_mean(losses, weights)
+        loss = losses.mean()
         smoothing = self._trial.label_smoothing
         if not smoothing:
             return labels, loss

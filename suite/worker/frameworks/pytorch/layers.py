@@ -296,6 +296,8 @@ def _lower(layer: dict[str, Any], slice_size: int) -> nn.Module:
         return norm(layer["features"], eps=layer["epsilon"])
     if kind == "group_norm":
         return nn.GroupNorm(layer["groups"], layer["channels"], eps=layer["epsilon"])
+    if kind == "local_response_norm":
+        return nn.LocalResponseNorm(layer["size"], layer["alpha"], layer["beta"], layer["k"])
     if kind == "rms_norm":
         return nn.RMSNorm(layer["features"], eps=layer["epsilon"])
     if kind == "conv2d_transposed":

@@ -87,8 +87,7 @@ class Session:
         self._optimizer.register_step_post_hook(self._count)
         self._seed = trial.seed
         torch.manual_seed(trial.seed + trial.rank)  # other dropout masks on each rank
-        smoothing = {"label_smoothing": trial.label_smoothing} if trial.label_smoothing else {}
-        self._loss = LOSSES[trial.loss](**smoothing)
+        self._loss = LOSSES[trial.loss](**_loss_options(trial))
         self._clip_norm = trial.optimizer.get("clip_norm")
         self._run: Any = self._model
         if trial.world_size > 1:
@@ -269,6 +268,12 @@ def _numpy(tensor: torch.Tensor) -> Array:
     """A copy, in the trial's dtype."""
     values: Array = tensor.detach().cpu().to(torch.get_default_dtype()).numpy().copy()
     return values
+
+
+def _loss_options(trial: Trial) -> dict[str, Any]:
+    if trial.class_weights:
+        return {"weight": torch.tensor(trial.class_weights, device=trial.device)}
+    return {"label_smoothing": trial.label_smoothing} if trial.label_smoothing else {}
 
 
 def _optimizer(trial: Trial, named: Mapping[str, nn.Parameter]) -> torch.optim.Optimizer:

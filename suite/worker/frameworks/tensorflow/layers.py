@@ -133,6 +133,8 @@ def _function(layer: dict[str, Any], own: Variables, cast: Cast) -> Callable[[An
         return _upsample(layer)
     if kind == "group_norm":
         return _group_norm(layer, own)
+    if kind == "local_response_norm":
+        return _local_response_norm(layer)
     if kind == "rms_norm":
         return lambda x: _rms_norm(x, own["weight"], layer["epsilon"])
     if kind == "max_pool2d":
@@ -382,6 +384,15 @@ def _group_norm(layer: dict[str, Any], own: Variables) -> Callable[[Any], Any]:
         return tf.cast(tf.reshape(normed, [-1, height, width, channels]), images.dtype)
 
     return run
+
+
+def _local_response_norm(layer: dict[str, Any]) -> Callable[[Any], Any]:
+    """TensorFlow's own, whose alpha is not divided by the size; it takes float32."""
+    size, beta = layer["size"], layer["beta"]
+    numbers = {"bias": layer["k"], "alpha": layer["alpha"] / size, "beta": beta}
+    return lambda x: tf.cast(
+        tf.nn.local_response_normalization(tf.cast(x, "float32"), size // 2, **numbers), x.dtype
+    )
 
 
 def _rms_norm(values: Any, weight: Any, epsilon: float) -> Any:

@@ -145,13 +145,19 @@ class Session:
 
     def _losses(self, labels: Any, logits: Any) -> Any:
         """The losses of the samples, or of their labels."""
-        smoothing = self._trial.label_smoothing
+        smoothing, weights = self._trial.label_smoothing, self._trial.class_weights
         if not smoothing:
-            return LOSSES[self._trial.loss](labels, logits)
+            losses = LOSSES[self._trial.loss](labels, logits)
+            return self._weighted(losses, labels, weights) if weights else losses
         classes = logits.shape[-1]
         rest = smoothing / classes
         targets = tf.one_hot(labels, classes, 1 - smoothing + rest, rest, dtype=logits.dtype)
         return tf.nn.softmax_cross_entropy_with_logits(targets, logits)
+
+    def _weighted(self, losses: Any, labels: Any, of_classes: list[float]) -> Any:
+        """Losses whose mean is weighted by the classes of the labels."""
+        weights = tf.gather(tf.constant(of_classes, losses.dtype), labels)
+        return losses * weights / tf.reduce_mean(weights)
 
     def _on_ranks(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function in the context in which the ranks can exchange values."""

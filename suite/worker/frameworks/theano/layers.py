@@ -143,6 +143,7 @@ WINDOWS = {
     "conv2d": windows.convolve,
     "max_pool2d": windows.max_pool,
     "avg_pool2d": windows.avg_pool,
+    "local_response_norm": windows.local_response_norm,
 }
 LAYERS = {
     "leaky_relu": lambda layer, x, own: tt.switch(x > 0, x, layer["slope"] * x),

@@ -48,7 +48,11 @@ class Session(symbolic.Session):
         rows = graph.logits.reshape((-1, classes)) if graph.logits.ndim > 2 else graph.logits
         # Theano computes the softmax and its logarithm together, and so without overflow.
         shares = tt.nnet.softmax(rows)
-        mean = tt.nnet.categorical_crossentropy(shares, labels.flatten()).mean()
+        losses = tt.nnet.categorical_crossentropy(shares, labels.flatten())
+        if of_classes := self._trial.class_weights:
+            weights = tt.constant(np.asarray(of_classes, self._trial.dtype))[labels.flatten()]
+            return labels, symbolic.weighted_mean(losses, weights)
+        mean = losses.mean()
         smoothing = self._trial.label_smoothing
         if not smoothing:
             return labels, mean

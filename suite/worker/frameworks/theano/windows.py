@@ -76,6 +76,20 @@ def zero_padding(layer: dict[str, Any], images: Any, own: dict[str, Any], batch_
     return tt.set_subtensor(frame[:, :, top : top + height, left : left + width], images)
 
 
+def local_response_norm(
+    layer: dict[str, Any], images: Any, own: dict[str, Any], batch_size: int
+) -> Any:
+    """Theano has none; this is a sum of channels that are moved."""
+    channels, height, width = layer["input_shape"]
+    half = layer["size"] // 2
+    frame = tt.alloc(
+        np.asarray(0, images.dtype), batch_size, channels + layer["size"] - 1, height, width
+    )
+    squares = tt.set_subtensor(frame[:, half : half + channels], images**2)
+    total = sum(squares[:, first : first + channels] for first in range(layer["size"]))
+    return images * (layer["k"] + layer["alpha"] / layer["size"] * total) ** -layer["beta"]
+
+
 def _padded(layer: dict[str, Any], images: Any, batch_size: int) -> Any:
     """The images with the lowest number around them, so far as the windows reach."""
     channels, height, width = layer["input_shape"]
