@@ -122,7 +122,7 @@ class Graph:
             gate = next(branch[0] for branch in branches if branch)
             if isinstance(gate, Sigmoid):
                 return Silu(name=node.name)  # as ONNX writes it
-            if isinstance(gate, HardSigmoid):
+            if gate == HardSigmoid(name=gate.name):
                 return HardSwish(name=node.name)
         options = {name: each for name, each in node.layer.items() if name != "kind"}
         return JOINS[node.layer["kind"]](name=node.name, branches=branches, **options)

@@ -139,7 +139,9 @@ def _read(
     if answer.problem:
         raise EngineError(f"{what} is not imported: {answer.problem}", hint=hint)
     values = json.loads((folder / "graph.json").read_text(encoding="utf-8"))
-    _must_be_whole(what, values["refusals"])
+    if refused := values.get("refused"):
+        raise ImportRefused(f"{what}: {refused}", hint=values["hint"] or hint)
+    _must_be_whole(what, values.get("refusals", []))
     tolerances = TOLERANCES["onnx" if values.get("in_float32") else kind]
     return Imported(
         architecture=_architecture(name, tuple(values["shape"]), values),

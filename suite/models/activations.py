@@ -52,9 +52,10 @@ class Silu(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class HardSigmoid(Layer):
-    """relu6(x + 3) / 6 (Howard et al. 2019)"""
+    """min(max(slope x + 1/2, 0), 1); with the slope 1/6, relu6(x + 3) / 6 (Howard et al. 2019)"""
 
     kind = "hard_sigmoid"
+    slope: float = 1 / 6
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -149,7 +149,7 @@ def every_mobile() -> Architecture:
         Multiply(name="gated", branches=(gate, ())),
         Add(name="add", branches=((), block)),
         Conv2d(name="dilated", in_channels=16, out_channels=16, **wide),
-        HardSigmoid(name="hard_sigmoid"),
+        HardSigmoid(name="hard_sigmoid", slope=0.2),
         GlobalAvgPool2d(name="pool"),
         Dense(name="classes", in_features=16, out_features=10),
     )

@@ -255,6 +255,11 @@ def _leaky_relu(graph: Graph, layer: Layer, value: str) -> str:
     return graph.node("LeakyRelu", [value], layer["name"], alpha=layer["slope"])
 
 
+def _hard_sigmoid(graph: Graph, layer: Layer, value: str) -> str:
+    options = {"alpha": layer["slope"], "beta": 0.5}
+    return graph.node("HardSigmoid", [value], layer["name"], **options)
+
+
 def _concat(graph: Graph, layer: Layer, value: str) -> str:
     results = [series(graph, branch, value) for branch in layer["branches"]]
     return graph.node("Concat", results, layer["name"], axis=2 if layer["sequence"] else 1)
@@ -285,7 +290,7 @@ LAYERS: dict[str, Callable[[Graph, Layer, str], str]] = {
     "leaky_relu": _leaky_relu,
     "sigmoid": _simple("Sigmoid"),
     "silu": _silu,
-    "hard_sigmoid": _simple("HardSigmoid", alpha=1 / 6, beta=0.5),
+    "hard_sigmoid": _hard_sigmoid,
     "hard_swish": _simple("HardSwish"),
     "dropout": _dropout,
     "flatten": _simple("Flatten", axis=1),

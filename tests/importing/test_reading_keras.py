@@ -129,12 +129,12 @@ def test_an_open_shape_is_set(imported: Import, tmp_path: Path) -> None:
         "x = inputs = keras.Input((None, None, 3))\n"
         "x = L.Dense(3, activation='sigmoid')(L.GlobalAveragePooling2D()(L.Conv2D(4, 3)(x)))\n"
     )
-    with pytest.raises(EngineError, match="open shape"):
+    with pytest.raises(ImportRefused, match="shape of its input is open"):
         imported(code)
     found = read(tmp_path, (3, 12, 10))
     assert found.architecture.input_shape == (3, 12, 10)
     assert kinds(found) == ["conv2d", "global_avg_pool2d", "dense"]  # the loss has the sigmoid
-    with pytest.raises(EngineError, match=r"not \[12, 10, 4\]"):
+    with pytest.raises(ImportRefused, match=r"not \[12, 10, 4\]"):
         read(tmp_path, (4, 12, 10))
 
 
@@ -162,13 +162,13 @@ def test_code_of_the_files_author_is_not_run(tmp_path: Path) -> None:
     config = {"module": "keras", "class_name": "Sequential", "config": {"layers": [evil]}}
     with zipfile.ZipFile(tmp_path / "net.keras", "w") as file:
         file.writestr("config.json", json.dumps(config))
-    with pytest.raises(EngineError, match="evil>Evil: code of the file's author is not run"):
+    with pytest.raises(ImportRefused, match="evil>Evil: code of the file's author is not run"):
         read(tmp_path)
 
 
 @pytest.mark.verify
 def test_code_inside_a_file_of_keras_is_not_run(imported: Import, tmp_path: Path) -> None:
-    with pytest.raises(EngineError, match="Lambda: code of the file's author is not run"):
+    with pytest.raises(ImportRefused, match="Lambda: code of the file's author is not run"):
         imported("x = L.Flatten()(L.Lambda(lambda x: x * 2)(x))")
     with zipfile.ZipFile(tmp_path / "net.keras") as file:
         config = json.loads(file.read("config.json"))
@@ -179,7 +179,7 @@ def test_code_inside_a_file_of_keras_is_not_run(imported: Import, tmp_path: Path
     with zipfile.ZipFile(tmp_path / "net.keras", "w") as file:
         for name, content in parts.items():
             file.writestr(name, content)
-    with pytest.raises(EngineError, match="evil>Evil: code of the file's author"):
+    with pytest.raises(ImportRefused, match="evil>Evil: code of the file's author"):
         read(tmp_path)
 
 

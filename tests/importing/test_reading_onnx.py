@@ -178,7 +178,7 @@ def test_with_changed_weights_batch_norms_have_the_statistics_of_the_inputs(
             "{'op': 'Clip', 'constants': {'low': np.float32(0), 'high': np.float32(5)}}",
             "between 0.0 and 5.0",
         ),
-        ("{'op': 'HardSigmoid'}", "alpha 0.2"),
+        ("{'op': 'HardSigmoid', 'beta': 0.4}", "alpha 0.2, beta 0.4"),
         ("{'op': 'MaxPool', 'kernel_shape': [2, 2], 'pads': [1, 1, 0, 0]}", "padding 1, 0, 1, 0"),
         ("{'op': 'MaxPool', 'kernel_shape': [2, 2], 'auto_pad': 'SAME_LOWER'}", "padding 1, 0"),
         ("{'op': 'AveragePool', 'kernel_shape': [3, 3], 'ceil_mode': 1}", "whole windows"),

@@ -133,7 +133,7 @@ def test_a_worker_past_the_deadline_of_proofs_is_stopped(
         work_dir=tmp_path,
         notify=print,
     )
-    with pytest.raises(ProofFailed, match="not finished after 0.3 s"):
+    with pytest.raises(ProofFailed, match=r"not finished after 0\.3 s"):
         prover.run(trial, "float32", role="framework", mode="parity")
 
 

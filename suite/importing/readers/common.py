@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,24 @@ class Refused(Exception):
     """An operation that is none of the layers; the text says what would be needed."""
 
 
+class FileRefused(Exception):
+    """A file that cannot be taken, whatever its operations are; the text says why."""
+
+    def __init__(self, reason: str, hint: str = "") -> None:
+        super().__init__(reason)
+        self.hint = hint
+
+
+def answer(main: Callable[[dict[str, Any]], None]) -> None:
+    """Run a reader with the request of the command line; a refused file is an answer too."""
+    request = json.loads(Path(sys.argv[1]).read_text())
+    try:
+        main(request)
+    except FileRefused as error:
+        values = {"refused": str(error), "hint": error.hint}
+        (Path(request["folder"]) / "graph.json").write_text(json.dumps(values))
+
+
 # Of a softmax or its logarithm at the end, which is a part of the loss.
 ENDING = "the {} at the end is left out: it is a part of the loss"
 
@@ -25,6 +44,11 @@ def write(folder: Path, graph: dict[str, Any], inputs: Any) -> None:
     """Write graph.json and inputs.npy."""
     np.save(folder / "inputs.npy", inputs)
     (folder / "graph.json").write_text(json.dumps(graph, indent=1))
+
+
+def write_refusals(folder: Path, refusals: list[dict[str, Any]]) -> None:
+    """Write a graph.json with the operations that cannot be taken."""
+    (folder / "graph.json").write_text(json.dumps({"refusals": refusals}))
 
 
 def write_results(folder: Path, name: str, weights: dict[str, Any], logits: Any) -> None:

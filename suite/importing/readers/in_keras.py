@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -66,12 +65,14 @@ def main(request: dict[str, Any]) -> None:
 def load(source: Path, folder: Path, shape: list[int] | None) -> Any:
     """The model in float64, with an open shape of its input set to `shape`.
 
-    Raise ValueError where the file has code, or is damaged.
+    Raise FileRefused where the file has code, or is damaged.
     """
     with zipfile.ZipFile(source) as file:
         for each in file.infolist():
             if each.file_size > LARGEST_RATIO * max(each.compress_size, 2**20):
-                raise ValueError(f"{each.filename} has {each.file_size:,} bytes uncompressed")
+                raise common.FileRefused(
+                    f"{each.filename} has {each.file_size:,} bytes uncompressed"
+                )
         config = file.read(CONFIG).decode()
         _must_have_no_code(json.loads(config))
         if shape:
@@ -87,12 +88,12 @@ def load(source: Path, folder: Path, shape: list[int] | None) -> Any:
 
 
 def _must_have_no_code(config: Any) -> None:
-    """Raise ValueError where a layer is a function or class of the file's author."""
+    """Raise FileRefused where a layer is a function or class of the file's author."""
     if isinstance(config, dict):
         name, registered = config.get("class_name"), config.get("registered_name")
         foreign = registered and not str(config.get("module")).startswith("keras")
         if name == "Lambda" or (foreign and name not in OWN):
-            raise ValueError(f"{registered or name}: code of the file's author is not run")
+            raise common.FileRefused(f"{registered or name}: code of the file's author is not run")
         for each in config.values():
             _must_have_no_code(each)
     elif isinstance(config, list):
@@ -106,14 +107,14 @@ def _with_shape(config: str, shape: list[int]) -> str:
     layers = values["config"]["layers"]
     first = next((each for each in layers if each["class_name"] == "InputLayer"), None)
     if first is None:
-        raise ValueError("it has no input layer, whose shape could be set")
+        raise common.FileRefused("it has no input layer, whose shape could be set")
     key = "batch_shape" if "batch_shape" in first["config"] else "batch_input_shape"
     found, wanted = first["config"][key], [None, *shape[1:], shape[0]]
     fits = len(found) == len(wanted) and all(
         one in (None, other) for one, other in zip(found, wanted, strict=True)
     )
     if not fits:
-        raise ValueError(f"its input has the shape {found[1:]}, not {wanted[1:]}")
+        raise common.FileRefused(f"its input has the shape {found[1:]}, not {wanted[1:]}")
     first["config"][key] = wanted
     return json.dumps(values)
 
@@ -128,10 +129,14 @@ def _float64(config: str) -> str:
 def without_ends(model: Any) -> tuple[Any, list[str]]:
     """The model between the layers that scale pixels and the loss's part, and notes about these."""
     if len(model.inputs) != 1 or len(model.outputs) != 1:
-        raise ValueError(f"{len(model.inputs)} inputs and {len(model.outputs)} outputs, not one")
+        raise common.FileRefused(
+            f"{len(model.inputs)} inputs and {len(model.outputs)} outputs, not one"
+        )
     notes, inputs, outputs = [], model.inputs[0], model.outputs[0]
     if None in inputs.shape[1:]:
-        raise ValueError(f"its input has an open shape, {inputs.shape[1:]}: --input 3x224x224")
+        raise common.FileRefused(
+            f"the shape of its input is open: {inputs.shape[1:]}", hint="--input 3x224x224 sets it"
+        )
     for layer in model.layers:
         if isinstance(layer, PREPROCESSING):
             inputs = layer.output
@@ -262,4 +267,4 @@ class Converter:
 
 
 if __name__ == "__main__":
-    main(json.loads(Path(sys.argv[1]).read_text()))
+    common.answer(main)

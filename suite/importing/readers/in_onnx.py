@@ -9,8 +9,6 @@ of ONNX Runtime, in float32.
 
 from __future__ import annotations
 
-import json
-import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +27,11 @@ from .onnx_running import batch_size_of, computed, inputs_of, session_of
 
 BATCH = 2  # of the shapes, where a file has none: samples are computed in batches of this size
 OPSET = 7  # the oldest whose operators have today's inputs
+# Operators of constants and shapes, or in a series that is one layer.
+IN_SERIES = (
+    *("Cast", "Constant", "ConstantOfShape", "Div", "Erf", "Gather", "LogSoftmax", "Shape"),
+    *("Softmax", "Split", "Transpose", "Unsqueeze"),
+)
 
 
 def main(request: dict[str, Any]) -> None:
@@ -37,24 +40,27 @@ def main(request: dict[str, Any]) -> None:
     shapes = shapes_of(model)
     graph = Converter(model, shapes)
     nodes, refusals = graph.convert()
+    if refusals:
+        common.write_refusals(folder, refusals)
+        return
+    if (dtype := dtype_of(inputs_of(model)[0])) != np.float32:
+        raise common.FileRefused(f"its input has the type {dtype}; float32 is read")
     inputs = common.random_inputs(request, graph.input_shape)
     results = computed(model, inputs)
     logits = common.flat(results)
     if results.ndim > logits.ndim:
         common.flatten_at_the_end(nodes)
     common.write_results(folder, "own", graph.weights, logits)
-    if not refusals:
-        changed, changed_logits = with_noise(
-            model, shapes, inputs[: request["changed"]], request["seed"]
-        )
-        other = Converter(changed, shapes)
-        other.convert()
-        common.write_results(folder, "changed", other.weights, changed_logits)
+    changed, changed_logits = with_noise(
+        model, shapes, inputs[: request["changed"]], request["seed"]
+    )
+    other = Converter(changed, shapes)
+    other.convert()
+    common.write_results(folder, "changed", other.weights, changed_logits)
     notes = [] if "BatchNormalization" in graph.operators else graph.notes()
     notes += [common.ENDING.format(graph.ending)] if graph.ending else []
     values = {
         "nodes": nodes,
-        "refusals": refusals,
         "notes": notes,
         "ending": graph.ending,
         "classes": int(logits.shape[-1]),
@@ -97,32 +103,57 @@ def change(model: Any, seed: int, noise: Callable[..., Any]) -> None:
 
 
 def with_shapes(model: Any, shape: list[int] | None) -> Any:
-    """The model with its input's shape set; raise ValueError where it is wrong."""
+    """The model with its input's shape set; raise FileRefused where it is wrong."""
     onnx.checker.check_model(model)
     versions = {each.version for each in model.opset_import if each.domain in ("", "ai.onnx")}
     if versions and min(versions) < OPSET:
-        raise ValueError(f"opset {min(versions)}: {OPSET} and newer are read")
+        raise common.FileRefused(f"opset {min(versions)}: {OPSET} and newer are read")
     inputs = inputs_of(model)
     if len(inputs) != 1 or len(model.graph.output) != 1:
-        raise ValueError(
-            f"{len(inputs)} inputs and {len(model.graph.output)} outputs, not one of each"
-        )
+        unknown = sorted({each.op_type for each in model.graph.node} - {*OPERATORS, *IN_SERIES})
+        numbers = f"{len(inputs)} inputs and {len(model.graph.output)} outputs, not one of each"
+        operators = f"; operators that are no layer: {', '.join(unknown)}" if unknown else ""
+        raise common.FileRefused(numbers + operators)
     dims = inputs[0].type.tensor_type.shape.dim
-    batch, *own = [each.dim_value for each in dims]
+    # An open size is 0, or in files of some exporters -1.
+    batch, *own = [max(each.dim_value, 0) for each in dims]
+    wanted = shape or own
+    fits = len(wanted) == len(own) and all(
+        known in (0, size) for known, size in zip(own, wanted, strict=True)
+    )
+    if not fits:
+        raise common.FileRefused(
+            f"its input has the shape {'x'.join(str(each or '?') for each in own)}",
+            hint="--input has the shape of one sample",
+        )
+    if not all(wanted):
+        raise common.FileRefused(
+            f"the shape of its input is open: {'x'.join(str(each or '?') for each in own)}",
+            hint="--input 3x224x224 sets it",
+        )
     # A file for one batch size may have it in the shapes of its reshapes.
-    for dim, size in zip(dims, [batch or BATCH, *(shape or own)], strict=True):
+    for dim, size in zip(dims, [batch or BATCH, *wanted], strict=True):
         dim.dim_value = size
-    if not all(each.dim_value for each in dims):
-        raise ValueError("the shape of its input is open: --input has it")
     _fill_constants(model)
+    _remove_last_identity(model.graph)
     for each in (*model.graph.output, *model.graph.value_info):
         each.type.tensor_type.ClearField("shape")
     del model.graph.value_info[:]
     return model
 
 
+def dtype_of(given: Any) -> Any:
+    """The numpy type of an input."""
+    return helper.tensor_dtype_to_np_dtype(given.type.tensor_type.elem_type)
+
+
 def _fill_constants(model: Any) -> None:
-    """Make the results of ConstantOfShape initializers, so that they are weights like others."""
+    """Make the results of Constant and ConstantOfShape initializers: weights like others."""
+    for node in [each for each in model.graph.node if each.op_type == "Constant"]:
+        if (value := options_of(node).get("value")) is not None:
+            whole = numpy_helper.to_array(value)
+            model.graph.initializer.append(numpy_helper.from_array(whole, node.output[0]))
+            model.graph.node.remove(node)
     shapes = {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
     for node in [*model.graph.node]:
         if node.op_type == "ConstantOfShape" and node.input[0] in shapes:
@@ -131,6 +162,19 @@ def _fill_constants(model: Any) -> None:
             whole = np.full(shapes[node.input[0]], filled[0])
             model.graph.initializer.append(numpy_helper.from_array(whole, node.output[0]))
             model.graph.node.remove(node)
+
+
+def _remove_last_identity(graph: Any) -> None:
+    """Make the result of the graph that of the node before an Identity at its end."""
+    result = graph.output[0].name
+    end = next((each for each in graph.node if result in each.output), None)
+    if end is None or end.op_type != "Identity":
+        return
+    before = next((each for each in graph.node if end.input[0] in each.output), None)
+    if before is None or sum(end.input[0] in each.input for each in graph.node) > 1:
+        return
+    before.output[[*before.output].index(end.input[0])] = result
+    graph.node.remove(end)
 
 
 def shapes_of(model: Any) -> dict[str, tuple[int, ...]]:
@@ -145,7 +189,7 @@ def shapes_of(model: Any) -> dict[str, tuple[int, ...]]:
     whole.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name)
     session, given = session_of(whole)
     shape = [each.dim_value for each in given.type.tensor_type.shape.dim]
-    values = session.run(None, {given.name: np.zeros(shape, np.float32)})
+    values = session.run(None, {given.name: np.zeros(shape, dtype_of(given))})
     named = {each.name: value for each, value in zip(session.get_outputs(), values, strict=True)}
     return {given.name: tuple(shape[1:])} | {
         name: np.shape(value)[1:] for name, value in named.items()
@@ -201,11 +245,13 @@ class Converter:
                     self._split(node)
                 else:
                     self._convert(node)
-            except Refused as error:
+            except (Refused, LookupError, TypeError, ValueError) as error:
+                known = isinstance(error, Refused)
                 tensors = self._tensors(node)
                 before = list(self._shapes.get(tensors[0], ()))
                 reason = {"operator": node.op_type, "place": node.name, "input": before}
-                refusals.append({**reason, "reason": str(error)})
+                text = str(error) if known else f"it has another form than expected ({error})"
+                refusals.append({**reason, "reason": text})
                 for output in node.output:
                     inputs = [self._names[each] for each in tensors]
                     self._add(output, self._unique(output), inputs, None)
@@ -322,4 +368,4 @@ class Converter:
 
 
 if __name__ == "__main__":
-    main(json.loads(Path(sys.argv[1]).read_text()))
+    common.answer(main)

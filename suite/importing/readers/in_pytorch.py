@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -500,4 +499,4 @@ def _sizes(node: fx.Node, name: str, shape: tuple[int, ...]) -> list[int]:
 
 
 if __name__ == "__main__":
-    main(json.loads(Path(sys.argv[1]).read_text()))
+    common.answer(main)

@@ -169,10 +169,10 @@ def clip(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dic
 
 
 def hard_sigmoid(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    alpha, beta = options.get("alpha", 0.2), options.get("beta", 0.5)
-    if abs(alpha - 1 / 6) > 1e-6 or beta != 0.5:
-        raise Refused(f"alpha {alpha:g}, beta {beta:g}: hard_sigmoid is relu6(x + 3) / 6")
-    return {"kind": "hard_sigmoid"}
+    alpha, beta = number(options, "alpha", 0.2), number(options, "beta", 0.5)
+    if alpha <= 0 or beta != 0.5:
+        raise Refused(f"alpha {alpha:g}, beta {beta:g}: alpha is positive, beta 0.5")
+    return {"kind": "hard_sigmoid", "slope": 1 / 6 if abs(alpha - 1 / 6) < 1e-6 else alpha}
 
 
 def add(graph: Converter, node: Any, name: str, options: dict[str, Any]) -> dict[str, Any] | None:

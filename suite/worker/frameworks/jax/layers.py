@@ -314,6 +314,9 @@ def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any
     if kind == "dropout":
         axes = range(1, len(layer["input_shape"]) + 1) if layer["whole"] else ()
         return nnx.Dropout(layer["rate"], broadcast_dims=tuple(axes), rngs=rngs)
+    if kind == "hard_sigmoid":
+        scale = 6 * layer["slope"]
+        return lambda values: jax.nn.hard_sigmoid(scale * values)
     if kind == "leaky_relu":
         slope = layer["slope"]
         return lambda values: jnp.where(values > 0, values, slope * values)  # jax.nn's is 1 x at 0
@@ -393,7 +396,6 @@ SIMPLE: dict[str, Callable[[Any], Any]] = {
     "relu6": jax.nn.relu6,
     "sigmoid": nnx.sigmoid,
     "silu": nnx.silu,
-    "hard_sigmoid": jax.nn.hard_sigmoid,
     "hard_swish": jax.nn.hard_swish,
     "flatten": lambda images: images.reshape((images.shape[0], -1)),
     "global_avg_pool2d": lambda images: images.mean((1, 2)),

@@ -189,6 +189,11 @@ def _lower(layer: dict[str, Any], seed: int) -> Any:
         return layers.Dropout(layer["rate"], noise_shape=shape, seed=seed, **named)
     if kind == "local_response_norm":
         return layers.Lambda(partial(_local_response_norm, layer), **named)
+    if kind == "hard_sigmoid":
+        scale = 6 * layer["slope"]
+        if scale == 1:
+            return layers.Activation(kind, **named)
+        return layers.Activation(lambda x: ops.hard_sigmoid(scale * x), **named)
     if kind == "leaky_relu":
         slope = layer["slope"]
         if keras.backend.backend() == "jax":  # whose gradient at 0 is 1, not the slope
@@ -302,7 +307,7 @@ def _merged(images: Any) -> Any:
     return ops.concatenate([images[:, y::2, x::2] for x in (0, 1) for y in (0, 1)], -1)
 
 
-ACTIVATIONS = ("relu", "tanh", "relu6", "sigmoid", "silu", "hard_sigmoid", "hard_swish")
+ACTIVATIONS = ("relu", "tanh", "relu6", "sigmoid", "silu", "hard_swish")
 SIMPLE: dict[str, Any] = {
     "flatten": layers.Flatten,
     "global_avg_pool2d": layers.GlobalAveragePooling2D,

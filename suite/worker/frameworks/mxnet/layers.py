@@ -284,6 +284,8 @@ def _lower(layer: dict[str, Any], embeddings: dict[str, nn.Embedding]) -> gluon.
         return nn.Activation(kind, prefix=prefix)
     if kind == "leaky_relu":
         return nn.LeakyReLU(layer["slope"], prefix=prefix)
+    if kind == "hard_sigmoid":
+        return nn.HybridLambda(_hard_sigmoid(6 * layer["slope"]), prefix=prefix)
     if kind in SIMPLE:
         return SIMPLE[kind]()
     if kind in SEQUENCES:
@@ -315,6 +317,14 @@ def _local_response_norm(layer: dict[str, Any]) -> Callable[[Any, Any], Any]:
     return run
 
 
+def _hard_sigmoid(scale: float) -> Callable[[Any, Any], Any]:
+    def function(ops: Any, values: Any) -> Any:
+        scaled = values if scale == 1 else scale * values
+        return ops.clip(scaled + 3, 0, 6) / 6
+
+    return function
+
+
 def _gelu_by_tanh(ops: Any, values: Any) -> Any:
     inner = math.sqrt(2 / math.pi) * (values + 0.044715 * values * values * values)
     return 0.5 * values * (1 + ops.tanh(inner))
@@ -340,7 +350,6 @@ SIMPLE = {
     # The gradient of clip at 0 is 1; that of relu is 0, as of relu6 in the other frameworks.
     "relu6": lambda: nn.HybridLambda(lambda ops, x: ops.clip(ops.relu(x), -1, 6)),
     "silu": nn.Swish,
-    "hard_sigmoid": lambda: nn.HybridLambda(lambda ops, x: ops.clip(x + 3, 0, 6) / 6),
     "hard_swish": lambda: nn.HybridLambda(lambda ops, x: x * ops.clip(x + 3, 0, 6) / 6),
     "flatten": nn.Flatten,
     "global_avg_pool2d": _global_pool,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import paddle
@@ -227,11 +228,19 @@ def _lower(layer: dict[str, Any]) -> nn.Layer:
         slope = layer["slope"]
         # The gradient of PaddlePaddle's own is 1 at 0.
         return Apply(lambda values: paddle.where(values > 0, values, slope * values))
+    if kind == "hard_sigmoid":
+        return Apply(partial(_hard_sigmoid, 6 * layer["slope"]))
     if kind in SIMPLE:
         return SIMPLE[kind]()
     if kind in SEQUENCES:
         return SEQUENCES[kind](layer)
     raise NotImplementedError(f"PaddlePaddle module has no layer {kind!r}")
+
+
+def _hard_sigmoid(scale: float, values: paddle.Tensor) -> paddle.Tensor:
+    """PaddlePaddle's own has the slope 0.1666667 in place of 1 / 6."""
+    scaled = values if scale == 1 else scale * values
+    return functional.relu6(scaled + 3) / 6
 
 
 def _merged(images: paddle.Tensor) -> paddle.Tensor:
@@ -246,8 +255,6 @@ SIMPLE = {
     "relu6": nn.ReLU6,
     "sigmoid": nn.Sigmoid,
     "silu": nn.Silu,
-    # PaddlePaddle's own has the slope 0.1666667 in place of 1 / 6.
-    "hard_sigmoid": lambda: Apply(lambda values: functional.relu6(values + 3) / 6),
     "hard_swish": nn.Hardswish,
     "flatten": nn.Flatten,
     "global_avg_pool2d": lambda: Apply(lambda images: images.mean([2, 3])),

@@ -172,7 +172,6 @@ SIMPLE = {
     "relu6": lambda values: pt.switch(values > 0, pt.switch(values < 6, values, 6), 0),
     "sigmoid": pt.sigmoid,
     "silu": lambda values: values * pt.sigmoid(values),
-    "hard_sigmoid": lambda values: pt.clip(values + 3, 0, 6) / 6,
     "hard_swish": lambda values: values * pt.clip(values + 3, 0, 6) / 6,
     "relu": lambda values: pt.switch(values > 0, values, 0),
     "tanh": pt.tanh,
@@ -185,6 +184,7 @@ SIMPLE = {
     "first_token": lambda sequence: sequence[:, 0].T,
 }
 LAYERS = {
+    "hard_sigmoid": lambda layer, x, own: pt.clip(6 * layer["slope"] * x + 3, 0, 6) / 6,
     "leaky_relu": lambda layer, x, own: pt.switch(x > 0, x, layer["slope"] * x),
     "conv2d": _convolution,
     "max_pool2d": lambda layer, images, own: windows.max_pool(images, layer),

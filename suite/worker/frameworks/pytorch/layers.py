@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -127,8 +128,10 @@ class PositionEmbedding(nn.Module):
         return sequence + self.weight
 
 
-def hard_sigmoid(values: torch.Tensor) -> torch.Tensor:
-    """PyTorch's own; in float64 its backward has 1 / 6 in float32."""
+def hard_sigmoid(values: torch.Tensor, slope: float = 1 / 6) -> torch.Tensor:
+    """PyTorch's own, of the slope 1 / 6; in float64 its backward has 1 / 6 in float32."""
+    if slope != 1 / 6:
+        values = values * (6 * slope)
     if values.dtype == torch.float64:
         return functional.relu6(values + 3) / 6
     return functional.hardsigmoid(values)
@@ -335,6 +338,8 @@ def _lower(layer: dict[str, Any], slice_size: int) -> nn.Module:
         return WholeDropout(layer["rate"]) if layer["whole"] else nn.Dropout(layer["rate"])
     if kind == "leaky_relu":
         return nn.LeakyReLU(layer["slope"])
+    if kind == "hard_sigmoid":
+        return Apply(partial(hard_sigmoid, slope=layer["slope"]))
     if kind in SIMPLE:
         return SIMPLE[kind]()
     if kind in SEQUENCES:
@@ -366,7 +371,6 @@ SIMPLE = {
     "relu6": nn.ReLU6,
     "sigmoid": nn.Sigmoid,
     "silu": nn.SiLU,
-    "hard_sigmoid": lambda: Apply(hard_sigmoid),
     "hard_swish": lambda: Apply(hard_swish),
     "flatten": nn.Flatten,
     "global_avg_pool2d": lambda: Apply(lambda images: images.mean((2, 3))),

@@ -113,6 +113,8 @@ def _lower(
         return _batch_norm(layer, own, slice_size)
     if kind == "dropout":
         return _dropout(layer)
+    if kind == "hard_sigmoid":
+        return lambda x, through: tf.nn.relu6(6 * layer["slope"] * x + 3) / 6
     if kind == "leaky_relu":
         return lambda x, through: tf.nn.leaky_relu(x, layer["slope"])
     if cast is not None and kind not in UNROUNDED:
@@ -205,7 +207,6 @@ SIMPLE: dict[str, Callable[[Any], Any]] = {
     "relu6": tf.nn.relu6,
     "sigmoid": tf.sigmoid,
     "silu": tf.nn.silu,
-    "hard_sigmoid": lambda x: tf.nn.relu6(x + 3) / 6,
     "hard_swish": lambda x: x * tf.nn.relu6(x + 3) / 6,
     "tanh": tf.nn.tanh,
     "global_avg_pool2d": lambda images: tf.reduce_mean(images, [1, 2]),

@@ -127,7 +127,6 @@ SIMPLE = {
     "relu6": lambda values: tt.switch(values > 0, tt.switch(values < 6, values, 6), 0),
     "sigmoid": tt.nnet.sigmoid,
     "silu": lambda values: values * tt.nnet.sigmoid(values),
-    "hard_sigmoid": lambda values: tt.clip(values + 3, 0, 6) / 6,
     "hard_swish": lambda values: values * tt.clip(values + 3, 0, 6) / 6,
     # The gradient of tt.nnet.relu at 0 is one half.
     "relu": lambda values: tt.switch(values > 0, values, 0),
@@ -146,6 +145,7 @@ WINDOWS = {
     "local_response_norm": windows.local_response_norm,
 }
 LAYERS = {
+    "hard_sigmoid": lambda layer, x, own: tt.clip(6 * layer["slope"] * x + 3, 0, 6) / 6,
     "leaky_relu": lambda layer, x, own: tt.switch(x > 0, x, layer["slope"] * x),
     "gelu": _gelu,
     "channel_slice": lambda layer, images, own: images[:, layer["start"] : layer["stop"]],
