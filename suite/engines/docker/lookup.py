@@ -22,7 +22,7 @@ ACCEPTED = (
     "application/vnd.oci.image.manifest.v1+json",
 )
 HOST = re.compile(r"localhost(:\d+)?|[\w-]+(\.[\w-]+)+(:\d+)?|[\w-]+:\d+")
-LOCAL = re.compile(r"localhost|127\.")  # where an engine does not ask for TLS
+LOCAL = re.compile(r"(localhost|127(\.\d+){3})(:\d+)?")  # where an engine does not ask for TLS
 PARAMETER = re.compile(r'(\w+)="([^"]*)"')
 TIMEOUT_S, LIMIT_BYTES = 20, 4 << 20
 NOT_FOUND, NOT_ALLOWED, FORBIDDEN = 404, 401, 403
@@ -38,7 +38,7 @@ def image(name: str) -> Pushed | None:
     host, _, path = repository.partition("/")
     if not HOST.fullmatch(host):
         raise UsageError(f"{host!r} is no registry", hint="registry.example.org/lab")
-    url = f"{'http' if LOCAL.match(host) else 'https'}://{host}/v2/{path}/manifests/{tag}"
+    url = f"{'http' if LOCAL.fullmatch(host) else 'https'}://{host}/v2/{path}/manifests/{tag}"
     try:
         body = _manifest(url)
         if body is None:
