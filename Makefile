@@ -94,7 +94,7 @@ verify: $(DEV) ## the long tests, the self-test and all proofs: more than an hou
 	$(BIN)/python -m pytest -m verify
 	$(MAKE) selftest parity-small parity-inference parity-ranks parity-bfloat16 parity-large
 
-verify-cloud: $(DEV) ## all tests with SkyPilot in DLSUITE_SKYPILOT, an environment of its own: twenty minutes
+verify-cloud: $(DEV) ## all tests with SkyPilot in DLSUITE_SKYPILOT, an environment of its own: half an hour
 	DLSUITE_LONG_CLOUD_TESTS=1 $(BIN)/python -m pytest -m verify tests/cloud -n0
 
 verify-vm: ## run scripts/cloud/cloud-init.yaml in a virtual machine, with QEMU; needs root
