@@ -16,16 +16,9 @@ from pathlib import Path
 import pytest
 
 from suite.cloud.task import IDLE_MINUTES
-from suite.engines.docker import registry
-from suite.engines.docker.images import Images
-from suite.engines.recipe import BASE_VARIABLE
-from suite.manifests import catalog
 from suite.paths import REPOSITORY, home
-from suite.results import store
 from tests.cloud.loopback import CLUSTER, Loopback
-from tests.engines.docker.test_registry import address, images
 
-__all__ = ["address", "images"]
 pytestmark = [pytest.mark.slurm, pytest.mark.verify, pytest.mark.xdist_group("loopback")]
 DLSUITE = (sys.executable, "-c", "from suite.cli.main import main; main()")
 OPTIONS = ("--", "--framework", "pytorch", "--engine", "venv", "--repeats")
@@ -135,26 +128,6 @@ def test_two_types_of_machines_are_side_by_side(loop: Loopback) -> None:
         }
         verified = loop.run(*DLSUITE, "verify", str(run), **variables(loop))
         assert verified.returncode == 0, verified.stdout
-
-
-@LONG
-@pytest.mark.docker
-def test_a_machine_pulls_its_images(loop: Loopback, images: Images, address: str) -> None:
-    base = os.environ.get(BASE_VARIABLE)
-    more = ("--images", address, *(("--env", f"{BASE_VARIABLE}={base}") if base else ()))
-    recipes = [images.recipe(catalog.framework(each), "cpu") for each in ("jax", "pytorch")]
-    pushed = [registry.push(images, each, address, print) for each in recipes]
-    for each in recipes:
-        images.daemon.remove_tag(each.exact_tag)
-        images.daemon.remove_tag(each.tag)
-    command = rent("cheap")
-    end = command.index("--")
-    options = ("--", "--framework", "pytorch", "--repeats", "1")
-    done = cloud(loop, *command[:end], *more, *options)
-    assert done.returncode == 0, done.stdout + done.stderr + log(loop)[-2000:]
-    assert "building its image" not in log(loop)
-    [record] = store.read_all(sorted((loop.folder / "results").glob("2*-quick"))[-1])
-    assert record.image_id == pushed[1].image_id
 
 
 @LONG
