@@ -8,7 +8,7 @@ DEV := .venv/.ready-dev
 # Python compiles what it imports; to compile all takes a third of the time of an installation.
 PIP := $(BIN)/python scripts/isolated_pip.py install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: help bench bench-all images parity parity-small parity-ranks parity-bfloat16 parity-large selftest report verify-cloud \
+.PHONY: help bench bench-all images parity parity-small parity-ranks parity-bfloat16 parity-large selftest report verify-cloud verify-vm \
   test dev verify lint format docs site clean large-models
 
 help: ## list the targets
@@ -94,8 +94,11 @@ verify: $(DEV) ## the long tests, the self-test and all proofs: more than an hou
 	$(BIN)/python -m pytest -m verify
 	$(MAKE) selftest parity-small parity-inference parity-ranks parity-bfloat16 parity-large
 
-verify-cloud: $(DEV) ## all tests with SkyPilot in DLSUITE_SKYPILOT, an environment of its own: twenty minutes
+verify-cloud: $(DEV) ## all tests with SkyPilot in DLSUITE_SKYPILOT, an environment of its own: half an hour
 	DLSUITE_LONG_CLOUD_TESTS=1 $(BIN)/python -m pytest -m verify tests/cloud -n0
+
+verify-vm: ## run scripts/cloud/cloud-init.yaml in a virtual machine, with QEMU; needs root
+	scripts/cloud/verify-vm
 
 lint: $(DEV) ## format, lint, types, and the import contract
 	$(BIN)/ruff check .

@@ -12,15 +12,15 @@ import typer
 from suite.cli.grouped import grouped
 from suite.cli.options import Results
 from suite.cli.renting import Renting, Request
-from suite.cloud import adoption, journal, offers, skypilot
+from suite.cloud import adoption, images, journal, offers, skypilot
 from suite.cloud.check import check as check_machine
 from suite.cloud.journal import Journal
 from suite.cloud.machine import Machine, Outcome, must_be_free
 from suite.cloud.offers import Limits, Offer, Wanted
 from suite.cloud.skypilot import Found
-from suite.cloud.task import OFFER_FILE, RESULTS, TASK, Task
+from suite.cloud.task import RESULTS, TASK, Task
+from suite.engines.docker.pins import Pins
 from suite.errors import Interrupted, MachineLeft, ResultsError, RunsFailed, UsageError
-from suite.paths import write_atomically
 from suite.report import machines as by_machine
 from suite.report import run_data, table
 from suite.report.numbers import UNKNOWN, number
@@ -66,8 +66,7 @@ def plan(
         folder = out / task.name
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            write_atomically(folder / TASK, task.text(folder.absolute()))
-            write_atomically(folder / OFFER_FILE, task.rental.model_dump_json(indent=1) + "\n")
+            task.write(folder)
         except OSError as error:
             raise ResultsError(f"{folder}: {error.strerror}", hint="--out DIR") from None
         print(f"{folder / TASK}: next: dlsuite cloud run, or sky launch --help")
@@ -124,7 +123,9 @@ def resume(
     same = [each for each in found.offers if each.instance_type == old.instance_type]
     if refused := next((task.limits.refusal(each) for each in same), "it is not offered any more"):
         raise ResultsError(f"{old.instance_type} at {old.place}: {refused}", hint="cloud run")
-    again = task.model_copy(update={"offer": same[0], "skypilot": found.version, "resumed": True})
+    again = _with_images(
+        task.model_copy(update={"offer": same[0], "skypilot": found.version, "resumed": True})
+    )
     _confirm(f"rent {name} again, at most {again.limits.cost(same[0]):.2f} $", yes=yes)
     _show_runs(_run_all([again], results, first=first))
 
@@ -215,7 +216,17 @@ def _planned(request: Request) -> list[Task]:
             f"no machine within the limits has {', '.join(lacking)}",
             hint="a higher --max-price or --max-cost, other --clouds, or sky check",
         )
-    return tasks
+    return [_with_images(each) for each in tasks]
+
+
+def _with_images(task: Task) -> Task:
+    """The task with the images of its registry; ResultsError where one is not there."""
+    if not task.registry:
+        return task
+    gpus = task.offer.count
+    recipes = images.needed(task.suite_name, task.options, gpus=gpus, variables=task.variables)
+    pins = Pins(images=images.pushed(recipes, task.registry))
+    return task.model_copy(update={"pins": pins})
 
 
 def _tasks(request: Request, kind: Wanted, best: Offer, answer: Found) -> Iterator[Task]:
@@ -233,6 +244,7 @@ def _tasks(request: Request, kind: Wanted, best: Offer, answer: Found) -> Iterat
             options=request.options,
             variables=request.variables,
             machine=number_of,
+            registry=request.registry,
         )
 
 

@@ -139,14 +139,15 @@ def push(
     Example: dlsuite images push registry.example.org/lab --device cuda
     """
     from suite.engines.docker import registry as registries
+    from suite.engines.docker.pins import Pins, key, write
 
     pushed = {}
     with _images() as known, progress() as live:
         for recipe in _usual(known, framework or [], device):
             found = registries.push(known, recipe, registry, live.notify)
-            pushed[f"{recipe.framework}-{recipe.kind}"] = found
+            pushed[key(recipe)] = found
             live.notify(f"{recipe.manifest.title}: {found.reference}")
-    registries.write(pins, pushed)
+    write(pins, Pins(images=pushed))
     print(f"{pins}: next, elsewhere: dlsuite images pull {registry} --pins {pins}")
 
 
@@ -165,11 +166,12 @@ def pull(
     Example: dlsuite images pull registry.example.org/lab --device cuda --pins images.json
     """
     from suite.engines.docker import registry as registries
+    from suite.engines.docker.pins import key, read
 
-    known_pins = registries.read(pins).images if pins else {}
+    known_pins = read(pins).images if pins else {}
     with _images() as known, progress() as live:
         for recipe in (_recipes if pins else _usual)(known, framework or [], device):
-            pushed = known_pins.get(f"{recipe.framework}-{recipe.kind}")
+            pushed = known_pins.get(key(recipe))
             if pins and pushed is None:
                 if framework:
                     raise EngineError(

@@ -46,6 +46,13 @@ Variables = Annotated[
     list[str] | None,
     typer.Option("--env", metavar="NAME=VALUE", help="A variable on the machine; repeatable."),
 ]
+Registry = Annotated[
+    str | None,
+    typer.Option(
+        metavar="REGISTRY",
+        help="The machine pulls its images, which dlsuite images push has put there.",
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +67,7 @@ class Request:
     clouds: tuple[str, ...]
     region: str | None
     variables: dict[str, str]
+    registry: str | None  # of the images
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +87,7 @@ class Renting(Group):
     spot: Spot = False
     machines: Machines = 1
     env: Variables = None
+    images: Registry = None
 
     def request(self, suite: str, options: Sequence[str] | None) -> Request:
         """What is to be rented for a suite; UsageError where an option is missing or wrong."""
@@ -98,6 +107,7 @@ class Renting(Group):
             clouds=tuple(each for each in (self.clouds or "").split(",") if each),
             region=self.region,
             variables=dict(map(_variable, self.env or ())),
+            registry=self.images,
         )
 
     def _limits(self) -> Limits:

@@ -6,14 +6,14 @@ import shutil
 from pathlib import Path
 
 from suite.cloud.journal import EVENTS, LOG, Journal
-from suite.cloud.task import OFFER_FILE, RESULTS, TASK
+from suite.cloud.task import OFFER_FILE, PINS_FILE, RESULTS, TASK
 from suite.errors import ResultsError
 from suite.paths import part_of
 from suite.results import checksums
 from suite.results.store import PLAN, RunFolder
 
 FOLDER = "cloud"
-PAPERS = (TASK, OFFER_FILE, EVENTS, LOG)
+PAPERS = (TASK, OFFER_FILE, PINS_FILE, EVENTS, LOG)
 
 
 def adopt(own: Journal, results: Path) -> list[Path]:

@@ -22,10 +22,9 @@ from suite.cloud import commands, journal
 from suite.cloud.commands import Unknown
 from suite.cloud.journal import Journal
 from suite.cloud.offers import END_S, PROVISION_S
-from suite.cloud.task import OFFER_FILE, RESULTS, TASK, Task
+from suite.cloud.task import RESULTS, TASK, Task
 from suite.errors import BusyError
 from suite.messages import Notify
-from suite.paths import write_atomically
 
 POLL_S, STATUS_EVERY_S, PULL_EVERY_S = 1.0, 15.0, 60.0
 CHECKS, CHECK_EVERY_S, DOWNS = 3, 10.0, 5  # until a machine counts as gone, or as left
@@ -58,8 +57,7 @@ class Machine:
 
         Raise OSError where the journal cannot be written before the launch.
         """
-        write_atomically(self._folder / OFFER_FILE, self._task.rental.model_dump_json(indent=1))
-        write_atomically(self._folder / TASK, self._task.text(self._folder))
+        self._task.write(self._folder)
         with self._journal.held(), _asked_to_stop(self._notify) as stop:
             self._journal.write(journal.LAUNCH, name=self._name, place=self._task.offer.place)
             with (self._folder / journal.LOG).open("ab") as log:

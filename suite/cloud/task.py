@@ -12,15 +12,19 @@ from pydantic import Field, PositiveInt
 
 import suite
 from suite.cloud.offers import SETUP_S, Limits, Offer
+from suite.engines.docker import pins
+from suite.engines.docker.pins import Pins
+from suite.engines.recipe import KINDS
 from suite.manifests.strict import Strict
-from suite.paths import REPOSITORY
+from suite.paths import REPOSITORY, write_atomically
 from suite.results.rental import VARIABLE, Rental
 
 IDLE_MINUTES = 10  # without a job, before the machine ends itself
 DISK_GB = 100
 SHARED = ("slurm", "kubernetes", "ssh")  # a job on machines of somebody, not a machine that is ours
-RESULTS, OFFER = "dlsuite-results", "dlsuite-offer.json"  # in the home folder on the machine
-TASK, OFFER_FILE = "task.yaml", "offer.json"  # in the folder of the machine, here
+# In the home folder on the machine, and in the folder of the machine, here.
+RESULTS, OFFER, PINS = "dlsuite-results", "dlsuite-offer.json", "dlsuite-images.json"
+TASK, OFFER_FILE, PINS_FILE = "task.yaml", "offer.json", "images.json"
 
 
 class Task(Strict):
@@ -35,6 +39,8 @@ class Task(Strict):
     options: tuple[str, ...] = ()  # more of them
     variables: dict[str, str] = Field(default={})  # of the environment on the machine
     machine: PositiveInt = 1  # of several of this type
+    registry: str | None = None  # that the images are pulled from; None: the machine makes its own
+    pins: Pins | None = None  # the images that are pulled
     resumed: bool = False  # whether the runs that were pulled are finished
 
     @property
@@ -55,7 +61,15 @@ class Task(Strict):
             catalog=offer.catalog,
             skypilot=self.skypilot,
             machine=self.machine,
+            images=self.registry,
         )
+
+    def write(self, folder: Path) -> None:
+        """Write all that SkyPilot needs into the folder of the machine; OSError on failure."""
+        write_atomically(folder / OFFER_FILE, self.rental.model_dump_json(indent=1) + "\n")
+        if self.pins:
+            pins.write(folder / PINS_FILE, self.pins)
+        write_atomically(folder / TASK, self.text(folder.absolute()))
 
     def text(self, folder: Path) -> str:
         """The file; `folder` is that of the machine, here."""
@@ -76,7 +90,7 @@ class Task(Strict):
                     "num_nodes": 1,
                     "resources": dict(self._resources()),
                     "file_mounts": dict(self._files(folder)),
-                    "envs": dict(self.variables),
+                    "envs": self._environment(),
                 },
                 sort_keys=False,
             )
@@ -97,6 +111,8 @@ class Task(Strict):
 
     def _files(self, folder: Path) -> Iterator[tuple[str, str]]:
         yield f"~/{OFFER}", str(folder / OFFER_FILE)
+        if self.pins:
+            yield f"~/{PINS}", str(folder / PINS_FILE)
         if self.resumed:
             yield f"~/{RESULTS}", str(folder / RESULTS)
 
@@ -104,6 +120,10 @@ class Task(Strict):
     def _own(self) -> bool:
         """Whether the machine is nobody else's: then it may end itself."""
         return self.offer.cloud not in SHARED
+
+    def _environment(self) -> dict[str, str]:
+        engine = {"DLSUITE_ENGINE": "docker"} if self.registry else {}
+        return {**engine, **self.variables}
 
     def _setup(self, minutes: int) -> str:
         lines = ["set -euo pipefail", f'export {VARIABLE}="$HOME/{OFFER}"']
@@ -118,6 +138,10 @@ class Task(Strict):
             f"{dlsuite} doctor",
             f"{dlsuite} cloud check",
         ]
+        if self.registry:
+            kind = KINDS[bool(self.offer.count)]
+            pull = join(["images", "pull", self.registry, "--device", kind])
+            commands += [f'{dlsuite} {pull} --pins "$HOME/{PINS}"']
         if self.offer.accelerator:
             commands += [f"{dlsuite} peak --framework pytorch --gpus {self.offer.count}"]
         lines.append(f"timeout {SETUP_S} bash -ec {quote(chr(10).join(commands))}")

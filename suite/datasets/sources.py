@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from suite import archives
 from suite.datasets import npm, search
 from suite.datasets.formats import cifar, cifar_pickle, idx
 from suite.datasets.names import content, shown
@@ -200,7 +201,7 @@ def _unpack(archive: Path, target: Path) -> Path:
                 zipped.extractall(target)
         else:
             with tarfile.open(archive) as packed:
-                packed.extractall(target, filter="data")
+                archives.extract(packed, target)
     return target
 
 

@@ -34,6 +34,7 @@ READERS = Path(__file__).with_name("readers")
 TOLERANCES = {"pytorch": (1e-9, 1e-9), "onnx": (1e-5, 1e-3), "keras": (1e-7, 1e-6)}
 TIMEOUT_S = 1800.0  # of the largest models
 SAMPLES, SEED = 32, 1  # of the comparison with the file
+SHOWN = 5  # refused operations in a message; of the others the operators alone
 CHANGED_SAMPLES = 8  # of that with noise in the weights
 
 
@@ -174,12 +175,18 @@ def shape_of(text: str) -> tuple[int, ...]:
 def _must_be_whole(what: str, refusals: list[dict[str, Any]]) -> None:
     if not refusals:
         return
-    lines = {
-        f"{each['operator']} at {each['place']}, input {each['input']}: {each['reason']}"
-        for each in refusals
-    }
+    kinds: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for each in refusals:
+        kinds.setdefault((each["operator"], each["reason"]), []).append(each)
+    lines = [
+        f"{operator} at {same[0]['place']}, input {same[0]['input']}: {reason}"
+        + (f" ({len(same)} times)" if len(same) > 1 else "")
+        for (operator, reason), same in sorted(kinds.items())
+    ]
+    others = sorted({operator for operator, _ in sorted(kinds)[SHOWN:]})
+    shown = "; ".join(lines[:SHOWN]) + (f"; also {', '.join(others)}" if others else "")
     raise ImportRefused(
-        f"{what}: {len(refusals)} operations cannot be taken: {'; '.join(sorted(lines)[:5])}",
+        f"{what}: {len(refusals)} of its operations cannot be taken: {shown}",
         hint="docs/reference/models.md lists the layers",
     )
 

@@ -45,6 +45,7 @@ class Rental(Strict):
     catalog: Catalog
     skypilot: str  # its version
     machine: PositiveInt = 1  # of several machines of one type
+    images: str | None = None  # the registry that they were pulled from; None: made on the machine
 
     @property
     def place(self) -> str:

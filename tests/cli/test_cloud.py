@@ -12,11 +12,13 @@ from suite.cloud import journal, skypilot
 from suite.cloud.journal import Journal
 from suite.cloud.skypilot import Found
 from suite.errors import BusyError, MachineLeft, ResultsError, RunsFailed, UsageError
+from tests.cloud.test_images import needed, pinned_base, put
 from tests.cloud.test_machine import RUN, Sky, sky, task
 from tests.cloud.test_offers import offer
 from tests.cloud.test_skypilot import Stub, printed, stub
+from tests.engines.docker.test_lookup import Registry, registry
 
-__all__ = ["sky", "stub"]
+__all__ = ["pinned_base", "registry", "sky", "stub"]
 NAME = "dlsuite-quick-h100x1"
 
 
@@ -117,6 +119,26 @@ def test_a_run_is_resumed_on_a_machine_of_the_same_type(
     dearer = Found(version="0.14.1", offers=(offer(3.5),))
     monkeypatch.setattr(skypilot, "offers", lambda *a, **k: dearer)
     with pytest.raises(ResultsError, match="above --max-price 3"):
+        cloud.resume(NAME, yes=True)
+
+
+def test_images_are_pulled_on_the_machine_and_are_there_before_it_is_rented(
+    rented: Path, sky: Sky, registry: Registry
+) -> None:
+    lab = f"{registry.address}/lab"
+    with pytest.raises(ResultsError, match=f"{lab} has no cuda images"):
+        rent(images=lab)
+    assert not (sky.folder / "calls").exists() and not journal.journals()
+    put(registry, needed(gpus=1))
+    rent(images=lab)
+    assert sky.calls == ["launch", "down"]
+    papers = rented / "results" / RUN / "cloud"
+    pulled = json.loads((papers / "images.json").read_text())["images"]
+    assert set(pulled) == {f"{each.framework}-cuda" for each in needed(gpus=1)}
+    assert json.loads((papers / "offer.json").read_text())["images"] == lab
+    assert f"images pull {lab} --device cuda" in (papers / "task.yaml").read_text()
+    registry.manifests.clear()
+    with pytest.raises(ResultsError, match="has no cuda images"):
         cloud.resume(NAME, yes=True)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from suite.cloud.task import IDLE_MINUTES
 from suite.paths import REPOSITORY, home
 from tests.cloud.loopback import CLUSTER, Loopback
 
@@ -161,6 +162,23 @@ def test_a_killed_client_leaves_a_machine_that_is_named_and_ended(loop: Loopback
     assert "may be alive" in shown.stderr and loop.jobs() != []
     refused = cloud(loop, *rent("cheap"))
     assert refused.returncode == 10
+    done = cloud(loop, "down", name("cheap"))
+    assert done.returncode == 0 and "no machine is left" in done.stdout, done.stderr
+
+
+@LONG
+def test_a_machine_ends_itself_where_the_client_and_the_server_of_skypilot_are_dead(
+    loop: Loopback,
+) -> None:
+    client = begun(loop, "cheap", repeats=1)
+    wait_for(lambda: "run 1/1 ok" in log(loop))
+    client.kill()
+    client.wait()
+    sky(loop, "api", "stop")
+    ended = time.monotonic()
+    wait_for(lambda: loop.jobs() == [])
+    assert time.monotonic() - ended > 60 * IDLE_MINUTES - 60  # not at once, by somebody else
+    assert "may be alive" in cloud(loop, "status").stderr
     done = cloud(loop, "down", name("cheap"))
     assert done.returncode == 0 and "no machine is left" in done.stdout, done.stderr
 

@@ -6,6 +6,7 @@ from typing import Any
 import yaml
 
 from suite.cloud.task import Task
+from suite.engines.docker.pins import Pins, Pushed
 from suite.paths import REPOSITORY
 from suite.results.rental import Rental
 from tests.cloud.test_offers import limits, offer
@@ -73,6 +74,21 @@ def test_a_resumed_run_takes_what_was_pulled() -> None:
     found = file_of(task(resumed=True))
     assert found["file_mounts"]["~/dlsuite-results"] == "/somewhere/dlsuite-results"
     assert ".venv/bin/dlsuite resume latest" in found["run"] and "run quick" not in found["run"]
+
+
+def test_images_of_a_registry_are_pulled_before_the_first_of_them_is_used() -> None:
+    image = Pushed(reference="r.org/lab/dlsuite/jax@sha256:1", image_id="sha256:2")
+    made = task(registry="r.org/lab", pins=Pins(images={"jax-cuda": image}), variables={"A": "b"})
+    found = file_of(made)
+    assert found["file_mounts"]["~/dlsuite-images.json"] == "/somewhere/images.json"
+    assert found["envs"] == {"DLSUITE_ENGINE": "docker", "A": "b"}
+    lines = found["setup"].splitlines()
+    pull = (
+        '.venv/bin/dlsuite images pull r.org/lab --device cuda --pins "$HOME/dlsuite-images.json"'
+    )
+    assert lines.index(pull) == 1 + lines.index(".venv/bin/dlsuite cloud check")
+    assert lines[-1].startswith(".venv/bin/dlsuite peak")
+    assert made.rental.images == "r.org/lab" and task().rental.images is None
 
 
 def test_the_file_says_what_it_costs_and_how_it_is_used_by_hand() -> None:

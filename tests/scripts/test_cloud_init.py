@@ -30,15 +30,19 @@ def test_the_user_data_follow_the_schema_of_cloud_init() -> None:
 
 
 def machine(
-    folder: Path, *, repository: str = "a.git", stubs: dict[str, str] | None = None
+    folder: Path,
+    *,
+    repository: str = "a.git",
+    gpus: str = "0",
+    stubs: dict[str, str] | None = None,
 ) -> tuple[int, list[str]]:
     """Run the script of the user data with stubs; return its exit code and the calls."""
     files = {each["path"]: each for each in yaml.safe_load(FILE.read_text())["write_files"]}
     script = folder / "dlsuite-machine"
     script.write_text(files["/usr/local/sbin/dlsuite-machine"]["content"])
-    settings = files["/etc/dlsuite.env"]["content"].replace(
-        "DLSUITE_REPOSITORY=\n", f"DLSUITE_REPOSITORY={repository}\n"
-    )
+    settings = files["/etc/dlsuite.env"]["content"]
+    assert "DLSUITE_GPUS=all\n" in settings
+    settings += f"DLSUITE_REPOSITORY={repository}\nDLSUITE_GPUS={gpus}\n"
     (folder / "settings").write_text(settings)
     programs, calls = folder / "bin", folder / "calls"
     target = folder / "dlsuite/.venv/bin"
@@ -67,26 +71,31 @@ def test_a_machine_without_a_gpu_runs_and_powers_itself_off(tmp_path: Path) -> N
     assert code == 0
     assert calls == [
         "shutdown -P +120",
-        "lspci ",
         "make .venv/.ready",
         "dlsuite doctor",
-        "dlsuite run quick --engine docker",
+        "dlsuite run quick --gpus 0 --engine docker",
         "shutdown -P +1",
     ]
 
 
 @pytest.mark.parametrize(
-    ("stubs", "last"),
+    ("gpus", "stubs", "last"),
     [
-        ({"make": "exit 2"}, "make .venv/.ready"),
-        ({"dlsuite": "exit 7"}, "dlsuite run quick --engine docker"),
-        ({"lspci": "echo NVIDIA", "nvidia-smi": "exit 9"}, "nvidia-smi "),
+        ("0", {"make": "exit 2"}, "make .venv/.ready"),
+        ("0", {"dlsuite": "exit 7"}, "dlsuite run quick --gpus 0 --engine docker"),
+        ("all", {}, "lspci "),  # it has none, and must have one
+        ("all", {"lspci": "echo NVIDIA", "nvidia-smi": "exit 9"}, "nvidia-smi "),
+        (
+            "all",
+            {"lspci": "echo NVIDIA", "dlsuite": "exit 7"},
+            "dlsuite run quick --gpus all --engine docker",
+        ),
     ],
 )
 def test_a_machine_that_fails_powers_itself_off_too(
-    stubs: dict[str, str], last: str, tmp_path: Path
+    gpus: str, stubs: dict[str, str], last: str, tmp_path: Path
 ) -> None:
-    code, calls = machine(tmp_path, stubs=stubs)
+    code, calls = machine(tmp_path, gpus=gpus, stubs=stubs)
     assert code != 0
     assert (calls[0], calls[-2:]) == ("shutdown -P +120", [last, "shutdown -P +1"])
 

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from suite import archives
 from suite.datasets.formats.prepared import DESCRIPTION
 from suite.engines.docker.client import Daemon
 from suite.engines.docker.container import Container, Labels
@@ -92,7 +93,7 @@ def fetch(container: Container, path: str, folder: Path) -> bool:
             return False
         packed.seek(0)
         with tarfile.open(fileobj=packed) as tar:
-            tar.extractall(folder, filter="data")
+            archives.extract(tar, folder)
     return True
 
 

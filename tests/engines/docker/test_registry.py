@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from suite.engines.attempt import free_port
-from suite.engines.docker import registry
+from suite.engines.docker import pins, registry
 from suite.engines.docker.client import Daemon
 from suite.engines.docker.images import Images
-from suite.engines.docker.registry import Pushed
+from suite.engines.docker.pins import Pushed
 from suite.errors import EngineError, ManifestError
 from suite.manifests import catalog
 
@@ -64,8 +64,8 @@ def test_an_image_is_pulled_by_digest_and_is_current(images: Images, address: st
     images.daemon.remove_tag(recipe.exact_tag)
     images.daemon.remove_tag(recipe.tag)
     assert images.current(recipe) is None
-    for pins in (pushed, None):
-        image = registry.pull(images, recipe, address, pins)
+    for pin in (pushed, None):
+        image = registry.pull(images, recipe, address, pin)
         assert image.image_id == pushed.image_id
         assert images.current(recipe) == image and recipe.tag in image.tags
     other = images.recipe(catalog.framework("openvino"), "cpu")
@@ -90,4 +90,4 @@ def test_a_file_without_images_is_one_line(tmp_path: Path, text: str | None) -> 
     if text is not None:
         file.write_text(text)
     with pytest.raises(ManifestError, match=r"images\.json"):
-        registry.read(file)
+        pins.read(file)
