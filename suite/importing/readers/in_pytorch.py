@@ -343,8 +343,8 @@ class Converter:
         forms = {self._forms.get(each.name) for each in tensors}
         name = _operation(node)
         if any(each.name in self._signals for each in tensors):
-            if (found := self._of_signal(node, str(name))) is not None:
-                return found
+            if (of_signal := self._of_signal(node, str(name))) is not None:
+                return of_signal
             after = self._shape(node.name)
         if node.op != "call_module" and len(forms) == 1:
             (form,) = forms
