@@ -79,7 +79,7 @@ parity-large: $(LARGE:%=parity-large-%) ## prove one step of every large model, 
 parity-large-%: $(READY) ## prove one step of one large model, two of ResNet-50
 	$(BIN)/dlsuite parity --model $* --steps $(if $(findstring resnet50,$*),2,1) $(FRAMEWORKS:%=--framework %) --gpus $(GPUS)
 
-selftest: $(READY) ## insert seventy-five faults into copies of the worker and of the import; each must be found
+selftest: $(READY) ## insert faults into copies of the worker and of the import; each must be found
 	$(BIN)/dlsuite selftest
 
 report: $(READY) ## show the newest run
