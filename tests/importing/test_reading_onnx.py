@@ -14,7 +14,7 @@ from suite.importing import reading
 from suite.importing.reading import Imported, ImportRefused
 from suite.models import MODELS
 from suite.models.architecture import Architecture
-from suite.models.layers import BatchNorm, Conv2d, Dense, GlobalAvgPool2d, Relu
+from suite.models.layers import BatchNorm, Conv2d, Dense, GlobalAvgPool2d, HardSigmoid, Relu
 from tests.worker.conftest import in_environment, python_of
 
 # The file of one of our models, by the module that ONNX Runtime and OpenVINO run.
@@ -87,6 +87,64 @@ graph = helper.make_graph(
     [onnx.numpy_helper.from_array(v, n) for n, v in constants.items()],
 )
 model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+onnx.save(model, Path(sys.argv[1]) / "net.onnx")
+"""
+# As PaddlePaddle's exporter writes a network: weights and numbers are nodes, the batch is -1, hard
+# swish is four operators, and an Identity follows the softmax.
+OF_PADDLE = """
+import sys
+from pathlib import Path
+import numpy as np
+import onnx
+from onnx import helper
+tensor, node, random = onnx.TensorProto.FLOAT, helper.make_node, np.random.default_rng(1)
+shapes = {"w1": (6, 3, 3, 3), "b1": (6,), "w2": (6, 6, 1, 1), "w3": (6, 4)}
+constants = {n: random.normal(size=s).astype(np.float32) for n, s in shapes.items()}
+constants |= {n: np.float32(v) for n, v in {"zero": 0, "three": 3, "six": 6}.items()}
+constants |= {"axes": np.array([1, 6, 1, 1]), "flat": np.array([-1, 6])}
+made = {n: onnx.numpy_helper.from_array(np.array(v), n) for n, v in constants.items()}
+nodes = [node("Constant", [], [name], value=value) for name, value in made.items()]
+nodes += [
+    node("Conv", ["x", "w1"], ["c1"], kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+    node("Reshape", ["b1", "axes"], ["bias"]),
+    node("Add", ["c1", "bias"], ["c"]),
+    node("Add", ["c", "three"], ["plus"]),
+    node("Clip", ["plus", "zero", "six"], ["clipped"]),
+    node("Mul", ["c", "clipped"], ["product"]),
+    node("Div", ["product", "six"], ["swish"]),
+    node("Conv", ["swish", "w2"], ["c2"], kernel_shape=[1, 1]),
+    node("HardSigmoid", ["c2"], ["gate"], alpha=0.2, beta=0.5),
+    node("Mul", ["swish", "gate"], ["gated"]),
+    node("GlobalAveragePool", ["gated"], ["pooled"]),
+    node("Reshape", ["pooled", "flat"], ["features"]),
+    node("MatMul", ["features", "w3"], ["logits"]),
+    node("Softmax", ["logits"], ["shares"], axis=1),
+    node("Identity", ["shares"], ["y"]),
+]
+graph = helper.make_graph(
+    nodes, "g", [helper.make_tensor_value_info("x", tensor, [-1, 3, 8, 8])],
+    [helper.make_tensor_value_info("y", tensor, [-1, 4])],
+)
+model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+onnx.save(model, Path(sys.argv[1]) / "net.onnx")
+"""
+# A sum of the inputs: SHAPES has a shape of each, TYPE the type of all.
+INPUTS = """
+import sys
+from pathlib import Path
+import onnx
+from onnx import helper
+shapes, dtype = eval(sys.argv[2]), getattr(onnx.TensorProto, sys.argv[3])
+given = [helper.make_tensor_value_info(f"x{n}", dtype, s) for n, s in enumerate(shapes)]
+nodes = [
+    helper.make_node("Sum", [each.name for each in given], ["s"]),
+    helper.make_node("Sqrt", ["s"], ["r"]),
+    helper.make_node("Flatten", ["r"], ["y"]),
+]
+nodes = nodes if len(shapes) > 1 else [helper.make_node("Flatten", ["x0"], ["y"])]
+result = helper.make_tensor_value_info("y", dtype, ["batch", "n"])
+graph = helper.make_graph(nodes, "g", given, [result])
+model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
 onnx.save(model, Path(sys.argv[1]) / "net.onnx")
 """
 Read = Callable[..., Imported]
@@ -192,6 +250,36 @@ def test_an_operator_that_is_no_layer_is_named(node: str, reason: str, tmp_path:
     in_environment("onnxruntime", ONE_NODE, str(tmp_path), node, folder=tmp_path)
     with pytest.raises(ImportRefused, match=reason):
         read(tmp_path)
+
+
+def test_a_file_of_paddle_s_exporter_is_read(tmp_path: Path) -> None:
+    in_environment("onnxruntime", OF_PADDLE, str(tmp_path), folder=tmp_path)
+    found = read(tmp_path)
+    assert [each.kind for each in found.architecture.layers] == [
+        *("conv2d", "hard_swish", "multiply", "global_avg_pool2d", "dense"),
+    ]
+    gate = next(each for each in found.architecture.leaves() if isinstance(each, HardSigmoid))
+    assert gate.slope == 0.2 and found.ending == "softmax"
+    (kernel,) = (each for each in found.own.weights.values() if each.shape == (6, 6, 1, 1))
+    (changed,) = (each for each in found.changed.weights.values() if each.shape == kernel.shape)
+    assert np.all(kernel != changed)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "dtype", "given", "reason"),
+    [
+        ("[[2, 3], [2, 3]]", "FLOAT", None, "2 inputs and 1 outputs.*: Sqrt"),
+        ("[[2, 3, 4, 4]]", "INT32", None, "type int32; float32 is read"),
+        ("[['batch', 3, 'h', 'w']]", "FLOAT", None, r"input is open: 3x\?x\?"),
+        ("[['batch', 3, 'h', 'w']]", "FLOAT", (8,), r"has the shape 3x\?x\?"),
+    ],
+)
+def test_a_file_that_is_refused_as_a_whole_has_one_line(
+    shapes: str, dtype: str, given: tuple[int, ...] | None, reason: str, tmp_path: Path
+) -> None:
+    in_environment("onnxruntime", INPUTS, str(tmp_path), shapes, dtype, folder=tmp_path)
+    with pytest.raises(ImportRefused, match=reason):
+        read(tmp_path, given)
 
 
 @pytest.mark.verify

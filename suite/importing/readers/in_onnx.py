@@ -118,18 +118,14 @@ def with_shapes(model: Any, shape: list[int] | None) -> Any:
     # An open size is 0, or in files of some exporters -1.
     batch, *own = [max(each.dim_value, 0) for each in dims]
     wanted = shape or own
-    fits = len(wanted) == len(own) and all(
-        known in (0, size) for known, size in zip(own, wanted, strict=True)
-    )
-    if not fits:
+    known = "x".join(str(each or "?") for each in own)
+    if len(wanted) != len(own):
         raise common.FileRefused(
-            f"its input has the shape {'x'.join(str(each or '?') for each in own)}",
-            hint="--input has the shape of one sample",
+            f"its input has the shape {known}", hint="--input has the shape of one sample"
         )
     if not all(wanted):
         raise common.FileRefused(
-            f"the shape of its input is open: {'x'.join(str(each or '?') for each in own)}",
-            hint="--input 3x224x224 sets it",
+            f"the shape of its input is open: {known}", hint="--input 3x224x224 sets it"
         )
     # A file for one batch size may have it in the shapes of its reshapes.
     for dim, size in zip(dims, [batch or BATCH, *wanted], strict=True):
