@@ -151,6 +151,14 @@ class ChannelNorm(nn.LayerNorm):
         return super().forward(images.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 
 
+class LocalResponseNorm(nn.LocalResponseNorm):
+    """PyTorch's own, with the squares of bfloat16 in float32."""
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        wide = images.to(torch.promote_types(images.dtype, torch.float32))
+        return super().forward(wide).to(images.dtype)
+
+
 class Scale(nn.Module):
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -300,7 +308,7 @@ def _lower(layer: dict[str, Any], slice_size: int) -> nn.Module:
     if kind == "group_norm":
         return nn.GroupNorm(layer["groups"], layer["channels"], eps=layer["epsilon"])
     if kind == "local_response_norm":
-        return nn.LocalResponseNorm(layer["size"], layer["alpha"], layer["beta"], layer["k"])
+        return LocalResponseNorm(layer["size"], layer["alpha"], layer["beta"], layer["k"])
     if kind == "rms_norm":
         return nn.RMSNorm(layer["features"], eps=layer["epsilon"])
     if kind == "conv2d_transposed":
