@@ -100,7 +100,7 @@ from onnx import helper
 tensor, node, random = onnx.TensorProto.FLOAT, helper.make_node, np.random.default_rng(1)
 shapes = {"w1": (6, 3, 3, 3), "b1": (6,), "w2": (6, 6, 1, 1), "w3": (6, 4)}
 constants = {n: random.normal(size=s).astype(np.float32) for n, s in shapes.items()}
-constants |= {n: np.float32(v) for n, v in {"zero": 0, "three": 3, "six": 6}.items()}
+constants |= {n: np.float32([v]) for n, v in {"zero": 0, "three": 3, "six": 6}.items()}
 constants |= {"axes": np.array([1, 6, 1, 1]), "flat": np.array([-1, 6])}
 made = {n: onnx.numpy_helper.from_array(np.array(v), n) for n, v in constants.items()}
 nodes = [node("Constant", [], [name], value=value) for name, value in made.items()]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 from onnx import helper, numpy_helper
 
 
@@ -52,8 +51,13 @@ class _Nodes:
 
     def number(self, node: Any) -> float | None:
         """The only constant among the inputs, where it is one number."""
-        values = [self.constants[each] for each in node.input if each in self.constants]
-        return float(values[0]) if len(values) == 1 and np.size(values[0]) == 1 else None
+        names = [each for each in node.input if each in self.constants]
+        return self.scalar(names[0]) if len(names) == 1 else None
+
+    def scalar(self, name: str) -> float | None:
+        """A constant with one value, of whatever shape."""
+        values = self.constants.get(name)
+        return float(values.item()) if values is not None and values.size == 1 else None
 
     def variable(self, node: Any) -> str:
         """The first input that is no constant."""
@@ -76,7 +80,7 @@ class _Nodes:
 
 def _hard_swish(nodes: _Nodes, clip: Any) -> Series | None:
     """None where the Clip is of something else."""
-    limits = [float(nodes.constants[each]) for each in clip.input[1:] if each in nodes.constants]
+    limits = [nodes.scalar(each) for each in clip.input[1:]]
     named = {each.name: each.f for each in clip.attribute}  # before opset 11
     plus = nodes.makers.get(clip.input[0])
     if [*limits, *(named[each] for each in ("min", "max") if each in named)] != [0, 6]:
@@ -116,7 +120,7 @@ def _gelu(nodes: _Nodes, erf: Any) -> Series | None:
     if other == source:  # x (1 + erf) times 1/2
         end = nodes.follower(product, "Mul")
         return (source, [*parts, end], end) if end and nodes.number(end) == 0.5 else None
-    if other in nodes.constants and float(nodes.constants[other]) == 0.5:  # (1 + erf) / 2 times x
+    if nodes.scalar(str(other)) == 0.5:  # (1 + erf) / 2 times x
         end = nodes.follower(product, "Mul")
         return (source, [*parts, end], end) if end and source in end.input else None
     half = nodes.makers.get(str(other))  # x / 2 times (1 + erf)
