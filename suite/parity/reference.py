@@ -22,6 +22,7 @@ from suite.parity.errors import (
     Errors,
     combined,
     compare,
+    disagreements,
     largest,
     rounding_of_zero,
     times,
@@ -46,10 +47,6 @@ if TYPE_CHECKING:
     from suite.parity.prover import Prover
 
 TOLERANCE = 1e-9  # between the two float64 lowerings
-# Where a network amplifies rounding to more than that in the first step: this multiple of the error
-# that perturbed weights cause, in float64's units in the last place instead of float32's (2^-29).
-# A perturbation stands for one rounding, and a step has many.
-SENSITIVITY = 10 * 2.0**-29
 # Relative error (root mean square) of storing a value in float32: at most half a unit in the last
 # place, uniformly distributed (2^-24 / sqrt(3)).
 STORAGE_ERROR = 2.0**-24 / 3**0.5
@@ -158,24 +155,15 @@ class Reference:
         first, second = self._all([(which, "float64", 0) for which in LOWERINGS])
         zeros = [rounding_of_zero(*both, TOLERANCE) for both in zip(first, second, strict=True)]
         first, second = (with_zeros(each, zeros) for each in (first, second))
-        errors = compare(second, first)
-        found = [largest(step) for step in errors]
+        found = [largest(step) for step in disagreements(second, first)]
         steps = next((n for n, (_, error) in enumerate(found) if error > TOLERANCE), len(found))
-        if steps == 0 and not self._is_rounding(errors[0], first):
+        if steps == 0:
             name, error = found[0]
             raise ReferencesDisagree(
                 f"the two float64 references differ by {error:.1e} in {name} at the first step,"
-                f" more than {TOLERANCE:.0e}, and more than the network amplifies rounding"
+                f" more than {TOLERANCE:.0e}"
             )
-        steps = max(steps, 1)
         return first[:steps], max(error for _, error in found[:steps]), zeros[0]
-
-    def _is_rounding(self, errors: dict[str, float], first: list[Tensors]) -> bool:
-        """Whether the first step of a network that amplifies rounding explains these errors."""
-        amplified = compare(self._cached(LOWERINGS[0], "float64", 1), first[:1])[0]
-        return all(
-            error <= max(TOLERANCE, SENSITIVITY * amplified[name]) for name, error in errors.items()
-        )
 
     @property
     def _in_one_worker(self) -> bool:

@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from suite.parity.errors import compare, relative_error, rounding_of_zero, usual_norms
+from suite.parity.errors import (
+    compare,
+    disagreements,
+    relative_error,
+    rounding_of_zero,
+    usual_norms,
+)
 from suite.parity.tensors import Tensors
 
 
@@ -39,3 +45,13 @@ def test_errors_of_a_zero_are_relative_to_the_scale_of_the_step() -> None:
     assert errors["gradients b"] == pytest.approx(1e-5 * 2**0.5)
     assert errors["logits"] == 0
     assert relative_error(np.array([0.5]), np.array([0.0])) == 0.5
+
+
+@pytest.mark.parametrize(("small", "error"), [(0.01, 1e-5), (1e-6, 2e-11 / 2**0.5 / 1e-3)])
+def test_references_are_compared_on_the_scale_of_the_step_where_a_tensor_is_small(
+    small: float, error: float
+) -> None:
+    reference, found = [step(a=1.0, b=small)], [step(a=1.0, b=small * (1 + 1e-5))]
+    (judged,) = disagreements(found, reference)
+    assert judged["gradients b"] == pytest.approx(error)
+    assert judged["gradients a"] == judged["logits"] == 0

@@ -19,7 +19,7 @@ from suite.parity import reference
 from suite.parity.errors import relative_error
 from suite.parity.prover import Prover
 from suite.parity.reference import Reference
-from suite.parity.tensors import ProofFailed, ReferencesDisagree, Tensors
+from suite.parity.tensors import ProofFailed, Tensors
 from suite.parity.tolerances import RULES
 from suite.parity.workers import LOWERINGS
 from suite.protocol.plan import Plan
@@ -60,28 +60,6 @@ def test_tolerances_come_from_the_rounding_and_from_perturbed_weights(
     bfloat16 = RULES["bf16_mixed"]
     assert found.rounding_errors(bfloat16) == [{"logits": pytest.approx(5e-3)}]
     assert found.rounding_tolerances(1, bfloat16) == [{"logits": pytest.approx(3 * 6e-3)}]
-
-
-@pytest.mark.parametrize(("amplified", "steps"), [(0.5, 1), (0.05, 0)])
-def test_a_network_that_amplifies_rounding_is_compared_over_one_step(
-    amplified: float, steps: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The lowerings differ by 2e-9, perturbed weights of the first one by `amplified`."""
-
-    def cached(
-        self: Reference, which: tuple[str, str], precision: str, draw: int = 0
-    ) -> list[Tensors]:
-        off = amplified if draw else 2e-9 * (which[0] == "jax")
-        return [{"logits": np.array([1 + off])} for _ in range(3)]
-
-    monkeypatch.setattr(Reference, "_cached", cached)
-    prover: Any = SimpleNamespace(engine=VenvEngine(), at_once=lambda trial: 1)
-    found = Reference(prover=prover, trial=None, key="")  # type: ignore[arg-type]
-    if steps:
-        assert len(found.tensors) == steps and found.disagreement == pytest.approx(2e-9)
-    else:
-        with pytest.raises(ReferencesDisagree, match="more than the network amplifies rounding"):
-            _ = found.tensors
 
 
 def test_weights_are_perturbed_more_where_a_batch_norm_sums_many_values(
