@@ -106,7 +106,7 @@ def test_cudnn_compiles_and_names_the_missing_driver(task_folder: Callable[..., 
     folder = task_folder("cudnn", INFERENCE | {"model": "lenet"}, mode="parity")
     values = json.loads((folder / "trial.json").read_text())
     (folder / "trial.json").write_text(json.dumps(values | {"device": "cuda:0"}))
-    python = environments.ready(catalog.framework("cudnn"), print, gpus=True).python
+    python = environments.ready(catalog.framework("cudnn"), print, kind="cuda").python
     reply = run(python, folder)
     last = events_of(reply)[-1]
     assert reply.returncode == 1 and last["event"] == "failed"
