@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from suite import archives
 from suite.datasets.formats.prepared import DESCRIPTION
@@ -25,6 +25,9 @@ from suite.paths import digest, sha256
 
 UID = 10001  # the user `worker` of the images; it owns all files in volumes
 COMPLETE = ".complete"  # a file in every volume that was filled completely
+# Podman (4.3.1) reads no further than this, and an archive that is padded to tar's record of 10,240
+# bytes then breaks its pipe, or not: it is a race.
+END_OF_ARCHIVE = bytes(2 * tarfile.BLOCKSIZE)
 Files = Mapping[str, Path]
 
 
@@ -108,6 +111,7 @@ def archive(entries: Mapping[str, bytes], *, uid: int) -> IO[bytes]:
             entry.uid = entry.gid = uid
             entry.size = len(content)
             tar.addfile(entry, io.BytesIO(content))
+    packed.truncate(tar.offset)
     packed.seek(0)
     return packed
 
@@ -126,9 +130,13 @@ def send(container: Container, folder: str, files: Files) -> None:
 
 
 def _pack(files: Files, pipe: IO[bytes]) -> None:
-    with pipe, tarfile.open(fileobj=pipe, mode="w|") as tar:
+    with pipe:
+        tar = tarfile.open(fileobj=pipe, mode="w|")  # noqa: SIM115 - its close would pad the archive
         for name, path in files.items():
             tar.add(path, name, filter=_readable)
+        stream = cast("IO[bytes]", tar.fileobj)
+        stream.write(END_OF_ARCHIVE)
+        stream.close()  # writes what it has buffered; the pipe stays open
 
 
 def _readable(entry: tarfile.TarInfo) -> tarfile.TarInfo:
