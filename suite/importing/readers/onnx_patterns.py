@@ -37,9 +37,6 @@ class _Nodes:
     def __init__(self, graph: Any) -> None:
         self.all = [*graph.node]
         self.constants = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
-        for node in self.of("Constant"):
-            if node.attribute and node.attribute[0].name == "value":
-                self.constants[node.output[0]] = numpy_helper.to_array(node.attribute[0].t)
         self.makers = {name: node for node in self.all for name in node.output}
         self._users: dict[str, list[Any]] = {}
         for node in self.all:
