@@ -242,12 +242,11 @@ class Converter:
                 else:
                     self._convert(node)
             except (Refused, LookupError, TypeError, ValueError) as error:
-                known = isinstance(error, Refused)
                 tensors = self._tensors(node)
                 before = list(self._shapes.get(tensors[0], ()))
                 reason = {"operator": node.op_type, "place": node.name, "input": before}
-                text = str(error) if known else f"it has another form than expected ({error})"
-                refusals.append({**reason, "reason": text})
+                text = "{}" if isinstance(error, Refused) else "it has another form than expected ({})"
+                refusals.append({**reason, "reason": text.format(error)})
                 for output in node.output:
                     inputs = [self._names[each] for each in tensors]
                     self._add(output, self._unique(output), inputs, None)
