@@ -33,7 +33,7 @@ def answer(main: Callable[[dict[str, Any]], None]) -> None:
         main(request)
     except FileRefused as error:
         values = {"refused": str(error), "hint": error.hint}
-        (Path(request["folder"]) / "graph.json").write_text(json.dumps(values))
+        _write_graph(Path(request["folder"]), values)
 
 
 # Of a softmax or its logarithm at the end, which is a part of the loss.
@@ -43,12 +43,16 @@ ENDING = "the {} at the end is left out: it is a part of the loss"
 def write(folder: Path, graph: dict[str, Any], inputs: Any) -> None:
     """Write graph.json and inputs.npy."""
     np.save(folder / "inputs.npy", inputs)
-    (folder / "graph.json").write_text(json.dumps(graph, indent=1))
+    _write_graph(folder, graph)
+
+
+def _write_graph(folder: Path, values: dict[str, Any]) -> None:
+    (folder / "graph.json").write_text(json.dumps(values, indent=1))
 
 
 def write_refusals(folder: Path, refusals: list[dict[str, Any]]) -> None:
     """Write a graph.json with the operations that cannot be taken."""
-    (folder / "graph.json").write_text(json.dumps({"refusals": refusals}))
+    _write_graph(folder, {"refusals": refusals})
 
 
 def write_results(folder: Path, name: str, weights: dict[str, Any], logits: Any) -> None:
