@@ -245,7 +245,9 @@ class Converter:
                 tensors = self._tensors(node)
                 before = list(self._shapes.get(tensors[0], ()))
                 reason = {"operator": node.op_type, "place": node.name, "input": before}
-                text = "{}" if isinstance(error, Refused) else "it has another form than expected ({})"
+                text = (
+                    "{}" if isinstance(error, Refused) else "it has another form than expected ({})"
+                )
                 refusals.append({**reason, "reason": text.format(error)})
                 for output in node.output:
                     inputs = [self._names[each] for each in tensors]

@@ -336,6 +336,28 @@ def argument(node: fx.Node, position: int, name: str, default: Any = None) -> An
     return node.args[position] if len(node.args) > position else node.kwargs.get(name, default)
 
 
+def of_max_pool(node: fx.Node) -> tuple[Any, Any, Any, Any, Any]:
+    """The arguments of a function max_pool1d or max_pool2d, after the values."""
+    return (
+        argument(node, 1, "kernel_size"),
+        argument(node, 2, "stride"),
+        argument(node, 3, "padding", 0),
+        argument(node, 4, "dilation", 1),
+        argument(node, 5, "ceil_mode", False),
+    )
+
+
+def of_avg_pool(node: fx.Node) -> tuple[Any, Any, Any, Any, Any]:
+    """The arguments that avg_pool1d and avg_pool2d share, after the values."""
+    return (
+        argument(node, 1, "kernel_size"),
+        argument(node, 2, "stride"),
+        argument(node, 3, "padding", 0),
+        argument(node, 4, "ceil_mode", False),
+        argument(node, 5, "count_include_pad", True),
+    )
+
+
 Operation = Callable[[fx.Node, Any, Any], Layer | None]
 OPERATIONS: dict[str, Operation] = {
     **{kind: simple(kind) for kind in ("relu", "tanh", "relu6", "sigmoid", "silu")},
@@ -357,35 +379,12 @@ OPERATIONS: dict[str, Operation] = {
     "add": added,
     "mul": multiplied,
     "cat": concatenated,
-    "max_pool2d": lambda node, before, after: max_pool(
-        argument(node, 1, "kernel_size"),
-        argument(node, 2, "stride"),
-        argument(node, 3, "padding", 0),
-        argument(node, 4, "dilation", 1),
-        argument(node, 5, "ceil_mode", False),
-    ),
+    "max_pool2d": lambda node, before, after: max_pool(*of_max_pool(node)),
     "avg_pool2d": lambda node, before, after: avg_pool(
-        argument(node, 1, "kernel_size"),
-        argument(node, 2, "stride"),
-        argument(node, 3, "padding", 0),
-        argument(node, 4, "ceil_mode", False),
-        argument(node, 5, "count_include_pad", True),
-        argument(node, 6, "divisor_override"),
+        *of_avg_pool(node), argument(node, 6, "divisor_override")
     ),
-    "max_pool1d": lambda node, before, after: max_pool1d(
-        argument(node, 1, "kernel_size"),
-        argument(node, 2, "stride"),
-        argument(node, 3, "padding", 0),
-        argument(node, 4, "dilation", 1),
-        argument(node, 5, "ceil_mode", False),
-    ),
-    "avg_pool1d": lambda node, before, after: avg_pool1d(
-        argument(node, 1, "kernel_size"),
-        argument(node, 2, "stride"),
-        argument(node, 3, "padding", 0),
-        argument(node, 4, "ceil_mode", False),
-        argument(node, 5, "count_include_pad", True),
-    ),
+    "max_pool1d": lambda node, before, after: max_pool1d(*of_max_pool(node)),
+    "avg_pool1d": lambda node, before, after: avg_pool1d(*of_avg_pool(node)),
     "local_response_norm": lambda node, before, after: local_response_norm(
         argument(node, 1, "size"),
         argument(node, 2, "alpha", 1e-4),
