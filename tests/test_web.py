@@ -144,14 +144,14 @@ def test_the_limit_holds_where_a_call_never_returns(monkeypatch: pytest.MonkeyPa
 
 
 def test_progress_says_how_much_of_how_much(server: str) -> None:
-    said: list[tuple[int, int | None]] = []
+    reports: list[tuple[int, int | None]] = []
     limits = Limits(progress_s=0.05)
     with Stream(
-        f"{server}/paced", limits=limits, progress=lambda *each: said.append(each)
+        f"{server}/paced", limits=limits, progress=lambda *each: reports.append(each)
     ) as stream:
         assert len(b"".join(stream)) == 100_000
-    assert len(said) >= 3
-    assert said == sorted(said) and {length for _, length in said} <= {None, 100_000}
+    assert len(reports) >= 3
+    assert reports == sorted(reports) and {length for _, length in reports} <= {None, 100_000}
 
 
 def test_nothing_reads_on_after_the_end(server: str) -> None:

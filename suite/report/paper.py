@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 FOLDER = MANIFESTS / "papers"
 MIB = 2**20
-Verdict = Literal["holds", "does not hold", "cannot be told", "not measured", ""]
+Verdict = Literal["holds", "does not hold", "inconclusive", "not measured", ""]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +78,7 @@ class JudgedClaim:
     def verdict(self) -> Verdict:
         """Of the worst of its ratios; empty where the claim states no limit."""
         verdicts = [self._of(ratio) for ratio in self.ratios]
-        order: tuple[Verdict, ...] = ("does not hold", "not measured", "cannot be told", "holds")
+        order: tuple[Verdict, ...] = ("does not hold", "not measured", "inconclusive", "holds")
         return next((each for each in order if each in verdicts), "")
 
     def _of(self, ratio: Ratio) -> Verdict:
@@ -88,7 +88,7 @@ class JudgedClaim:
         if claim.above is None and claim.below is None:
             return ""
         if found is None:
-            return "cannot be told"
+            return "inconclusive"
         if claim.above is not None:
             return _side(found.low > claim.above, found.high < claim.above)
         assert claim.below is not None
@@ -96,7 +96,7 @@ class JudgedClaim:
 
 
 def _side(holds: bool, fails: bool) -> Verdict:
-    return "holds" if holds else "does not hold" if fails else "cannot be told"
+    return "holds" if holds else "does not hold" if fails else "inconclusive"
 
 
 @dataclass(frozen=True, kw_only=True)

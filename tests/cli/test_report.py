@@ -130,8 +130,8 @@ def test_one_picture_of_a_kind_of_figures_is_written(
 def test_a_picture_says_what_it_shows_and_where_it_was_measured(run: Path, tmp_path: Path) -> None:
     command.report(run, kind="rates", out=tmp_path / "a.svg")
     text = (tmp_path / "a.svg").read_text()
-    for said in ("Suite quick", "2026-11-24, A made-up processor, 2 cores", "dlsuite 0.3.0"):
-        assert said in text
+    for expected in ("Suite quick", "2026-11-24, A made-up processor, 2 cores", "dlsuite 0.3.0"):
+        assert expected in text
     assert text.count(">lenet on mnist, train, batch 64") == 3  # workloads
     assert "JAX/Flax 1.2.3, MXNet 1.2.3, PyTorch 1.2.3, TensorFlow 1.2.3" in text
 

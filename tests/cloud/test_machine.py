@@ -83,11 +83,11 @@ def task(**changes: object) -> Task:
 
 
 def run(own: Journal | None = None) -> tuple[Journal, Outcome, list[str]]:
-    said: list[str] = []
+    messages: list[str] = []
     if own is None:
         must_be_free(task().name)
         own = Journal.new(task())
-    return own, Machine(own, task(), said.append).run(), said
+    return own, Machine(own, task(), messages.append).run(), messages
 
 
 def events(own: Journal) -> list[str]:
@@ -138,11 +138,11 @@ def test_a_signal_in_each_phase_ends_the_machine(
 
     sender = threading.Thread(target=send)
     sender.start()
-    _, outcome, said = run()
+    _, outcome, messages = run()
     sender.join()
     assert outcome == Outcome(code=None, reason="interrupted", gone=True, interrupted=True)
     assert sky.calls == ["launch", "api", "down"]  # the request is cancelled first
-    assert not sky.machines and any("ended before dlsuite stops" in each for each in said)
+    assert not sky.machines and any("ended before dlsuite stops" in each for each in messages)
 
 
 def _status(sky: Sky) -> str:
@@ -168,9 +168,9 @@ def test_a_limit_of_time_ends_the_machine(
 
 def test_a_down_that_says_done_is_repeated(sky: Sky) -> None:
     sky.lie(2)
-    _, outcome, said = run()
+    _, outcome, messages = run()
     assert outcome.gone and sky.calls.count("down") == 3 and not sky.machines
-    assert sum("it is not gone" in each for each in said) == 2
+    assert sum("it is not gone" in each for each in messages) == 2
 
 
 @pytest.mark.parametrize("word", ["down-fails", "status-late"])
@@ -215,9 +215,9 @@ def test_the_end_goes_on_where_the_journal_cannot_be_written(
         write(self, event, **facts)
 
     monkeypatch.setattr(Journal, "write", full)
-    _, outcome, said = run(own)
+    _, outcome, messages = run(own)
     assert outcome.gone and not sky.machines
-    assert any("No space left" in each for each in said)
+    assert any("No space left" in each for each in messages)
 
 
 def test_results_are_adopted_with_the_papers_and_their_digests(sky: Sky, tmp_path: Path) -> None:

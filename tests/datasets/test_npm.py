@@ -28,8 +28,8 @@ def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     return make
 
 
-def pack(folder: Path, said: list[str], **limits: float) -> Path:
-    return npm.pack("some@1.0", folder, limits=Limits(**limits), notify=said.append)
+def pack(folder: Path, messages: list[str], **limits: float) -> Path:
+    return npm.pack("some@1.0", folder, limits=Limits(**limits), notify=messages.append)
 
 
 @pytest.mark.parametrize(
@@ -49,10 +49,10 @@ def test_the_reason_is_npms_own(stub, tmp_path: Path, script: str, reason: str) 
 
 def test_npm_ends_at_the_limit_of_time_and_is_said_to_run(stub, tmp_path: Path) -> None:
     stub("sleep 60")
-    said: list[str] = []
+    messages: list[str] = []
     with pytest.raises(npm.NoPackage, match=r"did not answer within 0\.15 s"):
-        pack(tmp_path, said, whole_s=0.15, progress_s=0.05)
-    assert said and said[0].startswith("npm package some@1.0: npm fetches it")
+        pack(tmp_path, messages, whole_s=0.15, progress_s=0.05)
+    assert messages and messages[0].startswith("npm package some@1.0: npm fetches it")
 
 
 def test_a_full_disk_is_not_a_missing_package(stub, tmp_path: Path) -> None:

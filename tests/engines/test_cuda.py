@@ -29,7 +29,7 @@ def test_every_cuda_lock_has_a_known_least_driver() -> None:
         ("nvidia-cuda-runtime-cu12==12.9.79", "535.104.05", True),
         ("nvidia-cuda-runtime-cu12==12.9.79", "470.256.02", False),
         ("nvidia-cuda-runtime-cu11==11.8.89", "450.80.02", True),
-        ("nvidia-cuda-runtime==99.0.1", "450.80.02", True),  # unknown: nothing is said
+        ("nvidia-cuda-runtime==99.0.1", "450.80.02", True),  # unknown: no message
         ("numpy==2.0.0", "450.80.02", True),
         ("nvidia-cuda-runtime==13.0.96", None, True),
     ],
@@ -65,8 +65,8 @@ def test_a_gpu_that_is_newer_than_the_kernels_is_named_before_the_download(
     framework: str, capability: str | None, is_newer: bool
 ) -> None:
     gpu = {"name": "H100", "driver_version": "590.48", "compute_cap": capability}
-    said: list[str] = []
-    cuda.require(catalog.framework(framework), [gpu], said.append)
-    assert len(said) == is_newer
-    assert not is_newer or f"H100 (compute capability {capability}) is newer" in said[0]
+    messages: list[str] = []
+    cuda.require(catalog.framework(framework), [gpu], messages.append)
+    assert len(messages) == is_newer
+    assert not is_newer or f"H100 (compute capability {capability}) is newer" in messages[0]
     cuda.require(catalog.framework("pytorch"), [], print)

@@ -138,7 +138,7 @@ def judged(low: float, high: float, **limit: float) -> JudgedClaim:
     [
         (1.1, 1.3, {"above": 1}, "holds"),
         (0.7, 0.9, {"above": 1}, "does not hold"),
-        (0.9, 1.1, {"above": 1}, "cannot be told"),
+        (0.9, 1.1, {"above": 1}, "inconclusive"),
         (0.7, 0.9, {"below": 1}, "holds"),
         (1.1, 1.3, {"below": 1}, "does not hold"),
         (1.1, 1.3, {}, ""),
@@ -166,8 +166,8 @@ def test_a_claim_against_several_is_judged_by_the_worst() -> None:
     [
         (3, 1, 0, "holds", "does not hold"),
         (2, 2, 0, "does not hold", "does not hold"),
-        (2, 1, 1, "cannot be told", "does not hold"),
-        (3, 0, 1, "holds", "cannot be told"),
+        (2, 1, 1, "inconclusive", "does not hold"),
+        (3, 0, 1, "holds", "inconclusive"),
         (3, 0, 0, "holds", "holds"),
         (0, 0, 0, "not measured", "not measured"),
     ],

@@ -29,17 +29,17 @@ def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stub:
 
 
 @pytest.fixture
-def said() -> list[str]:
+def messages() -> list[str]:
     return []
 
 
 @pytest.fixture
-def slurm(said: list[str]) -> Cluster:
-    return Cluster(said.append, poll_s=0.01)
+def slurm(messages: list[str]) -> Cluster:
+    return Cluster(messages.append, poll_s=0.01)
 
 
 def test_a_failed_question_is_asked_again_and_the_reason_is_said(
-    stub: Stub, slurm: Cluster, said: list[str]
+    stub: Stub, slurm: Cluster, messages: list[str]
 ) -> None:
     stub(
         "squeue",
@@ -47,7 +47,7 @@ def test_a_failed_question_is_asked_again_and_the_reason_is_said(
         ' echo "slurm_load_jobs error: Socket timed out on send/recv" >&2; exit 1; fi',
     )
     assert slurm.find("name") == Job("12", "RUNNING")
-    (line,) = said
+    (line,) = messages
     assert "Socket timed out" in line and "asking again" in line
 
 
