@@ -12,6 +12,7 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
+from suite.manifests import json_file
 from suite.paths import home
 
 FOLDER = "certificates"  # in the cache, and in a run's folder
@@ -34,7 +35,7 @@ def dumped(values: Mapping[str, Any]) -> str:
 
 def loaded(text: str | bytes) -> dict[str, Any]:
     """The values of a certificate; ValueError, KeyError or TypeError where it is not one."""
-    values: dict[str, Any] = json.loads(text)
+    values: dict[str, Any] = json_file.loads(text)
     for name in ("errors", "raised"):
         values[name] = [_with_infinity(step) for step in values[name]]
     values["worst"] = _with_infinity(values["worst"])

@@ -46,7 +46,11 @@ def check_figures(where: str, record: Record, known: Known) -> Iterator[Finding]
     described = known.get((record.workload.model, record.workload.dataset))
     if described is None:
         return
+    if described.origin is not None:
+        yield from compared(where, "data_origin", described.origin, record.data_origin)
     model = described.architecture
+    if record.parameters is not None:
+        yield from compared(where, "parameters", model.parameter_count, record.parameters)
     flops = model.flops_per_sample(record.workload.mode)
     yield from compared(where, "flops_per_sample", flops, record.flops_per_sample)
     traffic = bytes_per_sample(model, record.workload, record.devices.ranks)
