@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from suite.protocol.plan import Trial
 from suite.results.record import Record
@@ -10,7 +11,9 @@ from suite.runner import plausibility, stopping
 from suite.runner.recording import bytes_per_sample
 from suite.runner.verification.context import Context
 from suite.runner.verification.findings import Finding, compared, finding
-from suite.runner.verification.inputs import Known
+
+if TYPE_CHECKING:
+    from suite.runner.verification.inputs import Known
 
 PEAK = "times the measured peak"  # in the message about a rate above it
 OF_TRIAL = ("framework", "variant", "track", "runtime", "device", "workload", "seed", "cpu_parts")
