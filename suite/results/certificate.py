@@ -61,6 +61,6 @@ def find(key: str, folder: Path) -> Certificate | None:
             text = (place / FOLDER / f"{key[:16]}.json").read_text(encoding="utf-8")
             values = loaded(text)
             return Certificate(**{name: values[name] for name in Certificate.__annotations__})
-        except (OSError, ValueError, KeyError, TypeError):
+        except (AttributeError, OSError, ValueError, KeyError, TypeError):
             continue
     return None
