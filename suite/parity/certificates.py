@@ -173,7 +173,7 @@ def read(path: Path) -> Certificate:
     """The certificate in a file; ResultsError where it is not one."""
     try:
         return TypeAdapter(Certificate).validate_python(loaded(path.read_bytes()))
-    except (OSError, ValueError, LookupError, TypeError) as error:
+    except (AttributeError, OSError, ValueError, LookupError, TypeError) as error:
         reason = first_problem(error) if isinstance(error, ValidationError) else str(error)
         raise ResultsError(
             f"{path}: not a certificate: {reason}", hint="ask for the run again"
