@@ -236,7 +236,8 @@ def _blaming(origin: str) -> Iterator[None]:
     except BROKEN as error:
         if isinstance(error, OSError) and error.errno in DISK_ERRORS:
             raise
-        raise SourceUnavailable(f"{origin}: {error}") from None
+        reason = " ".join(str(error).split())  # tarfile's has a line for each kind of archive
+        raise SourceUnavailable(f"{origin}: {reason}") from None
 
 
 @contextmanager
