@@ -73,7 +73,8 @@ def examine() -> list[Finding]:
         findings += _readable(map(_framework, [name]))
     for name in names("dataset"):
         findings += _readable(map(_dataset, [name]))
-    return [*findings, *_tools(), *_readable(_rented())]
+    findings += [*_tools(), *_readable(_rented())]
+    return list(dict.fromkeys(findings))  # many parts can have one reason
 
 
 def _readable(part: Iterator[Finding]) -> list[Finding]:
@@ -81,7 +82,10 @@ def _readable(part: Iterator[Finding]) -> list[Finding]:
     try:
         return list(part)
     except OSError as error:
-        text = f"{error.filename}: {error.strerror}"
+        place = Path(error.filename or home())
+        while isinstance(error, PermissionError) and not os.access(place, os.F_OK):
+            place = place.parent  # up to the folder that this user must not look into
+        text = f"{place}: {error.strerror}"
         return [Finding(good=False, text=text, next_step=STEP_HOME)]
 
 

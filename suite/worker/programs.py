@@ -8,6 +8,7 @@ the caller decides.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -62,7 +63,9 @@ def ask(
                 start_new_session=True,  # its children can be killed with it
             )
     except OSError as error:
-        reason = "not on PATH" if isinstance(error, FileNotFoundError) else error.strerror
+        # A folder on PATH that is another user's makes a missing program "Permission denied".
+        absent = isinstance(error, FileNotFoundError) or not shutil.which(command[0], os.F_OK)
+        reason = "not on PATH" if absent else error.strerror
         return Answer(problem=f"{name}: {reason}")
     try:
         output, errors = _communicate(process, timeout_s)

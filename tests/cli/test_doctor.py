@@ -85,7 +85,7 @@ def test_folders_that_cannot_be_looked_into_do_not_end_it(monkeypatch: pytest.Mo
     monkeypatch.setenv("DLSUITE_HOME", f"/{'x' * 300}")
     monkeypatch.setenv("PATH", f"/{'x' * 300}")
     monkeypatch.setattr(doctor, "_docker", list)
-    assert sum("File name too long" in each.text for each in doctor.examine()) > 1
+    assert any("File name too long" in each.text for each in doctor.examine())
     assert interpreters.find(">=3.11")
 
 
