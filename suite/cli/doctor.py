@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -116,6 +117,9 @@ def _limits(facts: dict[str, Any]) -> Iterator[str]:
         yield f"at most {facts['pids_limit']} processes by its cgroup"
     if facts["isolated_cpus"]:
         yield "its CPUs are isolated: the kernel does not spread threads over them"
+    addresses = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if addresses != resource.RLIM_INFINITY:
+        yield f"at most {addresses / 2**30:.3g} GiB of addresses in a process by ulimit -v"
 
 
 def _gpus() -> Iterator[Finding]:
