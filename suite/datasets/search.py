@@ -54,8 +54,10 @@ def named(files: Iterable[Path], name: str) -> list[Path]:
 
 def there(folder: Path, files: Iterable[Path]) -> str:
     """A clause that says what is in the user's folder, by the files that were found below it."""
+    if folder.is_file():
+        return "it is a file"
     names = [str(path.relative_to(folder)) for path in files if path.is_relative_to(folder)]
-    return f"it has {listed(names)}" if folder.is_dir() and names else content(folder)
+    return f"it has {listed(names)}" if names else content(folder)
 
 
 def archives(files: Iterable[Path], dataset: str) -> list[Path]:
