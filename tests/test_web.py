@@ -6,6 +6,7 @@ import http.server
 import socket
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 
 import pytest
@@ -128,6 +129,7 @@ def test_a_proxy_that_refuses_is_named_without_its_password(
 ) -> None:
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.setattr(urllib.request, "_opener", None)  # keeps the proxies of its first use
     monkeypatch.setenv("http_proxy", "http://me:secret@127.0.0.1:1/")
     with (
         pytest.raises(Unreadable, match=r"refused \(through the proxy 127\.0\.0\.1:1\)$"),
