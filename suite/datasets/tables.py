@@ -251,7 +251,7 @@ def _must_be_texts(path: Path, column: _Column) -> None:
 
 def _must_have_points(path: Path, column: _Column) -> None:
     """Raise DataError where most texts are numbers with a comma: each would be a category."""
-    texts = [str(each) for each in column.values]
+    texts = [] if column.is_number else [str(each) for each in column.values]
     rows = [
         row
         for row, text in enumerate(texts)
