@@ -35,7 +35,13 @@ PROOF_DEADLINE_S = 3600.0  # of one worker: the largest models are slow in float
 PROOF_STEPS = 10  # training steps that a certificate compares
 # Parts of a training that a framework may lack (docs/reference/optimizers.md).
 Recipe = Literal[
-    "nesterov", "clip_norm", "label_smoothing", "class_weights", "schedule", "exempt_vectors"
+    "nesterov",
+    "clip_norm",
+    "label_smoothing",
+    "class_weights",
+    "schedule",
+    "exempt_vectors",
+    "accumulate",
 ]
 SHOWN_WEIGHTS = 10  # weights of classes in a title, at most
 ONE_SAMPLE = ("single_stream", "server")  # scenarios whose calls have one sample
@@ -149,6 +155,9 @@ class WorkloadDefaults(Strict):
     mode: Literal["train", "infer"] = "train"
     # Of a training step; in inference, of one call of the model.
     batch_size: PositiveInt
+    # Micro-batches of a training step, one after the other; the step has the mean of their
+    # gradients. They are equal parts of the batch.
+    accumulate: PositiveInt = 1
     precision: Precision = "float32"
     loss: Loss = "cross_entropy"  # that of the dataset's targets
     label_smoothing: Share = 0.0  # the share of all classes in the targets of cross-entropy
@@ -192,6 +201,12 @@ class WorkloadDefaults(Strict):
                 raise ValueError(f"{name} has no meaning here, mode is {self.mode}")
         if infers and (self.epochs or self.precision != "float32" or self.input != "host"):
             raise ValueError("mode infer has epochs 0, precision float32 and input host")
+        if self.accumulate > 1 and infers:
+            raise ValueError("accumulate is of training")
+        if self.batch_size % self.accumulate:
+            raise ValueError(
+                f"batch_size {self.batch_size} is not divisible by accumulate {self.accumulate}"
+            )
         if self.label_smoothing and (infers or self.loss != "cross_entropy"):
             raise ValueError("label_smoothing is of training with cross_entropy")
         if self.class_weights and (infers or self.loss != "cross_entropy"):
@@ -233,6 +248,7 @@ class Workload(WorkloadDefaults):
             "class_weights": self.class_weights is not None,
             "schedule": self.optimizer is not None and self.optimizer.schedule is not None,
             "exempt_vectors": isinstance(self.optimizer, AdamW) and self.optimizer.exempt_vectors,
+            "accumulate": self.accumulate > 1,
         }
         return {name for name in get_args(Recipe) if has[name]}
 
@@ -247,7 +263,13 @@ class Workload(WorkloadDefaults):
             *([f"clipped to {clip:g}"] if clip is not None else []),
             *([f"labels smoothed by {smoothing:g}"] if smoothing else []),
             *([f"class weights {self._class_weights}"] if self.class_weights else []),
+            *([f"in {self.accumulate} micro-batches"] if self.accumulate > 1 else []),
         ]
+
+    @property
+    def micro_batch_size(self) -> int:
+        """The samples that pass through the model together, on all devices."""
+        return self.batch_size // self.accumulate
 
     @property
     def _class_weights(self) -> str:

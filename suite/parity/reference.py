@@ -281,7 +281,7 @@ class Reference:
         workload, least = self.trial.workload, PERTURBATION_ULPS * EPSILON
         if workload.scenario is not None:  # batch norm then has no long sum
             return least
-        return max(least, error_of_sum(self.prover.inputs.architecture, workload.batch_size))
+        return max(least, error_of_sum(self.prover.inputs.architecture, workload.micro_batch_size))
 
 
 def _of_reference(workload: Workload) -> Workload:

@@ -140,6 +140,7 @@ def _way(workload: Workload) -> str:
                 *(["exempt"] if options["exempt_vectors"] else []),
                 *([f"smooth{smoothing:g}"] if smoothing else []),
                 *([f"weights{digest(map(str, weights))[:8]}"] if weights else []),
+                *([f"accumulate{workload.accumulate}"] if workload.accumulate > 1 else []),
             ]
         )
     bound = f"{workload.latency_bound_s:g}" if workload.latency_bound_s else ""

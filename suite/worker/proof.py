@@ -64,7 +64,7 @@ def _prove_steps(trial: Trial, session: Session, layout: str, emit: Emit, prefix
             slices = np.split(whole.at(step)[0], trial.world_size)
             inference = np.concatenate([session.logits(each) for each in slices])
             _save(results, name, {"inference": inference})
-        logits, gradients = session.gradients(inputs, labels)
+        logits, gradients = _gradients(trial, session, inputs, labels)
         loss = session.read(session.train_step(session.put(inputs, labels)))
         tensors = {
             "logits": logits,
@@ -73,6 +73,20 @@ def _prove_steps(trial: Trial, session: Session, layout: str, emit: Emit, prefix
         _save(results, name, tensors)
         _save(results, name, _outcome(trial, session, loss))
         emit("parity", step=step, loss=loss)
+
+
+def _gradients(
+    trial: Trial, session: Session, inputs: Array, labels: Array
+) -> tuple[Array, Weights]:
+    """The logits of a batch, and its gradients: the means of those of its micro-batches."""
+    if trial.accumulate == 1:
+        return session.gradients(inputs, labels)
+    parts = zip(*(np.split(each, trial.accumulate) for each in (inputs, labels)))
+    found = [session.gradients(*part) for part in parts]
+    means = {
+        name: np.mean([gradients[name] for _, gradients in found], axis=0) for name in found[0][1]
+    }
+    return np.concatenate([logits for logits, _ in found]), means
 
 
 def close(trial: Trial, session: Session, stepper: Stepper, layout: str, emit: Emit) -> None:

@@ -41,6 +41,7 @@ class Trial:
     statistics: list[dict[str, Any]]
     input: str
     batch_size: int
+    accumulate: int  # micro-batches in the batch of a training step
     scenario: str | None  # of inference; None: training
     query_samples: int | None  # of inference, from the start of the test split
     latency_bound_s: float | None  # scenario server
@@ -97,9 +98,14 @@ class Trial:
         return self.batch_size // self.world_size
 
     @property
+    def micro_batch_size(self) -> int:
+        """The samples of a batch that pass through the model together."""
+        return self.batch_size // self.accumulate
+
+    @property
     def slice_size(self) -> int:
         """The samples of a batch that share the statistics of batch norm."""
-        return self.batch_size // self.slices
+        return self.micro_batch_size // self.slices
 
     @property
     def own_slices(self) -> int:
@@ -214,7 +220,9 @@ class Session(Protocol):
     def train_step(self, batch: Any) -> Any:
         """Do one optimizer step; return the loss before it, without reading it from the device.
 
-        The batch must stay unchanged: it may be used again.
+        The batch must stay unchanged: it may be used again. With `accumulate` above 1 it is divided
+        into so many micro-batches in their order. The step has the mean of their gradients, the
+        loss is the mean of their losses, and batch norms take and change their statistics in each.
         """
 
     def synchronize(self) -> None:
@@ -229,7 +237,7 @@ class Session(Protocol):
     def gradients(self, inputs: Array, labels: Array) -> tuple[Array, Weights]:
         """The logits (N, classes) and the gradients of the batch's mean loss, in training mode.
 
-        Weights and statistics do not change.
+        Weights and statistics do not change. The batch is a micro-batch.
         """
 
     def weights(self) -> Weights:

@@ -216,6 +216,24 @@ WEIGHT_FAULTS = (
     ),
 )
 
+# Of batches that are divided into micro-batches.
+ACCUMULATE_FAULTS = (
+    Fault(
+        name="gradients summed instead of averaged over micro-batches",
+        framework="tensorflow",
+        file="frameworks/tensorflow/session.py",
+        right="[each / parts for each in totals]",
+        wrong="totals",
+    ),
+    Fault(
+        name="the last micro-batch left out",
+        framework="mxnet",
+        file="frameworks/mxnet/session.py",
+        right="range(0, size * parts, size)",
+        wrong="range(0, size * (parts - 1), size)",
+    ),
+)
+
 # In a model of text, whose biases and norms do not decay.
 TEXT_FAULTS = (
     Fault(

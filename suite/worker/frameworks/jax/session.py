@@ -223,12 +223,42 @@ class Session:
         gradients, results = jax.grad(self._loss, has_aux=True)(params, rest, inputs, labels)
         return self._mean(gradients), results
 
-    def _step(self, params: Tree, rest: Tree, state: Any, inputs: Any, labels: Any) -> Any:
+    def _backward(self, params: Tree, rest: Tree, inputs: Any, labels: Any) -> tuple[Any, Any, Any]:
+        """The mean loss of a batch, the state after it, and the gradients of the parameters."""
         to_differentiate = jax.value_and_grad(self._loss, has_aux=True)
         (loss, (_, rest)), gradients = to_differentiate(params, rest, inputs, labels)
+        return loss, rest, gradients
+
+    def _accumulate(
+        self, params: Tree, rest: Tree, inputs: Any, labels: Any
+    ) -> tuple[Any, Any, Any]:
+        """The same, with the mean gradients of the batch's micro-batches, one after the other."""
+        parts = self._trial.accumulate
+
+        def add(carry: Any, micro_batch: Any) -> Any:
+            rest, total = carry
+            loss, rest, gradients = self._backward(params, rest, *micro_batch)
+            return (rest, jax.tree.map(jnp.add, total, gradients)), loss
+
+        micro_batches = [each.reshape(parts, -1, *each.shape[1:]) for each in (inputs, labels)]
+        start = rest, jax.tree.map(jnp.zeros_like, params)
+        (rest, total), losses = lax.scan(add, start, micro_batches, unroll=self._unroll)
+        return losses.mean(), rest, jax.tree.map(lambda each: each / parts, total)
+
+    def _step(self, params: Tree, rest: Tree, state: Any, inputs: Any, labels: Any) -> Any:
+        backward = self._accumulate if self._trial.accumulate > 1 else self._backward
+        loss, rest, gradients = backward(params, rest, inputs, labels)
         gradients = self._mean(gradients)
         updates, state = self._optimizer.update(gradients, state, params)
         return optax.apply_updates(params, updates), rest, state, loss
+
+    @property
+    def _unroll(self) -> bool:
+        """Whether loops are unrolled.
+
+        In a loop, XLA on a CPU computes convolutions without its library, many times slower.
+        """
+        return bool(self._trial.device == "cpu")
 
     def _steps(self, params: Tree, rest: Tree, state: Any, inputs: Any, labels: Any) -> Any:
         """One step on each batch of a stack; the loss is that of the last."""
@@ -237,9 +267,8 @@ class Session:
             *carry, loss = self._step(*carry, *batch)
             return tuple(carry), loss
 
-        # In a loop, XLA on a CPU computes convolutions without its library, many times slower.
-        unroll = self._trial.device == "cpu"
-        carry, losses = lax.scan(step, (params, rest, state), (inputs, labels), unroll=unroll)
+        start = params, rest, state
+        carry, losses = lax.scan(step, start, (inputs, labels), unroll=self._unroll)
         return *carry, losses[-1]
 
 

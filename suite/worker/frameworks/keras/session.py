@@ -76,12 +76,20 @@ class Session:
         self._probe: Any = None
 
     def put(self, inputs: Any, labels: Any) -> Any:
-        return backend.put(inputs, labels)
+        if self._trial.accumulate == 1:
+            return backend.put(inputs, labels)
+        size = self._trial.micro_batch_size
+        parts = (slice(first, first + size) for first in range(0, len(labels), size))
+        return [backend.put(inputs[part], labels[part]) for part in parts]
 
     def train_step(self, batch: Any) -> Any:
         # The function that `fit` calls for each batch, without the callbacks and the progress bar
         # of `fit`, which would read the loss.
-        return self._trainer.step(batch)["loss"]
+        if self._trial.accumulate == 1:
+            return self._trainer.step(batch)["loss"]
+        # To Keras each micro-batch is a batch. Its optimizer adds up their gradients.
+        losses = [self._trainer.step(micro_batch)["loss"] for micro_batch in batch]
+        return sum(losses) / len(losses)
 
     def synchronize(self) -> None:
         self._trainer.synchronize()
@@ -104,7 +112,7 @@ class Session:
             probe = Probe(self._model.inputs, self._model.outputs)
             probe.compile(IntoWeights(), self._model.loss)
             self._probe = _trainer(probe)
-        logits = self._probe.step(self.put(inputs, labels))["logits"]
+        logits = self._probe.step(backend.put(inputs, labels))["logits"]
         self._probe.settle()
         gradients = self._canonical()
         for variable, values in zip(self._model.variables, before):
@@ -254,37 +262,42 @@ def _weighted(of_classes: list[float]) -> Any:
 def _optimizer(trial: Trial) -> Any:
     options = trial.optimizer
     name, rate = options["name"], options["learning_rate"]
-    clip = {"global_clipnorm": options.get("clip_norm")}
+    own = {"global_clipnorm": options.get("clip_norm")}
+    if trial.accumulate > 1:
+        own["gradient_accumulation_steps"] = trial.accumulate
     if schedule := options.get("schedule"):
-        rate = Rates(rate, schedule)
+        rate = Rates(rate, schedule, trial.accumulate)
     if name == "sgd":
-        return keras.optimizers.SGD(rate, **clip)
+        return keras.optimizers.SGD(rate, **own)
     if name == "momentum":
         numbers = {"momentum": options["momentum"], "nesterov": options.get("nesterov", False)}
-        own = _momentum() if schedule else keras.optimizers.SGD
-        return own(rate, **numbers, **clip)
+        kind = _momentum() if schedule else keras.optimizers.SGD
+        return kind(rate, **numbers, **own)
     if name in ("adam", "adamw"):
         constants = rate, options["beta1"], options["beta2"], options["epsilon"]
-        return _adam()(*constants, weight_decay=options.get("weight_decay"), **clip)
+        return _adam()(*constants, weight_decay=options.get("weight_decay"), **own)
     if name == "rmsprop":
         numbers = {"rho": options["decay"], "epsilon": options["epsilon"]}
-        return keras.optimizers.RMSprop(rate, **numbers, **clip)
+        return keras.optimizers.RMSprop(rate, **numbers, **own)
     raise NotImplementedError(f"Keras module has no optimizer {name!r}")
 
 
 class Rates(keras.optimizers.schedules.LearningRateSchedule):
-    """The learning rate of each step."""
+    """The learning rate of each step, in which Keras counts `accumulate` micro-batches."""
 
-    def __init__(self, rate: float, schedule: dict[str, Any]) -> None:
+    def __init__(self, rate: float, schedule: dict[str, Any], accumulate: int) -> None:
         super().__init__()
-        self._rate, self._schedule = rate, schedule
+        self._rate, self._schedule, self._accumulate = rate, schedule, accumulate
 
     def __call__(self, step: Any) -> Any:
+        if self._accumulate > 1:
+            step = ops.floor_divide(step, self._accumulate)
         before = ops.cast(step, keras.config.floatx())
         return self._rate * schedules.share(self._schedule, before, ops)
 
     def get_config(self) -> dict[str, Any]:
-        return {"rate": self._rate, "schedule": self._schedule}
+        numbers = {"rate": self._rate, "accumulate": self._accumulate}
+        return {**numbers, "schedule": self._schedule}
 
 
 def _momentum() -> Any:

@@ -157,6 +157,8 @@ class Session:
         load(found, weights, trial)
         for name in trial.exempt:
             found[name].wd_mult = 0.0
+        if trial.accumulate > 1:
+            self._model.collect_params().setattr("grad_req", "add")
         self._model.hybridize(static_alloc=True, static_shape=True)
         self._loss: gluon.HybridBlock | None = None  # made where a sample's labels are counted
         # One device needs no key-value store; without it the update runs on the gradients' device.
@@ -175,7 +177,8 @@ class Session:
         return on_device(inputs, self._context), on_device(labels, self._context)
 
     def train_step(self, batch: tuple[Any, Any]) -> Any:
-        loss, _ = self._forward_backward(*batch)
+        accumulates = self._trial.accumulate > 1
+        loss = self._accumulate(*batch) if accumulates else self._forward_backward(*batch)[0]
         largest = self._trial.optimizer.get("clip_norm")
         if largest is None:
             self._trainer.step(self._trial.batch_size)
@@ -184,6 +187,16 @@ class Session:
             self._clip(largest)
             self._trainer.update(self._trial.batch_size)
         return loss
+
+    def _accumulate(self, inputs: Any, targets: Any) -> Any:
+        """The mean loss of a batch; the gradients are the sums over its micro-batches."""
+        size, parts = self._trial.micro_batch_size, self._trial.accumulate
+        self._model.collect_params().zero_grad()
+        losses = []
+        for first in range(0, size * parts, size):  # a slice shares the memory of the batch
+            part = slice(first, first + size)
+            losses.append(self._forward_backward(inputs[part], targets[part])[0])
+        return mx.nd.add_n(*losses) / parts
 
     def _clip(self, largest: float) -> None:
         """Scale the gradients, which are sums over the batch, to this norm, where it is more.
@@ -210,13 +223,14 @@ class Session:
 
     def gradients(self, inputs: Array, labels: Array) -> tuple[Array, Weights]:
         before = {name: each.data().copy() for name, each in self._statistics.items()}
+        self._model.collect_params().zero_grad()  # to which those of micro-batches are added
         _, logits = self._forward_backward(*self.put(inputs, labels))
         if self._store:
             self._trainer.allreduce_grads()
         for name, each in self._statistics.items():
             each.set_data(before[name])
         # Gluon's backward sums over the batch; its trainer divides by the batch size.
-        named, samples = self._parameters.items(), self._trial.batch_size
+        named, samples = self._parameters.items(), self._trial.micro_batch_size
         return logits.asnumpy(), {n: each.grad().asnumpy() / samples for n, each in named}
 
     def weights(self) -> Weights:

@@ -59,6 +59,11 @@ class Session:
         self._steps = 0
         self._optimizer._finish_update = self._count
         self._loss = LOSSES[trial.loss](**_loss_options(trial))
+        self._micro_batches = trial.accumulate
+        # The gradient of the batch's mean loss for that of a micro-batch; None: the batch is whole.
+        self._share: paddle.Tensor | None = None
+        if trial.accumulate > 1:
+            self._share = paddle.to_tensor(1 / trial.accumulate, trial.dtype)
         if trial.variant == "static":
             self._model = paddle.jit.to_static(self._model, full_graph=True)
 
@@ -66,14 +71,25 @@ class Session:
         return paddle.to_tensor(inputs), paddle.to_tensor(labels)
 
     def train_step(self, batch: tuple[paddle.Tensor, paddle.Tensor]) -> paddle.Tensor:
-        loss = self._loss(self._model(batch[0]), batch[1])
-        loss.backward()
+        loss = self._backward(batch) if self._share is None else self._accumulate(batch)
         if self._schedule:
             share = schedules.share(self._schedule, float(self._steps), np)
             self._optimizer.set_lr(float(self._rate * share))
         self._optimizer.step()
         self._optimizer.clear_grad(set_to_zero=False)
+        return loss
+
+    def _backward(self, batch: tuple[paddle.Tensor, paddle.Tensor]) -> paddle.Tensor:
+        """The mean loss of a batch, whose gradients are added to those of the parameters."""
+        loss = self._loss(self._model(batch[0]), batch[1])
+        loss.backward(self._share)
         return loss.detach()
+
+    def _accumulate(self, batch: tuple[paddle.Tensor, paddle.Tensor]) -> paddle.Tensor:
+        """The same, with the mean gradients of its micro-batches, one after the other."""
+        micro_batches = zip(*(each.chunk(self._micro_batches) for each in batch))
+        losses = [self._backward(each) for each in micro_batches]
+        return paddle.add_n(losses) / self._micro_batches
 
     def synchronize(self) -> None:
         """On the CPU every step is done when it returns."""

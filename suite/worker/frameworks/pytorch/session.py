@@ -89,6 +89,11 @@ class Session:
         torch.manual_seed(trial.seed + trial.rank)  # other dropout masks on each rank
         self._loss = LOSSES[trial.loss](**_loss_options(trial))
         self._clip_norm = trial.optimizer.get("clip_norm")
+        self._micro_batches = trial.accumulate
+        # The gradient of the batch's mean loss for that of a micro-batch; None: the batch is whole.
+        self._share: torch.Tensor | None = None
+        if trial.accumulate > 1:
+            self._share = torch.tensor(1 / trial.accumulate, device=self._device)
         self._run: Any = self._model
         if trial.world_size > 1:
             self._run = distributed.data_parallel(self._model, self._device)
@@ -115,14 +120,25 @@ class Session:
 
     def _step(self, batch: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
         self._optimizer.zero_grad(set_to_none=True)
-        loss: torch.Tensor = self._mean_loss(self._forward(batch[0]), batch[1])
-        loss.backward()
+        loss = self._backward(batch) if self._share is None else self._accumulate(batch)
         if self._clip_norm is not None:
             self._clip(self._clip_norm)
         if self._schedule:
             self._set_rate(self._schedule)
         self._optimizer.step()
+        return loss
+
+    def _backward(self, batch: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        """The mean loss of a batch, whose gradients are added to those of the parameters."""
+        loss: torch.Tensor = self._mean_loss(self._forward(batch[0]), batch[1])
+        loss.backward(self._share)
         return loss.detach()
+
+    def _accumulate(self, batch: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        """The same, with the mean gradients of its micro-batches, one after the other."""
+        micro_batches = zip(*(each.chunk(self._micro_batches) for each in batch))
+        losses = [self._backward(each) for each in micro_batches]
+        return torch.stack(losses).mean()
 
     def _set_rate(self, schedule: dict[str, Any]) -> None:
         """Set the learning rate of the next step."""

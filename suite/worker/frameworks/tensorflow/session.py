@@ -165,12 +165,38 @@ class Session:
         return (lambda *batch: strategy.run(function, batch)) if strategy else function
 
     def _step(self, inputs: Any, labels: Any) -> Any:
+        if self._trial.accumulate > 1:
+            loss, gradients = self._accumulate(inputs, labels)
+            self._optimizer.apply(gradients)
+            return loss
         through = Pass(training=True)
         loss, _, gradients = self._backward(inputs, labels, through)
         self._optimizer.apply(gradients)
-        for variable, change in through.updates:
-            variable.assign_add(change)
+        through.update()
         return loss
+
+    def _accumulate(self, inputs: Any, labels: Any) -> tuple[Any, list[Any]]:
+        """The mean loss of a batch, and the mean gradients of its micro-batches.
+
+        These follow one after the other, so that only one needs memory for its layers' results.
+        """
+        parts = self._trial.accumulate
+        inputs, labels = (
+            tf.reshape(each, [parts, -1, *each.shape[1:]]) for each in (inputs, labels)
+        )
+
+        def add(number: Any, loss: Any, *totals: Any) -> tuple[Any, ...]:
+            through = Pass(training=True)
+            own, _, gradients = self._backward(inputs[number], labels[number], through)
+            through.update()
+            return number + 1, loss + own, *map(tf.add, totals, gradients)
+
+        zeros = [tf.zeros_like(each) for each in self._variables.values()]
+        start = tf.constant(0), tf.zeros([], self._trial.dtype), *zeros
+        _, loss, *totals = tf.while_loop(
+            lambda number, *_: number < parts, add, start, parallel_iterations=1
+        )
+        return loss / parts, [each / parts for each in totals]
 
     def _steps(self, inputs: Any, labels: Any) -> Any:
         """One step on each batch of a stack; the loss is that of the last."""
