@@ -42,6 +42,7 @@ Recipe = Literal[
     "schedule",
     "exempt_vectors",
     "accumulate",
+    "ema_decay",
 ]
 SHOWN_WEIGHTS = 10  # weights of classes in a title, at most
 ONE_SAMPLE = ("single_stream", "server")  # scenarios whose calls have one sample
@@ -97,6 +98,8 @@ class AnyOptimizer(Strict):
     learning_rate: PositiveFloat
     clip_norm: PositiveFloat | None = None  # of all gradients together; None: they stay as they are
     schedule: Schedule | None = None  # None: the rate is constant
+    # Of the exponential moving average of the weights, which evaluations take; None: no average.
+    ema_decay: Share | None = None
 
 
 class Sgd(AnyOptimizer):
@@ -249,18 +252,20 @@ class Workload(WorkloadDefaults):
             "schedule": self.optimizer is not None and self.optimizer.schedule is not None,
             "exempt_vectors": isinstance(self.optimizer, AdamW) and self.optimizer.exempt_vectors,
             "accumulate": self.accumulate > 1,
+            "ema_decay": self.optimizer is not None and self.optimizer.ema_decay is not None,
         }
         return {name for name in get_args(Recipe) if has[name]}
 
     def _options(self) -> list[str]:
         assert self.optimizer is not None  # of training
         clip, smoothing = self.optimizer.clip_norm, self.label_smoothing
-        schedule = self.optimizer.schedule
+        schedule, decay = self.optimizer.schedule, self.optimizer.ema_decay
         return [
             *([schedule.name] if schedule else []),
             *(["vectors do not decay"] if "exempt_vectors" in self.recipe else []),
             *(["nesterov"] if "nesterov" in self.recipe else []),
             *([f"clipped to {clip:g}"] if clip is not None else []),
+            *([f"averaged by {decay:g}"] if decay is not None else []),
             *([f"labels smoothed by {smoothing:g}"] if smoothing else []),
             *([f"class weights {self._class_weights}"] if self.class_weights else []),
             *([f"in {self.accumulate} micro-batches"] if self.accumulate > 1 else []),

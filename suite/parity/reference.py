@@ -148,7 +148,7 @@ class Reference:
         shares = np.random.default_rng(draw).uniform(-largest, largest, weights.size)
         path = self.prover.work_dir / f"perturbed{draw}-{precision}.npy"
         np.save(path, (weights * (1 + shares)).astype(np.float32))
-        return replace(inputs, weights=path)
+        return inputs.starting_from(path)
 
     @cached_property
     def _agreed(self) -> tuple[list[Tensors], float, list[str]]:

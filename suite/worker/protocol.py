@@ -21,6 +21,8 @@ STEPS_PER_CALL = 8
 # The bits of a significand, of which the first is implicit, by the precision of a reference.
 SIMULATED_BITS = {"bf16_simulated": 8, "tf32_simulated": 11}
 
+AVERAGE = "average"  # the slot of the averaged weights
+
 Array = NDArray[Any]
 Weights = dict[str, Array]
 
@@ -140,6 +142,12 @@ class Trial:
         return layers
 
     @property
+    def ema_decay(self) -> float | None:
+        """The decay of the average of the weights; None: they are not averaged."""
+        decay: float | None = self.optimizer.get("ema_decay")
+        return decay
+
+    @property
     def exempt(self) -> set[str]:
         """The parameters that weight decay leaves as they are."""
         if not self.optimizer.get("exempt_vectors"):
@@ -232,7 +240,7 @@ class Session(Protocol):
         """The value of a loss that `train_step` returned."""
 
     def logits(self, inputs: Array) -> Array:
-        """The logits (N, classes), in inference mode."""
+        """The logits (N, classes), in inference mode; with `ema_decay` of the averaged weights."""
 
     def gradients(self, inputs: Array, labels: Array) -> tuple[Array, Weights]:
         """The logits (N, classes) and the gradients of the batch's mean loss, in training mode.
@@ -249,7 +257,7 @@ class Session(Protocol):
     def optimizer_state(self) -> dict[str, Weights]:
         """A copy of the present slots of the optimizer; none for SGD.
 
-        docs/reference/protocol.md names them.
+        docs/reference/protocol.md names them. With `ema_decay` the slot AVERAGE is one of them.
         """
 
     def step_count(self) -> int:

@@ -252,7 +252,9 @@ def test_micro_batches_are_equal_parts_of_a_batch() -> None:
 
 def test_a_recipe_is_in_the_name_of_a_workload() -> None:
     schedule = {"shape": "cosine", "warmup_steps": 3, "total_steps": 9}
-    optimizer = {"name": "adamw", "learning_rate": 0.1, "exempt_vectors": True}
+    optimizer = {"name": "adamw", "learning_rate": 0.1, "exempt_vectors": True, "ema_decay": 0.5}
     found = Workload.model_validate({**TRAINING, "optimizer": {**optimizer, "schedule": schedule}})
-    assert found.recipe == {"schedule", "exempt_vectors"}
-    assert found.way == "adamw 0.1 cosine to step 9 (warm-up 3) vectors do not decay"
+    assert found.recipe == {"schedule", "exempt_vectors", "ema_decay"}
+    assert found.way == (
+        "adamw 0.1 cosine to step 9 (warm-up 3) vectors do not decay averaged by 0.5"
+    )

@@ -216,7 +216,7 @@ WEIGHT_FAULTS = (
     ),
 )
 
-# Of batches that are divided into micro-batches.
+# Of batches that are divided into micro-batches, and of averages of the weights.
 ACCUMULATE_FAULTS = (
     Fault(
         name="gradients summed instead of averaged over micro-batches",
@@ -231,6 +231,20 @@ ACCUMULATE_FAULTS = (
         file="frameworks/mxnet/session.py",
         right="range(0, size * parts, size)",
         wrong="range(0, size * (parts - 1), size)",
+    ),
+    Fault(
+        name="an average of the weights before each step",
+        framework="jax",
+        file="frameworks/jax/session.py",
+        right="optax.incremental_update(after, ",
+        wrong="optax.incremental_update(params, ",
+    ),
+    Fault(
+        name="an evaluation without the averages of the weights",
+        framework="pytorch",
+        file="frameworks/pytorch/session.py",
+        right="with self._averaged(), torch.inference_mode():",
+        wrong="with torch.inference_mode():",
     ),
 )
 

@@ -55,7 +55,7 @@ WEIGHT_WORKLOAD = NUMBER_WORKLOAD.model_copy(
     update={"model": "kent_small", "loss": "cross_entropy", "class_weights": (1.0, 2.0) * 5}
 )
 ACCUMULATE_WORKLOAD = WORKLOAD.model_copy(
-    update={"accumulate": 2, "optimizer": Sgd(name="sgd", learning_rate=0.001)}
+    update={"accumulate": 2, "optimizer": Sgd(name="sgd", learning_rate=0.001, ema_decay=0.8)}
 )
 DECODER_WORKLOAD = NUMBER_WORKLOAD.model_copy(
     update={"model": "every_decoder", "loss": "cross_entropy"}

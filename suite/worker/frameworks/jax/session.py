@@ -14,7 +14,7 @@ from jax import numpy as jnp
 
 from ... import schedules
 from ...layouts import to_canonical, to_channels_last
-from ...protocol import STEPS_PER_CALL, Array, State, Trial, Weights
+from ...protocol import AVERAGE, STEPS_PER_CALL, Array, State, Trial, Weights
 from . import device as jax_device
 from . import rounding
 from .distributed import Ranks, join, mean
@@ -68,7 +68,8 @@ class Session:
         exempt = trial.exempt
         decaying = {each["name"]: each["name"] not in exempt for each in trial.parameters}
         self._optimizer = _optimizer(trial, self._tree(decaying))
-        self._slots = SLOTS[trial.optimizer["name"]]
+        averaged = {} if trial.ema_decay is None else {AVERAGE: AVERAGE}
+        self._slots = {**SLOTS[trial.optimizer["name"]], **averaged}
         self._state = self._optimizer.init(self._params)
         self._place()
         # Donation saves memory on an accelerator; on the CPU it only delays the dispatch (1 %).
@@ -108,7 +109,9 @@ class Session:
         return float(loss)
 
     def logits(self, inputs: Array) -> Array:
-        values = self._params, self._rest
+        averaged = AVERAGE in self._slots
+        params = optax.tree.get(self._state, AVERAGE) if averaged else self._params
+        values = params, self._rest
         if self._ranks:
             values = self._ranks.own(values)
         return np.asarray(self._forward(*values, inputs))
@@ -275,7 +278,9 @@ class Session:
 def _optimizer(trial: Trial, decaying: Tree) -> optax.GradientTransformation:
     """`decaying` says of each parameter whether its weights decay."""
     largest, own = trial.optimizer.get("clip_norm"), _unclipped(trial, decaying)
-    return own if largest is None else optax.chain(optax.clip_by_global_norm(largest), own)
+    if largest is not None:
+        own = optax.chain(optax.clip_by_global_norm(largest), own)
+    return own if trial.ema_decay is None else optax.chain(own, _averaged(trial.ema_decay))
 
 
 def _unclipped(trial: Trial, decaying: Tree) -> optax.GradientTransformation:
@@ -305,6 +310,23 @@ def _unclipped(trial: Trial, decaying: Tree) -> optax.GradientTransformation:
 
 def _scheduled(rate: float, schedule: dict[str, Any], dtype: str) -> optax.Schedule:
     return lambda count: rate * schedules.share(schedule, count.astype(dtype), jnp)
+
+
+class Averaged(NamedTuple):
+    """The state of `_averaged`."""
+
+    average: Any  # of the parameters
+
+
+def _averaged(decay: float) -> optax.GradientTransformation:
+    """A transformation that averages the updated parameters and does not change the updates."""
+
+    def update(updates: Any, state: Averaged, params: Any) -> tuple[Any, Averaged]:
+        after = optax.apply_updates(params, updates)
+        return updates, Averaged(optax.incremental_update(after, state.average, 1 - decay))
+
+    # A copy: the same buffer cannot be donated twice.
+    return optax.GradientTransformation(lambda p: Averaged(jax.tree.map(jnp.copy, p)), update)
 
 
 class Counted(NamedTuple):

@@ -15,7 +15,7 @@ import numpy as np
 
 from ... import schedules
 from ...layouts import to_canonical, to_channels_last
-from ...protocol import Array, State, Trial, Weights
+from ...protocol import AVERAGE, Array, State, Trial, Weights
 from .. import VARIANT
 
 BACKEND = os.environ.get(VARIANT, "tensorflow")
@@ -66,6 +66,8 @@ class Session:
         self._shapes: dict[str, list[tuple[int, ...]]] = {}  # the 2-D ones of a parameter's parts
         self._load(to_channels_last(trial, weights))
         optimizer = _optimizer(trial)
+        if trial.ema_decay is not None:
+            optimizer._update_model_variables_moving_average = partial(_average, optimizer)
         if trial.exempt:
             optimizer.exclude_from_weight_decay(var_list=self._exempt(trial))
         # compile's other settings are Keras's defaults. jit_compile="auto" uses XLA with JAX, and
@@ -73,6 +75,8 @@ class Session:
         self._model.compile(optimizer, _loss(trial))
         self._model._loss_tracker = StepLoss(name="loss")  # instead of a plain Mean
         self._trainer = _trainer(self._model)
+        for variable, average in self._averages():
+            average.assign(variable)
         self._probe: Any = None
 
     def put(self, inputs: Any, labels: Any) -> Any:
@@ -99,7 +103,20 @@ class Session:
 
     def logits(self, inputs: Array) -> Array:
         self._trainer.settle()
-        return np.asarray(self._model.predict_on_batch(inputs)).astype(self._trial.dtype)
+        own = [(variable, np.array(variable)) for variable, _ in self._averages()]
+        for variable, average in self._averages():
+            variable.assign(average)
+        logits = np.asarray(self._model.predict_on_batch(inputs)).astype(self._trial.dtype)
+        for variable, values in own:
+            variable.assign(values)
+        return logits
+
+    def _averages(self) -> list[tuple[Any, Any]]:
+        """Each variable with its average; nothing where the weights are not averaged."""
+        optimizer = self._model.optimizer
+        if not optimizer.use_ema:
+            return []
+        return list(zip(optimizer._trainable_variables, optimizer._model_variables_moving_average))
 
     def gradients(self, inputs: Array, labels: Array) -> tuple[Array, Weights]:
         """Logits and gradients, by a training step that replaces each weight by its gradient.
@@ -131,7 +148,8 @@ class Session:
         options, optimizer = self._trial.optimizer, self._model.optimizer
         paths = [variable.path for variable in optimizer._trainable_variables]
         found = {}
-        for slot, attribute in SLOTS[options["name"]].items():
+        averaged = {AVERAGE: "_model_variables_moving_average"} if optimizer.use_ema else {}
+        for slot, attribute in {**SLOTS[options["name"]], **averaged}.items():
             values = dict(zip(paths, getattr(optimizer, attribute)))
             found[slot] = self._canonical(values)
         # Keras's own velocity includes the factor -learning_rate; the protocol's does not.
@@ -265,6 +283,8 @@ def _optimizer(trial: Trial) -> Any:
     own = {"global_clipnorm": options.get("clip_norm")}
     if trial.accumulate > 1:
         own["gradient_accumulation_steps"] = trial.accumulate
+    if trial.ema_decay is not None:
+        own |= {"use_ema": True, "ema_momentum": trial.ema_decay}
     if schedule := options.get("schedule"):
         rate = Rates(rate, schedule, trial.accumulate)
     if name == "sgd":
@@ -280,6 +300,21 @@ def _optimizer(trial: Trial) -> Any:
         numbers = {"rho": options["decay"], "epsilon": options["epsilon"]}
         return keras.optimizers.RMSprop(rate, **numbers, **own)
     raise NotImplementedError(f"Keras module has no optimizer {name!r}")
+
+
+def _average(optimizer: Any, variables: list[Any]) -> None:
+    """Add the variables to their averages, after the last micro-batch of a step.
+
+    Keras's own average is that of the variables after the first step, and counts the others once
+    for each micro-batch.
+    """
+    share: Any = 1 - optimizer.ema_momentum
+    if parts := optimizer.gradient_accumulation_steps:
+        is_last = (optimizer._iterations + 1) % parts == 0
+        share = ops.where(is_last, share, 0.0)
+    for variable, average in zip(variables, optimizer._model_variables_moving_average):
+        change = variable - average
+        average.assign(average + ops.cast(share, change.dtype) * change)
 
 
 class Rates(keras.optimizers.schedules.LearningRateSchedule):

@@ -14,7 +14,7 @@ from mxnet import autograd, gluon
 from mxnet.base import _LIB
 
 from ... import schedules
-from ...protocol import Array, State, Trial, Weights
+from ...protocol import AVERAGE, Array, State, Trial, Weights
 from . import distributed
 from .layers import gluon_name, series
 
@@ -171,6 +171,8 @@ class Session:
         )
         if self._store:
             distributed.start(self._trainer)
+        averaged = {} if trial.ema_decay is None else self._parameters
+        self._averages = {name: each.data().copy() for name, each in averaged.items()}
         mx.random.seed(trial.seed + trial.rank)  # other dropout masks on each rank
 
     def put(self, inputs: Any, labels: Any) -> tuple[Any, Any]:
@@ -186,7 +188,15 @@ class Session:
             self._trainer.allreduce_grads()
             self._clip(largest)
             self._trainer.update(self._trial.batch_size)
+        if self._trial.ema_decay is not None:
+            self._average(1 - self._trial.ema_decay)
         return loss
+
+    def _average(self, share: float) -> None:
+        """Add the weights to their averages: a - share (a - w), which is a step of SGD."""
+        numbers = {"lr": share, "wd": 1.0, "rescale_grad": -1.0}
+        for name, average in self._averages.items():
+            mx.nd.sgd_update(average, self._parameters[name].data(), out=average, **numbers)
 
     def _accumulate(self, inputs: Any, targets: Any) -> Any:
         """The mean loss of a batch; the gradients are the sums over its micro-batches."""
@@ -218,8 +228,16 @@ class Session:
         return float(loss.asscalar())
 
     def logits(self, inputs: Array) -> Array:
+        own = {name: self._parameters[name].data().copy() for name in self._averages}
+        self._set(self._averages)
         logits: Array = self._model(on_device(inputs, self._context)).asnumpy()
+        self._set(own)
         return logits
+
+    def _set(self, values: dict[str, Any]) -> None:
+        """Set parameters to arrays of MXNet."""
+        for name, each in values.items():
+            self._parameters[name].set_data(each)
 
     def gradients(self, inputs: Array, labels: Array) -> tuple[Array, Weights]:
         before = {name: each.data().copy() for name, each in self._statistics.items()}
@@ -249,6 +267,8 @@ class Session:
             parts = state if isinstance(state, tuple) else (state,)
             for slot, part in zip(SLOTS[self._trial.optimizer["name"]], parts):
                 found.setdefault(slot, {})[name] = part.asnumpy()
+        if self._averages:
+            found[AVERAGE] = {name: each.asnumpy() for name, each in self._averages.items()}
         # MXNet's own velocity includes the factor -learning_rate; the protocol's does not.
         rate = self._trial.optimizer["learning_rate"]
         if not self._trial.optimizer.get("schedule"):
