@@ -76,7 +76,8 @@ class Session:
         self._model._loss_tracker = StepLoss(name="loss")  # instead of a plain Mean
         self._trainer = _trainer(self._model)
         for variable, average in self._averages():
-            average.assign(variable)
+            # Of a copy: JAX deletes the arrays of a step's arguments after the step.
+            average.assign(np.array(variable))
         self._probe: Any = None
 
     def put(self, inputs: Any, labels: Any) -> Any:
@@ -105,7 +106,7 @@ class Session:
         self._trainer.settle()
         own = [(variable, np.array(variable)) for variable, _ in self._averages()]
         for variable, average in self._averages():
-            variable.assign(average)
+            variable.assign(np.array(average))
         logits = np.asarray(self._model.predict_on_batch(inputs)).astype(self._trial.dtype)
         for variable, values in own:
             variable.assign(values)
