@@ -236,8 +236,8 @@ ACCUMULATE_FAULTS = (
         name="an average of the weights before each step",
         framework="jax",
         file="frameworks/jax/session.py",
-        right="optax.incremental_update(after, ",
-        wrong="optax.incremental_update(params, ",
+        right="(new - old), state.average, after)",
+        wrong="(new - old), state.average, params)",
     ),
     Fault(
         name="an evaluation without the averages of the weights",

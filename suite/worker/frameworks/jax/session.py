@@ -323,7 +323,11 @@ def _averaged(decay: float) -> optax.GradientTransformation:
 
     def update(updates: Any, state: Averaged, params: Any) -> tuple[Any, Averaged]:
         after = optax.apply_updates(params, updates)
-        return updates, Averaged(optax.incremental_update(after, state.average, 1 - decay))
+        # The factors of optax.incremental_update, d and 1 - d, are rounded: with d near 1 the
+        # average drifts.
+        share = 1 - decay
+        average = jax.tree.map(lambda old, new: old + share * (new - old), state.average, after)
+        return updates, Averaged(average)
 
     # A copy: the same buffer cannot be donated twice.
     return optax.GradientTransformation(lambda p: Averaged(jax.tree.map(jnp.copy, p)), update)

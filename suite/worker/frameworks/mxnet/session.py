@@ -194,9 +194,9 @@ class Session:
 
     def _average(self, share: float) -> None:
         """Add the weights to their averages: a - share (a - w), which is a step of SGD."""
-        numbers = {"lr": share, "wd": 1.0, "rescale_grad": -1.0}
         for name, average in self._averages.items():
-            mx.nd.sgd_update(average, self._parameters[name].data(), out=average, **numbers)
+            change = average - self._parameters[name].data()
+            mx.nd.sgd_update(average, change, lr=share, wd=0.0, out=average)
 
     def _accumulate(self, inputs: Any, targets: Any) -> Any:
         """The mean loss of a batch; the gradients are the sums over its micro-batches."""
