@@ -278,8 +278,9 @@ def _known(reference: Reference, rules: Rules) -> Errors:
     # The lowerings in float32 store weights as the frameworks do, those in float64 do not.
     if rules.rounding != "float32":
         return reference.storage_tolerances(reference.tensors)
-    size = reference.trial.workload.batch_size
-    return running_means.tolerances(reference.tensors, reference.prover.inputs.architecture, size)
+    workload, model = reference.trial.workload, reference.prover.inputs.architecture
+    size, updates = workload.micro_batch_size, workload.accumulate
+    return running_means.tolerances(reference.tensors, model, size, updates=updates)
 
 
 def _other_reason(
