@@ -14,6 +14,7 @@ import pytest
 
 from suite.engines import pip
 from suite.engines.errors import FrameworkUnavailable
+from suite.engines.pip import PipOutput
 from suite.engines.venv import environments, interpreters
 from suite.errors import EngineError
 from suite.manifests import catalog
@@ -155,7 +156,7 @@ def test_a_silent_or_killed_pip_is_an_error_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, reason: str
 ) -> None:
     monkeypatch.setattr(environments, "SILENT_S", 0.5)
-    output = environments.PipOutput("Tiny", lambda text: None)
+    output = PipOutput("Tiny", lambda text: None)
     with (tmp_path / "log").open("w") as log:
         command = ["sh", "-c", script]
         error = environments._install(command, log, output, environments.Builds())
