@@ -24,11 +24,12 @@ from . import common
 from . import pytorch_signals as signals
 from . import pytorch_windows as windows
 from .common import Layer, Refused
+from .pytorch_attention import Attentions
 from .pytorch_attributes import of_attribute
 from .pytorch_operations import ENDINGS, FUNCTIONS, MODULES, NORMS, OPERATIONS
 from .pytorch_recurrent import KINDS, NOTE, weights
 from .pytorch_shapes import POINTWISE, Form, reshaped
-from .pytorch_windows import Tracer
+from .pytorch_tracing import Tracer
 from .transformers_models import Language, is_known, must_be_known
 
 BATCH = 2  # samples that are propagated to find the shapes
@@ -136,7 +137,7 @@ def change(module: nn.Module, inputs: torch.Tensor, seed: int) -> None:
     momenta = [each.momentum for each in norms]
     for each in norms:
         each.reset_running_stats()
-        each.momentum = None  # the mean over all batches, here of one
+        each.momentum = 1.0  # the statistics of this batch alone
     module.train()
     module(inputs)
     module.eval()
@@ -171,7 +172,7 @@ def trace(
     notes: list[str] = []
     for training in (True, False):
         module.train(training)
-        traced = fx.GraphModule(module, Tracer().trace(module))
+        traced = fx.GraphModule(module, Tracer((BATCH, *shape)).trace(module))
         traced.graph.eliminate_dead_code()  # such as the unused state of a recurrent layer
         shapes = Shapes(traced).of(torch.zeros(BATCH, *shape))
         output = next(node for node in traced.graph.nodes if node.op == "output").args[0]
@@ -214,6 +215,7 @@ class Converter:
         self._modules = dict(traced.named_modules())
         self._names: dict[str, str] = {}  # of a node, by that of fx
         self._attributes: dict[str, torch.Tensor] = {}  # tensors of modules, by the node of fx
+        self._attentions = Attentions(traced, shapes)
         self._parts: dict[str, tuple[fx.Node, list[int]]] = {}  # what is split, and the sizes
         self._forms: dict[str, Form] = {}  # of results that no layer has: by the node of fx
         self._signals: set[str] = set()  # results (channels, length), images of height 1 here
@@ -227,9 +229,12 @@ class Converter:
         """The nodes, and the operations that cannot be taken."""
         nodes: list[Layer] = []
         refusals: list[Layer] = []
+        inside = self._attentions.inside
         for node in self._traced.graph.nodes:
             if node.op == "placeholder":
                 nodes += self._input(node)
+                continue
+            if node.name in inside:
                 continue
             # A size, or a part of one, is no node: the shapes are known.
             if self._is_prepared(node) or node.op == "output" or node.name not in self._shapes:
@@ -315,6 +320,8 @@ class Converter:
 
     def _tensors(self, node: fx.Node) -> list[fx.Node]:
         """The inputs that are results of the graph, in order, each once unless it is a join."""
+        if attention := self._attentions.found.get(node.name):
+            return [attention.source]
         given = _nodes(node)
         found = [self._parts[each.name][0] if each.name in self._parts else each for each in given]
         found = [each for each in found if each.name in self._shapes]
@@ -338,6 +345,11 @@ class Converter:
         }
 
     def _layer(self, node: fx.Node, tensors: list[fx.Node]) -> Layer | None:
+        if attention := self._attentions.found.get(node.name):
+            self._keep_values(node, attention.weights)
+            return attention.layer
+        if reason := self._attentions.refused.get(node.name):
+            raise Refused(reason)
         before = [self._shape(each.name) for each in tensors]
         after = self._shapes[node.name]
         forms = {self._forms.get(each.name) for each in tensors}
@@ -346,7 +358,7 @@ class Converter:
             if (of_signal := self._of_signal(node, str(name))) is not None:
                 return of_signal
             after = self._shape(node.name)
-        if node.op != "call_module" and len(forms) == 1:
+        if node.op != "call_module" and len(forms) == 1 and before:
             (form,) = forms
             if (found := reshaped(str(name), node, form, before[0], after)) is not None:
                 layer, made = found
@@ -396,12 +408,12 @@ class Converter:
     def _of_operation(self, node: fx.Node, name: str, before: Any, after: Any) -> Layer | None:
         names = [each.name for each in _nodes(node)]
         given = {each: self._attributes[each] for each in names if each in self._attributes}
+        if given and not before:
+            raise Refused("a result that depends on no input")
         if given:
             last = self._forms.get(self._tensors(node)[0].name) == Form("last")
             layer, found = of_attribute(name, node, given, before[0], after, channels_last=last)
-            owner = self._names[node.name]
-            for role, values in found.items():
-                self.weights[f"{owner}.{role}"] = values.detach().double().numpy()
+            self._keep_values(node, found)
             return layer
         if name == "getitem" and (part := self._part(node)):
             return part
@@ -419,6 +431,10 @@ class Converter:
         assert isinstance(index, int)
         start = sum(sizes[:index])
         return {"kind": "channel_slice", "start": start, "stop": start + sizes[index]}
+
+    def _keep_values(self, node: fx.Node, values: dict[str, torch.Tensor]) -> None:
+        for role, each in values.items():
+            self.weights[f"{self._names[node.name]}.{role}"] = each.detach().double().numpy()
 
     def _keep(self, node: fx.Node, module: nn.Module, layer: Layer) -> None:
         """Keep the weights of a layer; one that is used twice is refused."""
