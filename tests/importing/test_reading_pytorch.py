@@ -546,6 +546,7 @@ def test_shapes_are_numbers_while_a_module_is_traced(imported: Import) -> None:
     conv, norm, *_ = found.architecture.layers
     assert conv.extra_padding == (1, 1) and norm.momentum == 0.2  # type: ignore[attr-defined]
     assert set(found.own.weights) >= {each.name for each in found.architecture.parameters()}
+    assert found.changed.weights["batch_norm.mean"].all()  # those of the batch
 
 
 ATTENTION = """
@@ -610,3 +611,59 @@ def test_attention_with_a_mask_is_refused(imported: Import) -> None:
     ).replace("is_causal=True", "attn_mask=self.out.weight[:4, :4]")
     with pytest.raises(ImportRefused, match="no mask or bias of its scores"):
         imported(code, shape=(6, 2, 2))
+
+
+WINDOWS = """
+    class DropPath(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.drop_prob = 0.25
+
+        def forward(self, x):
+            return x * x.new_empty((len(x), 1, 1, 1)).bernoulli_(0.75) if self.training else x
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inputs, self.out = nn.Linear(4, 12), nn.Linear(4, 4)
+            self.table = nn.Parameter(torch.randn(9, 2))
+            self.drop = DropPath()
+            y, x = (each.flatten() for each in torch.meshgrid(torch.arange(2), torch.arange(2)))
+            rows = (y[:, None] - y + 1) * 3 + x[:, None] - x + 1
+            self.register_buffer("rows", rows)
+
+        def forward(self, x):
+            x = x.permute(0, 2, 3, 1)
+            B, H, W, C = x.shape
+            shortcut = x
+            x = {before}.view(B, H // 2, 2, W // 2, 2, C).permute(0, 1, 3, 2, 4, 5)
+            x = x.reshape(-1, 4, C)
+            q, k, v = self.inputs(x).reshape(len(x), 4, 3, 2, 2).permute(2, 0, 3, 1, 4).unbind(0)
+            scores = (q * 2 ** -0.5) @ k.transpose(-2, -1)
+            scores = scores + self.table[self.rows.view(-1)].view(4, 4, 2).permute(2, 0, 1)
+            x = self.out((scores.softmax(-1) @ v).transpose(1, 2).reshape(-1, 4, C))
+            x = x.view(B, H // 2, W // 2, 2, 2, C).permute(0, 1, 3, 2, 4, 5).reshape(B, H, W, C)
+            x = shortcut + self.drop(x)
+            return x.reshape(B, -1, C).reshape(B, H, W, C).mean((1, 2))
+"""
+
+
+def test_attention_in_windows_with_a_table_is_a_layer(imported: Import) -> None:
+    found = imported(WINDOWS.format(before="x"), shape=(4, 4, 6))
+    assert kinds(found) == ["add", "global_avg_pool2d"]
+    join = found.architecture.layers[0]
+    assert isinstance(join, Branches)
+    attention, drop = max(join.branches, key=len)
+    assert (attention.kind, attention.window, attention.shift) == (  # type: ignore[attr-defined]
+        *("window_attention", (2, 2)),
+        (0, 0),
+    )
+    assert (drop.kind, drop.rate, drop.whole) == ("dropout", 0.25, True)  # type: ignore[attr-defined]
+    table = found.own.weights[f"{attention.name}.table"]
+    assert table.shape == (9, 2)
+
+
+def test_windows_that_do_not_return_to_their_image_are_refused(imported: Import) -> None:
+    code = WINDOWS.format(before="torch.roll(x, (-1, -1), (1, 2))")
+    with pytest.raises(ImportRefused, match="and return to it"):
+        imported(code, shape=(4, 4, 6))

@@ -218,6 +218,17 @@ def stochastic_depth(node: fx.Node, before: Any, after: Any) -> Layer | None:
     return dropout(argument(node, 1, "p"), whole=True)
 
 
+def is_drop_path(module: nn.Module) -> bool:
+    """Whether a module is stochastic depth as in timm, whose code many networks have a copy of."""
+    return type(module).__name__ == "DropPath" and hasattr(module, "drop_prob")
+
+
+def drop_path(module: Any, before: Any, after: Any) -> Layer | None:
+    if not getattr(module, "scale_by_keep", True):
+        raise Refused("stochastic depth divides by the share of the samples that stay")
+    return dropout(module.drop_prob or 0, whole=True)
+
+
 def gelu(approximate: str) -> Layer:
     return {"kind": "gelu", "approximate": approximate == "tanh"}
 

@@ -12,6 +12,7 @@ import torch
 from torch import fx, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from .pytorch_operations import is_drop_path
 from .pytorch_windows import is_attention
 
 
@@ -57,7 +58,8 @@ class Tracer(fx.Tracer):
         self._computes = False  # a fake value, with modules and parameters as they are
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        return is_attention(m) or super().is_leaf_module(m, module_qualified_name)
+        own = is_attention(m) or is_drop_path(m)
+        return own or super().is_leaf_module(m, module_qualified_name)
 
     def proxy(self, node: fx.Node) -> fx.Proxy:
         return Known(node, self)
