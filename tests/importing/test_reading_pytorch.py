@@ -667,3 +667,17 @@ def test_windows_that_do_not_return_to_their_image_are_refused(imported: Import)
     code = WINDOWS.format(before="torch.roll(x, (-1, -1), (1, 2))")
     with pytest.raises(ImportRefused, match="and return to it"):
         imported(code, shape=(4, 4, 6))
+
+
+def test_a_parameter_that_is_reshaped_is_a_scale(imported: Import) -> None:
+    found = imported("""
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.gamma = nn.Parameter(torch.tensor([1.0, 2.0, 3.0]))
+
+            def forward(self, x):
+                return x.mul(self.gamma.reshape(1, -1, 1, 1)).mean((2, 3))
+    """)
+    assert kinds(found) == ["scale", "global_avg_pool2d"]
+    assert [*found.own.weights["mul.weight"]] == [1, 2, 3]

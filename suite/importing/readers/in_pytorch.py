@@ -313,6 +313,11 @@ class Converter:
         if node.target in ("expand", "repeat") and first.name in self._attributes:
             self._attributes[node.name] = self._attributes[first.name]
             return True
+        values = self._attributes.get(first.name)
+        if node.target in ("reshape", "view") and isinstance(values, nn.Parameter):
+            moved = values.detach().reshape(node.meta["shape"])
+            self._attributes[node.name] = nn.Parameter(moved)
+            return True
         name = _operation(node)
         if name in ("chunk", "split") and node.name not in self._shapes:
             self._parts[node.name] = first, _sizes(node, str(name), self._shape(first.name))
@@ -375,6 +380,8 @@ class Converter:
         if reason := self._attentions.refused.get(node.name):
             raise Refused(reason)
         before = [self._shape(each.name) for each in tensors]
+        if not before:
+            raise Refused("a result that depends on no input")
         after = self._shapes[node.name]
         forms = {self._forms.get(each.name) for each in tensors}
         name = _operation(node)
@@ -382,7 +389,7 @@ class Converter:
             if (of_signal := self._of_signal(node, str(name))) is not None:
                 return of_signal
             after = self._shape(node.name)
-        if node.op != "call_module" and len(forms) == 1 and before:
+        if node.op != "call_module" and len(forms) == 1:
             (form,) = forms
             if (found := reshaped(str(name), node, form, before[0], after)) is not None:
                 layer, made = found
@@ -394,9 +401,10 @@ class Converter:
         else:
             layer = self._of_operation(node, str(name), before, after)
         if forms != {None}:
-            if len(forms) > 1 or not forms <= {*LAST} or not self._pointwise(layer):
+            form = forms.pop() if len(forms) == 1 else None
+            if form is None or form not in LAST or not self._pointwise(layer):
                 raise Refused("its input has another order of axes than layers have")
-            (self._forms[node.name],) = forms
+            self._forms[node.name] = form
         return layer
 
     def _of_signal(self, node: fx.Node, name: str) -> Layer | None:
@@ -433,8 +441,6 @@ class Converter:
     def _of_operation(self, node: fx.Node, name: str, before: Any, after: Any) -> Layer | None:
         names = [each.name for each in _nodes(node)]
         given = {each: self._attributes[each] for each in names if each in self._attributes}
-        if given and not before:
-            raise Refused("a result that depends on no input")
         if given:
             last = self._forms.get(self._tensors(node)[0].name) in LAST
             layer, found = of_attribute(name, node, given, before[0], after, channels_last=last)

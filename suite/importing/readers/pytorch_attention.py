@@ -131,7 +131,7 @@ class Attentions:
         self, before: fx.Node, linear: fx.Node, inside: set[fx.Node]
     ) -> tuple[fx.Node, fx.Node, Layer]:
         """The image, the image after the attention, and the size and shift of the windows."""
-        source, there = before, []
+        source, there = before, list[fx.Node]()
         while self._moves(source) and isinstance(source.args[0], fx.Node):
             there.insert(0, source)
             source = source.args[0]
