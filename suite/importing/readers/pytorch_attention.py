@@ -132,7 +132,7 @@ class Attentions:
     ) -> tuple[fx.Node, fx.Node, Layer]:
         """The image, the image after the attention, and the size and shift of the windows."""
         source, there = before, list[fx.Node]()
-        while self._moves(source) and isinstance(source.args[0], fx.Node):
+        while self._moves(source) and (source is before or len(source.users) == 1):
             there.insert(0, source)
             source = source.args[0]
         last, back, moves = linear, [], [linear]
@@ -255,7 +255,7 @@ class Attentions:
                 isinstance(module, nn.Dropout) and not module.p
             )
         name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
-        if not node.all_input_nodes:
+        if not node.args or not node.all_input_nodes:
             return False
         if node.target is functional.pad:
             return not any(node.args[1])

@@ -40,6 +40,9 @@ class Known(fx.Proxy):
     def size(self, *axis: Any) -> Any:
         return self.value.size(*axis) if self._is_tensor else super().__getattr__("size")(*axis)
 
+    def __len__(self) -> int:
+        return int(self.shape[0]) if self._is_tensor else super().__len__()
+
     def dim(self) -> Any:
         return self.ndim
 
