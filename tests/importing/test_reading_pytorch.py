@@ -665,7 +665,7 @@ def test_attention_in_windows_with_a_table_is_a_layer(imported: Import) -> None:
 
 def test_windows_that_do_not_return_to_their_image_are_refused(imported: Import) -> None:
     code = WINDOWS.format(before="torch.roll(x, (-1, -1), (1, 2))")
-    with pytest.raises(ImportRefused, match="operations cannot be taken: .*matmul"):
+    with pytest.raises(ImportRefused, match=r"cannot be taken: .*matmul"):
         imported(code, shape=(4, 4, 6))
 
 
