@@ -1,0 +1,144 @@
+"""A trial's layers as a network of CNTK: images are (channels, height, width)."""
+
+from typing import Any, Callable, Dict, List, Tuple
+
+import cntk
+import numpy as np
+
+LOWEST = float(np.finfo(np.float32).min)
+
+
+class Parameter:
+    """A parameter of CNTK, and how its values become those of the trial."""
+
+    def __init__(
+        self, values: Any, canonical: Callable[[Any], Any] = lambda values: values
+    ) -> None:
+        self.tensor = cntk.Parameter(values.shape, init=np.ascontiguousarray(values))
+        self.canonical = canonical
+
+
+class Network:
+    """A series of layers; the parameters have the trial's names."""
+
+    def __init__(self, weights: Dict[str, Any]) -> None:
+        self._weights = weights
+        self.parameters = {}  # type: Dict[str, Parameter]
+
+    def series(self, layers: List[Dict[str, Any]], values: Any) -> Any:
+        """The result of the layers, one after the other."""
+        for layer in layers:
+            kind = layer["kind"]
+            if kind in JOINS:
+                values = JOINS[kind]([self.series(each, values) for each in layer["branches"]])
+            elif kind in SIMPLE:
+                values = SIMPLE[kind](layer, values)
+            elif kind in LAYERS:
+                values = LAYERS[kind](self, layer, values)
+            else:
+                raise NotImplementedError("CNTK module has no layer %r" % kind)
+        return values
+
+    def _weight(self, layer: Dict[str, Any]) -> Any:
+        name = layer["name"] + ".weight"
+        self.parameters[name] = Parameter(self._weights[name])
+        return self.parameters[name].tensor
+
+    def _biased(self, layer: Dict[str, Any], values: Any, shape: Tuple[int, ...]) -> Any:
+        """The values plus the layer's bias, if it has one, in this shape."""
+        if not layer["bias"]:
+            return values
+        name = layer["name"] + ".bias"
+        self.parameters[name] = Parameter(self._weights[name].reshape(shape))
+        return values + self.parameters[name].tensor
+
+    def convolution(self, layer: Dict[str, Any], values: Any) -> Any:
+        if layer["dilation"] != [1, 1]:
+            raise NotImplementedError("CNTK has no dilated convolution on a CPU")
+        values, automatic = _padded(layer, values)
+        values = cntk.convolution(
+            self._weight(layer),
+            values,
+            strides=(1, *layer["stride"]),
+            auto_padding=[False, automatic, automatic],
+            groups=layer["groups"],
+        )
+        return self._biased(layer, values, (-1, 1, 1))
+
+    def dense(self, layer: Dict[str, Any], values: Any) -> Any:
+        name = layer["name"] + ".weight"
+        weight = Parameter(self._weights[name].T, np.transpose)
+        self.parameters[name] = weight
+        return self._biased(layer, cntk.times(values, weight.tensor), (-1,))
+
+
+def network(
+    layers: List[Dict[str, Any]], inputs: Any, weights: Dict[str, Any]
+) -> Tuple[Any, Dict[str, Parameter]]:
+    """The logits, and the parameters by name."""
+    made = Network(weights)
+    return made.series(layers, inputs), made.parameters
+
+
+def _padded(layer: Dict[str, Any], values: Any, fill: float = 0.0) -> Tuple[Any, bool]:
+    """The values with the layer's padding, or whether CNTK itself pads in the same way."""
+    pads = layer["padding"]
+    if pads == [0, 0]:
+        return values, False
+    same = [2 * pad + 1 for pad in pads] == layer["kernel"]
+    if same and layer["stride"] == [1, 1] and layer["kind"] == "conv2d":
+        return values, True
+    pattern = [(0, 0), *((pad, pad) for pad in pads)]
+    return cntk.pad(values, pattern, constant_value=fill), False
+
+
+def _max_pool(layer: Dict[str, Any], values: Any) -> Any:
+    values, _ = _padded(layer, values, LOWEST)
+    return cntk.pooling(
+        values,
+        cntk.MAX_POOLING,
+        tuple(layer["kernel"]),
+        tuple(layer["stride"]),
+        ceil_out_dim=layer["ceil"],
+    )
+
+
+def _mean_pool(layer: Dict[str, Any], values: Any) -> Any:
+    values, _ = _padded(layer, values)
+    return cntk.pooling(values, cntk.AVG_POOLING, tuple(layer["kernel"]), tuple(layer["stride"]))
+
+
+def _global_mean(layer: Dict[str, Any], values: Any) -> Any:
+    mean = cntk.reduce_mean(values, axis=[1, 2])
+    return cntk.reshape(mean, (values.shape[0],))
+
+
+def _flatten(layer: Dict[str, Any], values: Any) -> Any:
+    return cntk.reshape(values, (int(np.prod(values.shape)),))
+
+
+def _leaky_relu(layer: Dict[str, Any], values: Any) -> Any:
+    """CNTK's own has the gradient 1 at 0."""
+    slope = layer["slope"]
+    return slope * values + (1 - slope) * cntk.relu(values)
+
+
+JOINS = {
+    "add": lambda ends: cntk.plus(*ends),
+    "concat": lambda ends: cntk.splice(*ends, axis=0),
+    "multiply": lambda ends: cntk.element_times(*ends),
+}  # type: Dict[str, Any]
+SIMPLE = {
+    "max_pool2d": _max_pool,
+    "avg_pool2d": _mean_pool,
+    "global_avg_pool2d": _global_mean,
+    "flatten": _flatten,
+    "relu": lambda _, values: cntk.relu(values),
+    "relu6": lambda _, values: cntk.relu(values) - cntk.relu(values - 6),  # 0 at 0, 1 at 6
+    "leaky_relu": _leaky_relu,
+    "tanh": lambda _, values: cntk.tanh(values),
+    "sigmoid": lambda _, values: cntk.sigmoid(values),
+    "silu": lambda _, values: values * cntk.sigmoid(values),
+    "dropout": lambda layer, values: cntk.dropout(values, layer["rate"]),
+}  # type: Dict[str, Any]
+LAYERS = {"conv2d": Network.convolution, "dense": Network.dense}  # type: Dict[str, Any]

@@ -1,0 +1,93 @@
+"""One model of CNTK with its trainer; its results are written into the shared arrays."""
+
+from typing import Any, Dict, Iterator, List, Tuple
+
+import cntk
+import numpy as np
+
+from .layers import network
+from .optimizers import Optimizer
+
+
+class Model:
+    """Batches, weights and gradients are those of the session, in its layout.
+
+    `arrays`: `values` (parameters) for weights and whatever has their size, `logits` (N, classes),
+    `inputs` (batches, N, ...), `targets` (batches, N, classes).
+    """
+
+    def __init__(
+        self,
+        arrays: Dict[str, Any],
+        layers: List[Dict[str, Any]],
+        parameters: List[Tuple[str, List[int]]],
+        optimizer: Dict[str, Any],
+        seed: int,
+    ) -> None:
+        cntk.cntk_py.set_fixed_random_seed(seed)
+        self._values, self._logits = arrays["values"], arrays["logits"]
+        self._shapes = dict(parameters)
+        inputs, targets = arrays["inputs"], arrays["targets"]
+        images = cntk.input_variable(inputs.shape[2:])
+        labels = cntk.input_variable(targets.shape[2:])
+        weights = {name: np.array(part).reshape(self._shapes[name]) for name, part in self._parts()}
+        self._output, self._parameters = network(layers, images, weights)
+        self._loss = cntk.cross_entropy_with_softmax(self._output, labels)
+        self._both = cntk.combine([self._loss, self._output])
+        self._size = inputs.shape[1]
+        ordered = [self._parameters[name].tensor for name in self._shapes]
+        self._optimizer = Optimizer(optimizer, ordered, self._size)
+        self._trainer = cntk.Trainer(self._output, self._loss, [self._optimizer.learner])
+        # The values of a place are CNTK's without a copy, today's and later ones.
+        self._inputs = [{images: _borrowed(each)} for each in inputs]
+        self._batches = [
+            {**of_inputs, labels: _borrowed(each)} for of_inputs, each in zip(self._inputs, targets)
+        ]
+
+    def train(self, batches: List[int]) -> None:
+        for batch in batches:
+            self._trainer.train_minibatch(self._batches[batch])
+
+    def loss(self) -> float:
+        return float(self._trainer.previous_minibatch_loss_average)
+
+    def infer(self, batch: int) -> None:
+        self._logits[...] = self._output.eval(self._inputs[batch])
+
+    def differentiate(self, batch: int) -> None:
+        """CNTK's gradients are sums over the batch."""
+        ordered = [self._parameters[name].tensor for name in self._shapes]
+        gradients, logits = self._both.grad(
+            self._batches[batch],
+            wrt=ordered,
+            outputs=[self._output.output],
+            grad_root=self._loss.output,
+        )
+        self._logits[...] = logits
+        self._write([gradients[tensor] / self._size for tensor in ordered])
+
+    def read(self, name: str) -> None:
+        """Write the weights, or a slot of the optimizer."""
+        if name == "weights":
+            self._write([self._parameters[each].tensor.value for each in self._shapes])
+        else:
+            self._write(self._optimizer.slot(name))
+
+    def steps(self) -> int:
+        return self._optimizer.steps()
+
+    def _write(self, tensors: List[Any]) -> None:
+        for (name, part), tensor in zip(self._parts(), tensors):
+            part[...] = self._parameters[name].canonical(tensor).ravel()
+
+    def _parts(self) -> Iterator[Tuple[str, Any]]:
+        """The part of the shared values that each parameter has."""
+        start = 0
+        for name, shape in self._shapes.items():
+            end = start + int(np.prod(shape))
+            yield name, self._values[start:end]
+            start = end
+
+
+def _borrowed(values: Any) -> Any:
+    return cntk.Value(cntk.NDArrayView.from_dense(values, borrow=True))
