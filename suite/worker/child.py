@@ -62,14 +62,15 @@ class Child:
 
         The list has a name, an offset in bytes and a shape for each of them.
         """
-        places, end = [], 0
+        places: list[tuple[str, int, tuple[int, ...]]] = []
+        end = 0
         for name, shape in shapes.items():
-            places.append([name, end, list(shape)])
+            places.append((name, end, shape))
             end += -(-4 * math.prod(shape) // ALIGNED_BYTES) * ALIGNED_BYTES
         os.ftruncate(self._memory, end)
         shared = mmap.mmap(self._memory, end)
         arrays = {
-            name: np.frombuffer(shared, np.float32, math.prod(shapes[name]), offset).reshape(shape)
+            name: np.frombuffer(shared, np.float32, math.prod(shape), offset).reshape(shape)
             for name, offset, shape in places
         }
         return arrays, places

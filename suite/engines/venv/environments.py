@@ -29,7 +29,7 @@ from suite.errors import EngineError
 from suite.manifests.devices import KINDS, DeviceKind
 from suite.manifests.frameworks import FrameworkManifest
 from suite.messages import Notify
-from suite.paths import LOCKS, digest, home, sha256
+from suite.paths import LOCKS, digest, home
 from suite.worker import child
 from suite.worker.programs import ask
 

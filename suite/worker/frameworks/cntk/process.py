@@ -10,7 +10,8 @@ from pathlib import Path
 from ...child import Child
 from ...programs import ask
 
-# What CNTK is linked to (Open MPI 1.10), and the library of Open MPI 3 and 4 with the same functions.
+# What CNTK is linked to, of Open MPI 1.10, and the libraries of Open MPI 3 and 4 with the same
+# functions.
 LIBRARIES = {"libmpi.so.12": "libmpi.so.40", "libmpi_cxx.so.1": "libmpi_cxx.so.40"}
 SEARCH_PATH = "LD_LIBRARY_PATH"
 ANSWER_S = 60.0

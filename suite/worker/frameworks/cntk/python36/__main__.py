@@ -7,7 +7,8 @@ import platform
 import signal
 import sys
 import warnings
-from typing import Any, Dict, List
+from pathlib import Path
+from typing import Any
 
 warnings.simplefilter("ignore")  # about the Linux distribution, and CUDA
 
@@ -22,20 +23,19 @@ class Work:
 
     def __init__(self, memory: int) -> None:
         self._memory = memory
-        self._model = None  # type: Any
+        self._model: Any = None
 
-    def facts(self) -> Dict[str, Any]:
-        with open("/proc/self/status") as status:
-            peak_kib = int(status.read().split("VmHWM:")[1].split()[0])
+    def facts(self) -> "dict[str, Any]":
+        status = Path("/proc/self/status").read_text(encoding="ascii")
         return {
             "cntk": cntk.__version__,
             "python": platform.python_version(),
             "numpy": np.__version__,
             "threads": cntk.cntk_py.get_max_num_cputhreads(),
-            "rss_peak_bytes": 1024 * peak_kib,
+            "rss_peak_bytes": 1024 * int(status.split("VmHWM:")[1].split()[0]),
         }
 
-    def build(self, places: List[Any], threads: Any, **task: Any) -> None:
+    def build(self, places: "list[Any]", threads: Any, **task: Any) -> None:
         cntk.device.try_set_default_device(cntk.device.cpu())
         if threads is not None:
             cntk.cntk_py.set_max_num_cputhreads(threads)
@@ -46,7 +46,7 @@ class Work:
         }
         self._model = Model(arrays, **task)
 
-    def train(self, batches: List[int]) -> None:
+    def train(self, batches: "list[int]") -> None:
         self._model.train(batches)
 
     def loss(self) -> float:

@@ -1,6 +1,6 @@
 """A trial's layers as a network of CNTK: images are (channels, height, width)."""
 
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any
 
 import cntk
 import numpy as np
@@ -11,9 +11,7 @@ LOWEST = float(np.finfo(np.float32).min)
 class Parameter:
     """A parameter of CNTK, and how its values become those of the trial."""
 
-    def __init__(
-        self, values: Any, canonical: Callable[[Any], Any] = lambda values: values
-    ) -> None:
+    def __init__(self, values: Any, canonical: Any = lambda values: values) -> None:
         self.tensor = cntk.Parameter(values.shape, init=np.ascontiguousarray(values))
         self.canonical = canonical
 
@@ -21,11 +19,11 @@ class Parameter:
 class Network:
     """A series of layers; the parameters have the trial's names."""
 
-    def __init__(self, weights: Dict[str, Any]) -> None:
+    def __init__(self, weights: "dict[str, Any]") -> None:
         self._weights = weights
-        self.parameters = {}  # type: Dict[str, Parameter]
+        self.parameters: dict[str, Parameter] = {}
 
-    def series(self, layers: List[Dict[str, Any]], values: Any) -> Any:
+    def series(self, layers: "list[dict[str, Any]]", values: Any) -> Any:
         """The result of the layers, one after the other."""
         for layer in layers:
             kind = layer["kind"]
@@ -36,15 +34,15 @@ class Network:
             elif kind in LAYERS:
                 values = LAYERS[kind](self, layer, values)
             else:
-                raise NotImplementedError("CNTK module has no layer %r" % kind)
+                raise NotImplementedError(f"CNTK module has no layer {kind!r}")
         return values
 
-    def _weight(self, layer: Dict[str, Any]) -> Any:
+    def _weight(self, layer: "dict[str, Any]") -> Any:
         name = layer["name"] + ".weight"
         self.parameters[name] = Parameter(self._weights[name])
         return self.parameters[name].tensor
 
-    def _biased(self, layer: Dict[str, Any], values: Any, shape: Tuple[int, ...]) -> Any:
+    def _biased(self, layer: "dict[str, Any]", values: Any, shape: "tuple[int, ...]") -> Any:
         """The values plus the layer's bias, if it has one, in this shape."""
         if not layer["bias"]:
             return values
@@ -52,7 +50,7 @@ class Network:
         self.parameters[name] = Parameter(self._weights[name].reshape(shape))
         return values + self.parameters[name].tensor
 
-    def convolution(self, layer: Dict[str, Any], values: Any) -> Any:
+    def convolution(self, layer: "dict[str, Any]", values: Any) -> Any:
         if layer["dilation"] != [1, 1]:
             raise NotImplementedError("CNTK has no dilated convolution on a CPU")
         values, automatic = _padded(layer, values)
@@ -65,7 +63,7 @@ class Network:
         )
         return self._biased(layer, values, (-1, 1, 1))
 
-    def dense(self, layer: Dict[str, Any], values: Any) -> Any:
+    def dense(self, layer: "dict[str, Any]", values: Any) -> Any:
         name = layer["name"] + ".weight"
         weight = Parameter(self._weights[name].T, np.transpose)
         self.parameters[name] = weight
@@ -73,14 +71,14 @@ class Network:
 
 
 def network(
-    layers: List[Dict[str, Any]], inputs: Any, weights: Dict[str, Any]
-) -> Tuple[Any, Dict[str, Parameter]]:
+    layers: "list[dict[str, Any]]", inputs: Any, weights: "dict[str, Any]"
+) -> "tuple[Any, dict[str, Parameter]]":
     """The logits, and the parameters by name."""
     made = Network(weights)
     return made.series(layers, inputs), made.parameters
 
 
-def _padded(layer: Dict[str, Any], values: Any, fill: float = 0.0) -> Tuple[Any, bool]:
+def _padded(layer: "dict[str, Any]", values: Any, fill: float = 0.0) -> "tuple[Any, bool]":
     """The values with the layer's padding, or whether CNTK itself pads in the same way."""
     pads = layer["padding"]
     if pads == [0, 0]:
@@ -92,7 +90,7 @@ def _padded(layer: Dict[str, Any], values: Any, fill: float = 0.0) -> Tuple[Any,
     return cntk.pad(values, pattern, constant_value=fill), False
 
 
-def _max_pool(layer: Dict[str, Any], values: Any) -> Any:
+def _max_pool(layer: "dict[str, Any]", values: Any) -> Any:
     values, _ = _padded(layer, values, LOWEST)
     return cntk.pooling(
         values,
@@ -103,32 +101,32 @@ def _max_pool(layer: Dict[str, Any], values: Any) -> Any:
     )
 
 
-def _mean_pool(layer: Dict[str, Any], values: Any) -> Any:
+def _mean_pool(layer: "dict[str, Any]", values: Any) -> Any:
     values, _ = _padded(layer, values)
     return cntk.pooling(values, cntk.AVG_POOLING, tuple(layer["kernel"]), tuple(layer["stride"]))
 
 
-def _global_mean(layer: Dict[str, Any], values: Any) -> Any:
+def _global_mean(layer: "dict[str, Any]", values: Any) -> Any:
     mean = cntk.reduce_mean(values, axis=[1, 2])
     return cntk.reshape(mean, (values.shape[0],))
 
 
-def _flatten(layer: Dict[str, Any], values: Any) -> Any:
+def _flatten(layer: "dict[str, Any]", values: Any) -> Any:
     return cntk.reshape(values, (int(np.prod(values.shape)),))
 
 
-def _leaky_relu(layer: Dict[str, Any], values: Any) -> Any:
+def _leaky_relu(layer: "dict[str, Any]", values: Any) -> Any:
     """CNTK's own has the gradient 1 at 0."""
     slope = layer["slope"]
     return slope * values + (1 - slope) * cntk.relu(values)
 
 
-JOINS = {
+JOINS: "dict[str, Any]" = {
     "add": lambda ends: cntk.plus(*ends),
     "concat": lambda ends: cntk.splice(*ends, axis=0),
     "multiply": lambda ends: cntk.element_times(*ends),
-}  # type: Dict[str, Any]
-SIMPLE = {
+}
+SIMPLE: "dict[str, Any]" = {
     "max_pool2d": _max_pool,
     "avg_pool2d": _mean_pool,
     "global_avg_pool2d": _global_mean,
@@ -140,5 +138,5 @@ SIMPLE = {
     "sigmoid": lambda _, values: cntk.sigmoid(values),
     "silu": lambda _, values: values * cntk.sigmoid(values),
     "dropout": lambda layer, values: cntk.dropout(values, layer["rate"]),
-}  # type: Dict[str, Any]
-LAYERS = {"conv2d": Network.convolution, "dense": Network.dense}  # type: Dict[str, Any]
+}
+LAYERS: "dict[str, Any]" = {"conv2d": Network.convolution, "dense": Network.dense}

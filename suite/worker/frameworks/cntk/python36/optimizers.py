@@ -3,7 +3,7 @@
 CNTK's gradients are sums over the batch. Its Adam and RMSProp have other definitions.
 """
 
-from typing import Any, Dict, List
+from typing import Any
 
 import cntk
 import numpy as np
@@ -12,17 +12,19 @@ import numpy as np
 class Optimizer:
     """A learner for the parameters, and its slots in their order."""
 
-    def __init__(self, optimizer: Dict[str, Any], parameters: List[Any], batch_size: int) -> None:
+    def __init__(
+        self, optimizer: "dict[str, Any]", parameters: "list[Any]", batch_size: int
+    ) -> None:
         self._options, self._parameters = optimizer, parameters
         self._size = batch_size
-        self._slots = {}  # type: Dict[str, List[Any]]
+        self._slots: dict[str, list[Any]] = {}
         name = optimizer["name"]
         if name in ("sgd", "momentum"):
             self.learner = self._own(name)
         else:
             self.learner = cntk.universal(self._update, parameters)
 
-    def slot(self, name: str) -> List[Any]:
+    def slot(self, name: str) -> "list[Any]":
         """The values of a slot for each parameter."""
         if name == "velocity":
             return list(self.learner.create_checkpoint()["smoothed_gradients"])
@@ -42,7 +44,7 @@ class Optimizer:
             self._parameters, rate, momentum, unit_gain=False, minibatch_size=size
         )
 
-    def _update(self, parameters: List[Any], gradients: List[Any]) -> Any:
+    def _update(self, parameters: "list[Any]", gradients: "list[Any]") -> Any:
         step = self._rmsprop if self._options["name"] == "rmsprop" else self._adam()
         updates = [
             cntk.assign(each, step(each, gradient / self._size))

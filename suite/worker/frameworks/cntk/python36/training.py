@@ -1,6 +1,6 @@
 """One model of CNTK with its trainer; its results are written into the shared arrays."""
 
-from typing import Any, Dict, Iterator, List, Tuple
+from typing import Any, Iterator  # noqa: UP035
 
 import cntk
 import numpy as np
@@ -18,10 +18,10 @@ class Model:
 
     def __init__(
         self,
-        arrays: Dict[str, Any],
-        layers: List[Dict[str, Any]],
-        parameters: List[Tuple[str, List[int]]],
-        optimizer: Dict[str, Any],
+        arrays: "dict[str, Any]",
+        layers: "list[dict[str, Any]]",
+        parameters: "list[tuple[str, list[int]]]",
+        optimizer: "dict[str, Any]",
         seed: int,
     ) -> None:
         cntk.cntk_py.set_fixed_random_seed(seed)
@@ -44,7 +44,7 @@ class Model:
             {**of_inputs, labels: _borrowed(each)} for of_inputs, each in zip(self._inputs, targets)
         ]
 
-    def train(self, batches: List[int]) -> None:
+    def train(self, batches: "list[int]") -> None:
         for batch in batches:
             self._trainer.train_minibatch(self._batches[batch])
 
@@ -76,11 +76,11 @@ class Model:
     def steps(self) -> int:
         return self._optimizer.steps()
 
-    def _write(self, tensors: List[Any]) -> None:
+    def _write(self, tensors: "list[Any]") -> None:
         for (name, part), tensor in zip(self._parts(), tensors):
             part[...] = self._parameters[name].canonical(tensor).ravel()
 
-    def _parts(self) -> Iterator[Tuple[str, Any]]:
+    def _parts(self) -> "Iterator[tuple[str, Any]]":
         """The part of the shared values that each parameter has."""
         start = 0
         for name, shape in self._shapes.items():
