@@ -69,17 +69,20 @@ class Session:
         if optimizer["name"] not in SLOTS:
             raise NotImplementedError(f"CNTK module has no optimizer {optimizer['name']!r}")
         self._slots = SLOTS[optimizer["name"]]
-        self._shapes = {each["name"]: tuple(each["shape"]) for each in trial.parameters}
+        self._shapes = _shapes(trial.parameters)
+        self._statistic_shapes = _shapes(trial.statistics)
         samples, classes = trial.rank_batch_size, trial.architecture["classes"]
         arrays, places = _cntk.share(
             {
-                "values": (sum(map(math.prod, self._shapes.values())),),
+                "values": (_size(self._shapes),),
+                "statistics": (_size(self._statistic_shapes),),
                 "logits": (samples, classes),
                 "inputs": (BATCHES, samples, *trial.architecture["input_shape"]),
                 "targets": (BATCHES, samples, classes),
             }
         )
         self._values, self._logits = arrays["values"], arrays["logits"]
+        self._statistics = arrays["statistics"]
         self._inputs, self._targets = arrays["inputs"], arrays["targets"]
         self._rows = np.arange(samples)
         self._free = list(range(BATCHES))
@@ -89,7 +92,8 @@ class Session:
             "build",
             places=places,
             layers=trial.layers,
-            parameters=[[each["name"], each["shape"]] for each in trial.parameters],
+            parameters=[*self._shapes.items()],
+            statistics=[*self._statistic_shapes],
             optimizer=optimizer,
             threads=trial.threads,
             seed=trial.seed,
@@ -122,13 +126,14 @@ class Session:
 
     def gradients(self, inputs: Array, labels: Array) -> tuple[Array, Weights]:
         self._ask("differentiate", batch=self.put(inputs, labels).place)
-        return self._logits.copy(), self._named()
+        return self._logits.copy(), _named(self._values, self._shapes)
 
     def weights(self) -> Weights:
         return self._read("weights")
 
     def statistics(self) -> Weights:
-        return {}
+        self._ask("read_statistics")
+        return _named(self._statistics, self._statistic_shapes)
 
     def optimizer_state(self) -> dict[str, Weights]:
         return {slot: self._read(slot) for slot in self._slots}
@@ -141,16 +146,23 @@ class Session:
 
     def _read(self, name: str) -> Weights:
         self._ask("read", name=name)
-        return self._named()
-
-    def _named(self) -> Weights:
-        """A copy of the shared values, by the names of the parameters."""
-        stops = np.cumsum([math.prod(shape) for shape in self._shapes.values()])
-        parts = np.split(self._values.copy(), stops[:-1])
-        return {
-            name: part.reshape(shape) for (name, shape), part in zip(self._shapes.items(), parts)
-        }
+        return _named(self._values, self._shapes)
 
     def _ask(self, work: str, **arguments: Any) -> Any:
         self.synchronize()
         return _cntk.ask(work, **arguments)
+
+
+def _shapes(named: list[dict[str, Any]]) -> dict[str, tuple[int, ...]]:
+    return {each["name"]: tuple(each["shape"]) for each in named}
+
+
+def _size(shapes: dict[str, tuple[int, ...]]) -> int:
+    return sum(map(math.prod, shapes.values()))
+
+
+def _named(values: Array, shapes: dict[str, tuple[int, ...]]) -> Weights:
+    """A copy of shared values that lie one after the other, by their names."""
+    stops = np.cumsum([math.prod(shape) for shape in shapes.values()], dtype=int)
+    parts = np.split(values.copy(), stops[:-1])
+    return {name: part.reshape(shape) for (name, shape), part in zip(shapes.items(), parts)}

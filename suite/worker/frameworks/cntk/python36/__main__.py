@@ -61,6 +61,9 @@ class Work:
     def read(self, name: str) -> None:
         self._model.read(name)
 
+    def read_statistics(self) -> None:
+        self._model.read_statistics()
+
     def steps(self) -> int:
         return self._model.steps()
 

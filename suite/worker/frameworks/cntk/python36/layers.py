@@ -6,6 +6,8 @@ import cntk
 import numpy as np
 
 LOWEST = float(np.finfo(np.float32).min)
+# CNTK weights its first batches by their share of all samples so far; not after so many.
+SAMPLES_BEFORE = 1e6
 
 
 class Parameter:
@@ -16,12 +18,36 @@ class Parameter:
         self.canonical = canonical
 
 
-class Network:
-    """A series of layers; the parameters have the trial's names."""
+class Norm:
+    """The running statistics of a batch norm.
 
-    def __init__(self, weights: "dict[str, Any]") -> None:
+    CNTK accumulates the unbiased variance, which is `unbiased` times as large. It starts at that
+    number, and inference takes the variance without it.
+    """
+
+    def __init__(self, channels: int, values: int) -> None:
+        """`values`: the number of values in a batch that share their statistics."""
+        self.unbiased = np.float32(values / (values - 1))
+        self.mean = cntk.Constant(np.zeros(channels, np.float32))
+        self.variance = cntk.Constant(np.full(channels, self.unbiased, np.float32))
+        self.samples = cntk.Constant(np.full((), SAMPLES_BEFORE, np.float32))
+
+    def keep(self) -> "tuple[Any, ...]":
+        """A copy of the present values, for `put_back`."""
+        return self.mean.value, self.variance.value, self.samples.value
+
+    def put_back(self, kept: "tuple[Any, ...]") -> None:
+        self.mean.value, self.variance.value, self.samples.value = kept
+
+
+class Network:
+    """A series of layers; parameters and statistics have the trial's names."""
+
+    def __init__(self, weights: "dict[str, Any]", batch_size: int) -> None:
         self._weights = weights
+        self._batch_size = batch_size
         self.parameters: dict[str, Parameter] = {}
+        self.norms: dict[str, Norm] = {}
 
     def series(self, layers: "list[dict[str, Any]]", values: Any) -> Any:
         """The result of the layers, one after the other."""
@@ -69,13 +95,26 @@ class Network:
         self.parameters[name] = weight
         return self._biased(layer, cntk.times(values, weight.tensor), (-1,))
 
-
-def network(
-    layers: "list[dict[str, Any]]", inputs: Any, weights: "dict[str, Any]"
-) -> "tuple[Any, dict[str, Parameter]]":
-    """The logits, and the parameters by name."""
-    made = Network(weights)
-    return made.series(layers, inputs), made.parameters
+    def batch_norm(self, layer: "dict[str, Any]", values: Any) -> Any:
+        _, height, width = values.shape
+        norm = self.norms[layer["name"]] = Norm(
+            layer["channels"], self._batch_size * height * width
+        )
+        bias = layer["name"] + ".bias"
+        scale = self._weight(layer)
+        self.parameters[bias] = Parameter(self._weights[bias])
+        return cntk.batch_normalization(
+            values,
+            scale,
+            self.parameters[bias].tensor,
+            norm.mean,
+            norm.variance,
+            spatial=True,
+            # In samples: a batch then has the share `momentum` of the running values.
+            normalization_time_constant=-self._batch_size / np.log(1 - layer["momentum"]),
+            epsilon=layer["epsilon"],
+            running_count=norm.samples,
+        )
 
 
 def _padded(layer: "dict[str, Any]", values: Any, fill: float = 0.0) -> "tuple[Any, bool]":
@@ -115,10 +154,22 @@ def _flatten(layer: "dict[str, Any]", values: Any) -> Any:
     return cntk.reshape(values, (int(np.prod(values.shape)),))
 
 
+def _local_response_norm(layer: "dict[str, Any]", values: Any) -> Any:
+    """CNTK divides alpha by the size, too."""
+    return cntk.local_response_normalization(
+        values, layer["size"] // 2, layer["k"], layer["alpha"], layer["beta"]
+    )
+
+
 def _leaky_relu(layer: "dict[str, Any]", values: Any) -> Any:
     """CNTK's own has the gradient 1 at 0."""
     slope = layer["slope"]
     return slope * values + (1 - slope) * cntk.relu(values)
+
+
+def _bounded(values: Any, most: float) -> Any:
+    """The values between 0 and `most`; CNTK's clip has the gradient 1 at 0."""
+    return cntk.relu(values) - cntk.relu(values - most)
 
 
 JOINS: "dict[str, Any]" = {
@@ -132,11 +183,18 @@ SIMPLE: "dict[str, Any]" = {
     "global_avg_pool2d": _global_mean,
     "flatten": _flatten,
     "relu": lambda _, values: cntk.relu(values),
-    "relu6": lambda _, values: cntk.relu(values) - cntk.relu(values - 6),  # 0 at 0, 1 at 6
+    "relu6": lambda _, values: _bounded(values, 6),
     "leaky_relu": _leaky_relu,
     "tanh": lambda _, values: cntk.tanh(values),
     "sigmoid": lambda _, values: cntk.sigmoid(values),
     "silu": lambda _, values: values * cntk.sigmoid(values),
+    "hard_sigmoid": lambda layer, values: _bounded(layer["slope"] * values + 0.5, 1),
+    "hard_swish": lambda _, values: values * _bounded(values + 3, 6) / 6,
+    "local_response_norm": _local_response_norm,
     "dropout": lambda layer, values: cntk.dropout(values, layer["rate"]),
 }
-LAYERS: "dict[str, Any]" = {"conv2d": Network.convolution, "dense": Network.dense}
+LAYERS: "dict[str, Any]" = {
+    "conv2d": Network.convolution,
+    "dense": Network.dense,
+    "batch_norm": Network.batch_norm,
+}
