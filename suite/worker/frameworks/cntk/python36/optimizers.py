@@ -22,7 +22,8 @@ class Optimizer:
         if name in ("sgd", "momentum"):
             self.learner = self._own(name)
         else:
-            self.learner = cntk.universal(self._update, parameters)
+            # It takes a function of two arguments, and no method.
+            self.learner = cntk.universal(lambda ours, sums: self._update(ours, sums), parameters)
 
     def slot(self, name: str) -> "list[Any]":
         """The values of a slot for each parameter."""
