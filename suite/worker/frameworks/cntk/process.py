@@ -19,9 +19,13 @@ ANSWER_S = 60.0
 
 def start() -> Child:
     """CNTK's process; RuntimeError where it cannot be started."""
+    return Child("CNTK", "python36", Path(__file__).parent, libraries())
+
+
+def libraries() -> dict[str, str]:
+    """The variable by which CNTK finds Open MPI; RuntimeError where that is missing."""
     folders = [str(_links()), os.environ.get(SEARCH_PATH, "")]
-    environment = {SEARCH_PATH: os.pathsep.join(filter(None, folders))}
-    return Child("CNTK", "python36", Path(__file__).parent, environment)
+    return {SEARCH_PATH: os.pathsep.join(filter(None, folders))}
 
 
 def _links() -> Path:
