@@ -27,8 +27,9 @@ class Optimizer:
 
     def slot(self, name: str) -> "list[Any]":
         """The values of a slot for each parameter."""
-        if name == "velocity":
-            return list(self.learner.create_checkpoint()["smoothed_gradients"])
+        if name == "velocity":  # CNTK's contains the learning rate
+            kept = self.learner.create_checkpoint()["smoothed_gradients"]
+            return [each / self._options["learning_rate"] for each in kept]
         return [each.value for each in self._slots[name]]
 
     def steps(self) -> int:
