@@ -42,7 +42,7 @@ def device(trial: Trial) -> dict[str, Any]:
 
 
 def memory(trial: Trial) -> dict[str, Any]:
-    """The largest resident size of both processes."""
+    """The largest resident size of CNTK's process, which is added to that of this one."""
     return {RSS_PEAK: _cntk.ask("facts")["rss_peak_bytes"]}
 
 
