@@ -41,7 +41,7 @@ LARGE := alexnet_cifar10 googlenet_cifar10 resnet50_cifar10 vgg16_cifar10 vit_ti
 KINDS := lenet lstm gpt_tiny every_layer every_sequence every_mobile every_window every_channel \
   every_decoder every_attention every_swin every_text every_response unet_small
 # Frameworks of the published comparisons' time, with those of their models that are small.
-OLD := theano caffe flux
+OLD := theano caffe cntk flux
 # PyTensor compiles large models for minutes; the others of these are for inference or small networks.
 FRAMEWORKS := $(filter-out $(OLD) pytensor onednn cudnn onnxruntime openvino,\
   $(notdir $(basename $(wildcard manifests/frameworks/*.yaml))))

@@ -120,7 +120,12 @@ def _framework(manifest: FrameworkManifest) -> tuple[str, ...]:
     names = re.findall(r"^([\w.-]+)(?:\[[^]]*\])?==", required, re.MULTILINE)
     own = [name for name in names if name != "mlcommons-loadgen"]  # all frameworks have it
     shown = ", ".join(f"{name} {_version(name, lock)}" for name in own)
-    return manifest.title, shown, manifest.python, _yes((folder / "cuda.txt").exists())
+    pythons = manifest.python
+    if manifest.child:  # its packages are the framework's
+        other = (folder / manifest.child.lock).read_text(encoding="utf-8")
+        shown = ", ".join(f"{name} {_version(name, other)}" for name in manifest.packages)
+        pythons += f"; and {manifest.child.python}"
+    return manifest.title, shown, pythons, _yes((folder / "cuda.txt").exists())
 
 
 def _version(package: str, lock: str) -> str:

@@ -248,12 +248,15 @@ def _framework(name: str) -> Finding:
     if not framework.locks:
         return Finding(good=True, text=f"{framework.title}: only for GPUs")
     found = interpreters.find(framework.python)
-    if found is None:
+    child = framework.child
+    if found is None or (child and interpreters.find(child.python) is None):
+        missing = child.python if child and found else framework.python
+        oldest = missing.partition(",")[0].lstrip(">=")
         return Finding(
             good=False,
             framework=True,
-            text=f"{framework.title}: no Python {framework.python} on PATH, in pyenv or uv",
-            next_step="uv python install 3.11, or: pyenv install 3.11",
+            text=f"{framework.title}: no Python {missing} on PATH, in pyenv or uv",
+            next_step=f"uv python install {oldest}, or: pyenv install {oldest}",
         )
     interpreter, version = found
     built = _built(framework, f"py{version.major}{version.minor}")

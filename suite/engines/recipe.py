@@ -69,9 +69,7 @@ class Recipe:
         `base_id`: the id of the base image, where its name has no digest.
         """
         if manifest.check:
-            raise FrameworkUnavailable(
-                f"{manifest.title} is the user's, and has no image", hint="--engine venv"
-            )
+            raise FrameworkUnavailable(f"{manifest.title} has no image", hint="--engine venv")
         if not (locks / manifest.name / f"{kind}.txt").exists():
             raise FrameworkUnavailable(
                 f"{manifest.title} has no lock for {kind} (docker/{manifest.name}/{kind}.txt)",

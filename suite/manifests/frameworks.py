@@ -72,6 +72,13 @@ class CudaCapability(Strict):
     beyond: str  # what happens on a newer GPU, with its source
 
 
+class ChildPython(Strict):
+    """Another Python with its own packages, in which the worker starts the framework."""
+
+    python: Annotated[str, After(_python_range)]
+    lock: str  # in docker/<name>/; without environment markers
+
+
 class FrameworkManifest(Strict):
     """One framework: its Python, its locks, its variants, and what it does not support."""
 
@@ -82,9 +89,10 @@ class FrameworkManifest(Strict):
     # The base image in docker/pins.toml. With another than the usual one, the framework is a
     # package of that Debian release, and runs only in containers.
     base: Name = USUAL_BASE
-    # A command that succeeds where the framework is: it is no package of Python, but the user's. It
-    # then has no image.
+    # A command that succeeds where there is what no lock has: Julia and Flux, or a library of the
+    # system, which are the user's. The framework then has no image.
     check: tuple[str, ...] = ()
+    child: ChildPython | None = None
     locks: tuple[str, ...]  # in docker/<name>/; the first that can be installed is used
     cpu_index: str | None = None  # an extra package index for the CPU, used where it answers
     cuda_capability: CudaCapability | None = None

@@ -19,7 +19,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from . import interleaving, launch, peak, proof, ranks, telemetry
+from . import child, interleaving, launch, peak, proof, ranks, telemetry
 from .frameworks import load
 from .loop import exchange, train
 from .native import program
@@ -102,7 +102,9 @@ def _run_mode(
     """Run the trial in its mode; a loader's processes end when this function returns."""
 
     def memory() -> None:
-        events.emit("memory", host_rss_peak_bytes=_rss_peak_bytes(), **framework.memory(trial))
+        facts = framework.memory(trial)
+        peak_bytes = _rss_peak_bytes() + facts.pop(child.RSS_PEAK, 0)
+        events.emit("memory", host_rss_peak_bytes=peak_bytes, **facts)
 
     if model is None:
         peak.measure(trial, events.emit)

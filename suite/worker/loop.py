@@ -20,7 +20,7 @@ from . import disturbance, interleaving
 from .data import Batches, Feed, Split, feed
 from .disturbance import Disturbance
 from .losses import LOSSES, predictions
-from .protocol import Array, Distributed, Multistep, Session, Trial, steps_per_call
+from .protocol import Array, Distributed, Multistep, Session, Trial, in_child, steps_per_call
 from .ranks import Alone
 
 Emit = Callable[..., None]
@@ -148,7 +148,9 @@ class Training:
         self._block_steps: float = CALIBRATION_STEPS
         self._lead_in_calls = 0
         self._random = random.Random()
-        self._meter = disturbance.Meter(trial.cpus, processes=trial.input == "loader")
+        self._meter = disturbance.Meter(
+            trial.cpus, processes=trial.input == "loader" or in_child(session)
+        )
         self._judge = disturbance.Judge(len(trial.cpus))
         self._warm = False
         self._warmup_blocks = 0

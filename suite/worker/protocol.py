@@ -320,6 +320,11 @@ def steps_per_call(session: Session) -> int:
     return int(getattr(session, "steps_per_call", 1))
 
 
+def in_child(session: Session) -> bool:
+    """Whether a child process computes for the session, as a class attribute of it says."""
+    return bool(getattr(session, "in_child", False))
+
+
 def read_weights(trial: Trial) -> Weights:
     """The weights in `paths.weights` by name: one flat vector, in the order of the parameters."""
     return read_flat(Path(trial.paths["weights"]), trial.parameters)

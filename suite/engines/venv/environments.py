@@ -29,12 +29,17 @@ from suite.errors import EngineError
 from suite.manifests.devices import KINDS, DeviceKind
 from suite.manifests.frameworks import FrameworkManifest
 from suite.messages import Notify
-from suite.paths import LOCKS, digest, home, sha256
+from suite.paths import LOCKS, digest, home
+from suite.worker import child
 from suite.worker.endings import ended
 from suite.worker.programs import ask
 
 SILENT_S = 1800.0  # pip prints a line for each package; the largest ones have a gigabyte
 CHECK_S = 600.0  # Julia compiles a package when it is used for the first time
+# Compiling all bytecode takes most of the time; workers compile what they import.
+PIP_OPTIONS = ("--no-compile", "--no-input", "--progress-bar=off", "--disable-pip-version-check")
+# Wheels for an older Python may have any of these tags.
+CHILD_PLATFORMS = ("manylinux1_x86_64", "manylinux2010_x86_64", "manylinux2014_x86_64")
 
 
 class Builds:
@@ -69,6 +74,8 @@ def ready(
     lock or no interpreter fits, EngineError if no lock can be installed.
     """
     interpreter, version = _interpreter(manifest)
+    if manifest.child:
+        _found(manifest, manifest.child.python)
     _check(manifest)
     folders = _folders(manifest, version, kind)
     if not folders:
@@ -123,7 +130,7 @@ def of_user(manifest: FrameworkManifest, python: Path) -> Prepared:
 
 def environment(manifest: FrameworkManifest, lock: Path, tag: str) -> Path:
     """The folder of an environment; `tag` names the Python version (py311)."""
-    key = digest([sha256(lock), tag])[:12]
+    key = digest([_sha256(manifest, lock), tag])[:12]
     return home() / "environments" / f"{manifest.name}-{lock.stem}-{tag}-{key}"
 
 
@@ -144,11 +151,15 @@ def _interpreter(manifest: FrameworkManifest) -> tuple[Path, Version]:
             f"{manifest.title} is a package of Debian {manifest.base}: it runs only in containers",
             hint=f"dlsuite images build --framework {manifest.name}, then: --engine docker",
         )
-    found = interpreters.find(manifest.python)
+    return _found(manifest, manifest.python)
+
+
+def _found(manifest: FrameworkManifest, python: str) -> tuple[Path, Version]:
+    """An interpreter in this range; FrameworkUnavailable if there is none."""
+    found = interpreters.find(python)
     if found is None:
         raise FrameworkUnavailable(
-            f"{manifest.title} needs Python {manifest.python}, and there is none on PATH, "
-            "in pyenv or in uv",
+            f"{manifest.title} needs Python {python}, and there is none on PATH, in pyenv or in uv",
             hint=f"install one (uv python install, pyenv install), then: dlsuite run quick"
             f" --framework {manifest.name}",
         )
@@ -174,13 +185,22 @@ def _folders(manifest: FrameworkManifest, version: Version, kind: DeviceKind) ->
     return {lock: environment(manifest, lock, tag) for lock in locks if lock.exists()}
 
 
+def _lock_text(manifest: FrameworkManifest, lock: Path) -> str:
+    """A lock, followed by that of the other Python, if the framework has one."""
+    paths = [lock, lock.with_name(manifest.child.lock)] if manifest.child else [lock]
+    return "".join(path.read_text(encoding="utf-8") for path in paths)
+
+
+def _sha256(manifest: FrameworkManifest, lock: Path) -> str:
+    return digest([_lock_text(manifest, lock)])
+
+
 def _prepared(manifest: FrameworkManifest, folder: Path, lock: Path) -> Prepared:
-    python = folder / "bin" / "python"
     return Prepared(
         framework=manifest.name,
-        python=python,
-        lock_sha256=sha256(lock),
-        lock=lock.read_text(encoding="utf-8"),
+        python=folder / "bin" / "python",
+        lock_sha256=_sha256(manifest, lock),
+        lock=_lock_text(manifest, lock),
     )
 
 
@@ -195,18 +215,16 @@ def _build(
     """Build the environment, and mark it as ready last; return the error, or None."""
     shutil.rmtree(folder, ignore_errors=True)  # an incomplete one
     notify(f"{manifest.title}: building its environment ({lock.parent.name}/{lock.name})")
+    output = PipOutput(manifest.title, notify)
     with log_path(manifest).open("w", encoding="utf-8") as log:
-        venv = subprocess.run(
-            [interpreter, "-m", "venv", "--without-pip", folder],
-            stdout=log,
-            stderr=log,
-            env=pip_settings.environment(),
-            check=False,
+        error = _venv(interpreter, folder, log) or _install(
+            _pip(manifest, lock, folder), log, output, builds
         )
-        if venv.returncode:
-            return f"venv {ended(venv.returncode, log_path(manifest))}"
-        output = PipOutput(manifest.title, notify)
-        error = _install(_pip(manifest, lock, folder), log, output, builds)
+        if manifest.child and not error:
+            other, version = _found(manifest, manifest.child.python)
+            place = folder / child.FOLDER
+            command = _pip_of_child(lock.with_name(manifest.child.lock), place, version)
+            error = _venv(other, place, log) or _install(command, log, output, builds)
     if error:
         shutil.rmtree(folder, ignore_errors=True)
         return error
@@ -214,16 +232,35 @@ def _build(
     return None
 
 
+def _venv(interpreter: Path, folder: Path, log: TextIO) -> str | None:
+    """Make an environment without packages; return the error, or None."""
+    made = subprocess.run(
+        [interpreter, "-m", "venv", "--without-pip", folder],
+        stdout=log,
+        stderr=log,
+        env=pip_settings.environment(),
+        check=False,
+    )
+    return f"venv {ended(made.returncode, Path(log.name))}" if made.returncode else None
+
+
 def _pip(manifest: FrameworkManifest, lock: Path, folder: Path) -> list[str]:
     """The command that installs a lock into an environment."""
     command = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python")]
-    # Compiling all bytecode takes most of the time; workers compile what they import.
-    command += ["install", "--no-compile", "--no-input", "--progress-bar", "off"]
-    command += ["--disable-pip-version-check"]
-    command += ["--require-hashes", "-r", str(lock)]
+    command += ["install", *PIP_OPTIONS, "--require-hashes", "-r", str(lock)]
     if manifest.cpu_index and lock.name == "cpu.txt" and answers(manifest.cpu_index):
         command += ["--extra-index-url", manifest.cpu_index]
     return command
+
+
+def _pip_of_child(lock: Path, folder: Path, version: Version) -> list[str]:
+    """The command that installs a lock for a Python in which the host's pip cannot run."""
+    python = f"{version.major}.{version.minor}"
+    packages = folder / "lib" / f"python{python}" / "site-packages"
+    command = [sys.executable, "-m", "pip", "install", *PIP_OPTIONS, "--target", str(packages)]
+    command += ["--python-version", python, "--only-binary", ":all:"]
+    command += [f"--platform={name}" for name in CHILD_PLATFORMS]
+    return [*command, "--no-deps", "--require-hashes", "-r", str(lock)]
 
 
 def _install(command: list[str], log: TextIO, output: PipOutput, builds: Builds) -> str | None:

@@ -15,8 +15,10 @@ STAR = "M0,-1L.29,-.4L.95,-.31L.48,.15L.59,.81L0,.5L-.59,.81L-.48,.15L-.95,-.31L
 HEXAGON = "M0,-1L.87,-.5L.87,.5L0,1L-.87,.5L-.87,-.5Z"
 PENTAGON = "M0,-1L.95,-.31L.59,.81L-.59,.81L-.95,-.31Z"
 PLUS = "M-.3,-1H.3V-.3H1V.3H.3V1H-.3V.3H-1V-.3H-.3Z"
+HOURGLASS = "M-.85,-1H.85L0,0L.85,1H-.85L0,0Z"
 COLORS = {
     "caffe": "#F343F0",
+    "cntk": "#B40CB4",
     "cudnn": "#527A77",
     "flux": "#F6594A",
     "jax": "#3B7DD8",
@@ -33,6 +35,7 @@ COLORS = {
 }
 SHAPES = {
     "caffe": PLUS,
+    "cntk": HOURGLASS,
     "cudnn": STAR,
     "flux": PENTAGON,
     "jax": "square",

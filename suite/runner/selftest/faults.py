@@ -67,6 +67,27 @@ FAULTS = (
         wrong="epsilon=1e-3,\n            is_training",
     ),
     Fault(
+        name="a step that is not divided by the batch size",
+        framework="cntk",
+        file="frameworks/cntk/python36/optimizers.py",
+        right="gradient / self._size",
+        wrong="gradient",
+    ),
+    Fault(
+        name="the unbiased variance of a batch norm",
+        framework="cntk",
+        file="frameworks/cntk/python36/layers.py",
+        right="np.float32(values / (values - 1))",
+        wrong="np.float32(1)",
+    ),
+    Fault(
+        name="a correction of the bias with the wrong constant",
+        framework="cntk",
+        file="frameworks/cntk/python36/optimizers.py",
+        right="zip((_zeros((1,)), _zeros((1,))), betas)",
+        wrong="zip((_zeros((1,)), _zeros((1,))), (betas[0], 0.99))",
+    ),
+    Fault(
         name="wrong batch-norm momentum convention",
         framework="mxnet",
         file="frameworks/mxnet/layers.py",
