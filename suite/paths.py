@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -22,13 +23,26 @@ WORKER = PACKAGE / "worker"
 def home() -> Path:
     """The folder of environments, datasets and certificates.
 
-    It is $DLSUITE_HOME, by default `dlsuite` in the user's cache.
+    It is $DLSUITE_HOME, by default `dlsuite` in the user's cache. OSError where that begins with
+    the home folder of a user who has none, as in a container that runs as a bare number.
     """
     chosen = os.environ.get("DLSUITE_HOME")
-    if chosen:
-        return Path(chosen).expanduser().resolve()
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(cache).expanduser() / "dlsuite"
+    place = Path(chosen) if chosen else Path(cache) / "dlsuite"
+    try:
+        folder = place.expanduser()
+    except RuntimeError as error:
+        reason = f"{error}; export DLSUITE_HOME=FOLDER"
+        raise FileNotFoundError(errno.ENOENT, reason, str(place)) from None
+    return folder.resolve() if chosen else folder
+
+
+def user_home() -> Path:
+    """The user's home folder; one that does not exist where the user has none."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path("/nonexistent")
 
 
 def share_with_group() -> None:

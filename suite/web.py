@@ -12,6 +12,7 @@ import re
 import threading
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -109,7 +110,7 @@ class Stream:
         except queue.Empty:
             return None
         if isinstance(read, Exception):
-            raise Unreadable(_reason(read)) from None
+            raise Unreadable(_reason(read) + _by_proxy(self.url)) from None
         if not read and self.length is not None and self.received != self.length:
             raise Unreadable(f"ended after {self._so_far()}")
         return read
@@ -155,6 +156,16 @@ def web_page(start: bytes) -> str | None:
     found = TITLE.search(start)
     title = " ".join(found[1].decode("utf-8", errors="replace").split()) if found else ""
     return title[:80] or "untitled"
+
+
+def _by_proxy(url: str) -> str:
+    """A clause that names the user's proxy, without its password, where the URL is read by one."""
+    parts = urllib.parse.urlsplit(url)
+    proxy = urllib.request.getproxies().get(parts.scheme)
+    if not proxy or urllib.request.proxy_bypass(parts.hostname or ""):
+        return ""
+    place = proxy.rpartition("@")[2].rpartition("//")[2].rstrip("/")
+    return f" (through the proxy {place})"
 
 
 def _reason(error: Exception) -> str:

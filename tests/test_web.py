@@ -6,6 +6,7 @@ import http.server
 import socket
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 
 import pytest
@@ -121,6 +122,20 @@ def test_the_reason_is_one_line(server: str, path: str, reason: str) -> None:
     with pytest.raises(Unreadable, match=reason) as caught:
         read(f"{server}/{path}")
     assert "\n" not in str(caught.value)
+
+
+def test_a_proxy_that_refuses_is_named_without_its_password(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.setattr(urllib.request, "_opener", None)  # keeps the proxies of its first use
+    monkeypatch.setenv("http_proxy", "http://me:secret@127.0.0.1:1/")
+    with (
+        pytest.raises(Unreadable, match=r"refused \(through the proxy 127\.0\.0\.1:1\)$"),
+        Stream("http://example.invalid/file", limits=QUICK) as stream,
+    ):
+        list(stream)
 
 
 def test_a_server_that_stops_ends_at_the_limit_of_a_wait(server: str) -> None:

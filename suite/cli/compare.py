@@ -80,6 +80,12 @@ def compare(
     before = LAST.fullmatch(a)
     side_a = _before(side_b, int(before[1])) if before else _side(a, results)
     chosen_a, chosen_b = side_a.chosen or side_b.chosen, side_b.chosen or side_a.chosen
+    same_run = {each.resolve() for each in side_a.runs} & {each.resolve() for each in side_b.runs}
+    if same_run and chosen_a == chosen_b:
+        raise UsageError(
+            f"both sides have the run {min(same_run).name}",
+            hint="name two runs, or two rows: dlsuite compare pytorch jax",
+        )
     found = compare_trials(
         _trials(side_a, chosen_a),
         _trials(side_b, chosen_b),
@@ -152,6 +158,10 @@ def _side(text: str, results: Path) -> Side:
     run, at, row = text.rpartition("@")
     if run_folder_of(Path(text), results).is_dir():
         run, row = text, ""
+    elif Path(text).is_file():
+        raise UsageError(
+            f"{text} is a file, not the folder of a run", hint=f"dlsuite import {text}, if exported"
+        )
     elif not at and split(text)[0] not in names("framework"):
         runs = [path.name for path in results.glob("*/")]
         known = [*runs, *names("framework")]

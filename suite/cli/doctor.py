@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 MIN_TEMPORARY_BYTES = 2**30  # pip unpacks there, and compilers write there
 MIN_FREE_BYTES = 6 * 2**30  # the environments and MNIST take about 4 GiB
+STEP_HOME = "set DLSUITE_HOME to a writable folder with at least 6 GiB free, without noexec"
+STEP_TEMPORARY = "set TMPDIR to a writable folder with at least 1 GiB free, without noexec"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,9 +69,25 @@ def _verdict(parts: Sequence[Finding], state: str) -> str:
 
 def examine() -> list[Finding]:
     """Examine host, engine, frameworks, data and tools; nothing is changed."""
-    findings = [_host(), *_gpus(), *_folders(), *_docker(), *map(_framework, names("framework"))]
-    findings += map(_dataset, names("dataset"))
-    return [*findings, *_tools(), *_rented()]
+    findings = [_host(), *_gpus(), *_folders(), *_docker()]
+    for name in names("framework"):
+        findings += _readable(map(_framework, [name]))
+    for name in names("dataset"):
+        findings += _readable(map(_dataset, [name]))
+    findings += [*_tools(), *_readable(_rented())]
+    return list(dict.fromkeys(findings))  # many parts can have one reason
+
+
+def _readable(part: Iterator[Finding]) -> list[Finding]:
+    """The findings of a part, or that it reads a file which this user must not."""
+    try:
+        return list(part)
+    except OSError as error:
+        place = Path(error.filename or home())
+        while isinstance(error, PermissionError) and not os.access(place, os.F_OK):
+            place = place.parent  # up to the folder that this user must not look into
+        text = f"{place}: {error.strerror}"
+        return [Finding(good=False, text=text, next_step=STEP_HOME)]
 
 
 def _rented() -> Iterator[Finding]:
@@ -98,6 +117,9 @@ def _limits(facts: dict[str, Any]) -> Iterator[str]:
         yield f"at most {facts['pids_limit']} processes by its cgroup"
     if facts["isolated_cpus"]:
         yield "its CPUs are isolated: the kernel does not spread threads over them"
+    addresses = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if addresses != resource.RLIM_INFINITY:
+        yield f"at most {addresses / 2**30:.3g} GiB of addresses in a process by ulimit -v"
 
 
 def _gpus() -> Iterator[Finding]:
@@ -178,16 +200,32 @@ def _image(images: Images, framework: FrameworkManifest, kind: Kind) -> Iterator
 
 def _folders() -> Iterator[Finding]:
     """The folders that commands write to, with their space."""
-    step = "set DLSUITE_HOME to a writable folder with at least 6 GiB free, without noexec"
-    yield _folder(home(), "for environments and data", MIN_FREE_BYTES, step)
-    step = "set TMPDIR to a writable folder with at least 1 GiB free, without noexec"
-    yield _folder(Path(tempfile.gettempdir()), "for temporary files", MIN_TEMPORARY_BYTES, step)
+    yield from _readable(_home())
+    yield from _temporary()
+
+
+def _home() -> Iterator[Finding]:
+    yield _folder(home(), "for environments and data", MIN_FREE_BYTES, STEP_HOME)
+
+
+def _temporary() -> Iterator[Finding]:
+    """The folder of temporary files, and whether it is the one that TMPDIR names."""
+    chosen, use = os.environ.get("TMPDIR"), "for temporary files"
+    try:
+        folder = Path(tempfile.gettempdir())
+    except OSError as error:  # none of the usual folders can be written
+        yield Finding(good=False, text=error.strerror or str(error), next_step=STEP_TEMPORARY)
+        return
+    if chosen and Path(chosen).absolute() != folder.absolute():
+        text = f"TMPDIR is {chosen}, where no file can be made: {folder} is used"
+        yield Finding(good=False, text=text, next_step=STEP_TEMPORARY)
+    yield _folder(folder, use, MIN_TEMPORARY_BYTES, STEP_TEMPORARY)
 
 
 def _folder(folder: Path, use: str, least_bytes: int, step: str) -> Finding:
     """Whether a folder, or the one in which it will be made, is usable."""
     place = folder
-    while not place.exists():
+    while not os.access(place, os.F_OK):  # False also where this user must not look
         place = place.parent
     system = os.statvfs(place)
     free = system.f_bavail * system.f_frsize

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from suite.errors import DataError
@@ -23,10 +23,18 @@ class Inputs:
     data: Path
     images: Path | None = None  # the user's folder that the data was prepared from
     weights: Path
+    # Where the averages of the weights start, if there are any: at the weights, or in a saved state
+    # at those of that state.
+    averages: Path | None = None
     statistics: Path  # running means and variances of batch norms, for inference
     order: Path
     sha256: str
     origin: str  # where the data came from
+
+    def starting_from(self, weights: Path) -> Inputs:
+        """The inputs with other weights; averages that start at the weights start at these."""
+        averages = weights if self.averages == self.weights else self.averages
+        return replace(self, weights=weights, averages=averages)
 
     def must_fit(self, workload: Workload, memory_bytes: int | None, workers: int) -> None:
         """Raise DataError where `workers` simultaneous workers need more memory than available."""

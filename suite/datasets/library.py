@@ -201,7 +201,7 @@ def _writing(folder: Path) -> Iterator[None]:
         free = _free_bytes(folder)
         left = "" if free is None else f" ({free / 2**20:,.0f} MiB are free)"
         raise DataError(
-            f"{folder}: {error.strerror or error}{left}",
+            f"{folder}: {error.strerror or f'not all was written: {error}'}{left}",
             hint="free space there, or set DLSUITE_HOME to a folder on another disk",
         ) from error
 

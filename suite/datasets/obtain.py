@@ -109,6 +109,7 @@ def make(
         data=data,
         images=described.source_folder,
         weights=weights,
+        averages=weights if "ema_decay" in workload.recipe else None,
         statistics=statistics,
         order=order,
         sha256=digest(hashes),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gzip
+import lzma
 import shutil
 import tarfile
 import time
@@ -17,7 +18,7 @@ from pathlib import Path
 from suite import archives
 from suite.datasets import npm, search
 from suite.datasets.formats import cifar, cifar_pickle, idx
-from suite.datasets.names import content, shown
+from suite.datasets.names import shown
 from suite.errors import DataError
 from suite.manifests.datasets import DataFile, DatasetManifest, HttpsSource, NpmSource
 from suite.messages import Notify
@@ -26,8 +27,9 @@ from suite.web import Limits, Stream, Unreadable, web_page
 
 DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 BROKEN: tuple[type[Exception], ...] = (
-    *(OSError, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error),
+    *(OSError, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError),
     *(ValueError, SyntaxError),  # of arrays and of PNGs
+    RuntimeError,  # of an archive with a password, or compressed by a method that is not known
 )
 
 
@@ -87,35 +89,43 @@ def obtain(
 
 def _search(manifest: DatasetManifest, source: Path, raw: Path) -> None:
     """Take the files from the user's folder, whatever library has put them there."""
-    files = search.files_below(source)
+    files, failed = search.files_below(source), list[str]()
     packed = search.archives(files, manifest.name)
     try:
-        return _take_all(manifest, files, raw, source)
+        return _take_all(manifest, files, raw, source, failed)
     except SourceUnavailable:
         if not packed:
             raise
+    failed.clear()
     for number, archive in enumerate(packed):
-        files += search.files_below(_unpack(archive, raw / f"archive-{number}"))
-    return _take_all(manifest, files, raw, source)
+        with _noting(failed):
+            files += search.files_below(_unpack(archive, raw / f"archive-{number}"))
+    return _take_all(manifest, files, raw, source, failed)
 
 
-def _take_all(manifest: DatasetManifest, files: list[Path], raw: Path, source: Path) -> None:
+def _take_all(
+    manifest: DatasetManifest, files: list[Path], raw: Path, source: Path, failed: list[str]
+) -> None:
+    """Take each raw file from `files`; `failed`: why some of them could not be opened."""
     for folder in {path.parent: None for path in files}:
         if manifest.format == "cifar" and cifar.has_strips(folder):
             return _from_folder(manifest, folder, raw, shown(folder))
     found = list(files)
     if manifest.format == "idx":
         for number, path in enumerate(path for path in files if path.suffix == ".npz"):
-            with _blaming(shown(path)):
+            with _noting(failed), _blaming(shown(path)):
                 found += idx.from_npz(path, raw / f"npz-{number}", manifest)
     for file in manifest.files.values():
-        _take_first(search.named(found, file.name), raw, file, source, manifest)
+        candidates = search.named(found, file.name)
+        if not candidates:
+            there, fits = search.there(source, files), search.FITS.get(manifest.format, "")
+            reason = f"{shown(source)} has no {file.name}: {there}; what fits is {fits}"
+            raise SourceUnavailable("; ".join([*failed, reason]))
+        _take_first(candidates, raw, file)
     return None
 
 
-def _take_first(
-    candidates: list[Path], raw: Path, file: DataFile, source: Path, manifest: DatasetManifest
-) -> None:
+def _take_first(candidates: list[Path], raw: Path, file: DataFile) -> None:
     """Take the first file that has the checksum; others can be of another dataset."""
     failed = []
     for path in candidates:
@@ -123,11 +133,7 @@ def _take_first(
             return _take(path, raw / file.name, file, shown(path.parent))
         except SourceUnavailable as error:
             failed.append(str(error))
-    fits = search.FITS.get(manifest.format, "")
-    raise SourceUnavailable(
-        "; ".join(failed)
-        or f"{shown(source)} has no {file.name}: {content(source)}; what fits is {fits}"
-    )
+    raise SourceUnavailable("; ".join(failed))
 
 
 def _from_folder(manifest: DatasetManifest, source: Path, raw: Path, origin: str) -> None:
@@ -208,12 +214,18 @@ def _unpack(archive: Path, target: Path) -> Path:
 def _take(source: Path, target: Path, file: DataFile, origin: str) -> None:
     """Copy or decompress one raw file, and compare its checksum."""
     with _blaming(f"{origin}: {shown(source.name)}"):
-        opener = gzip.open if source.suffix == ".gz" else open
+        # The content decides: browsers unpack a .gz and keep its name, or pack and drop it.
+        opener = gzip.open if _is_gzip(source) else open
         with opener(source, "rb") as packed, target.open("wb") as plain:
             shutil.copyfileobj(packed, plain)
         if file.name.endswith(".bin") and cifar_pickle.is_pickle(target.read_bytes()):
             target.write_bytes(cifar_pickle.records(target))
     _check(target, file, origin)
+
+
+def _is_gzip(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(2) == b"\x1f\x8b"
 
 
 @contextmanager
@@ -224,7 +236,17 @@ def _blaming(origin: str) -> Iterator[None]:
     except BROKEN as error:
         if isinstance(error, OSError) and error.errno in DISK_ERRORS:
             raise
-        raise SourceUnavailable(f"{origin}: {error}") from None
+        reason = " ".join(str(error).split())  # tarfile's has a line for each kind of archive
+        raise SourceUnavailable(f"{origin}: {reason}") from None
+
+
+@contextmanager
+def _noting(failed: list[str]) -> Iterator[None]:
+    """Go on after a failure: the file can be of another dataset."""
+    try:
+        yield
+    except SourceUnavailable as error:
+        failed.append(str(error))
 
 
 def _check(target: Path, file: DataFile, origin: str) -> None:

@@ -164,6 +164,8 @@ def _targets(
     path: Path, columns: Sequence[_Column], loss: Loss | None, train: NDArray[np.bool_]
 ) -> Targets:
     """The targets in some columns, of the loss that is asked for, or that their values are for."""
+    for column in columns:
+        _must_have_points(path, column)
     loss = loss or _usual_loss(columns)
     where = f"{path}, column {', '.join(each.name for each in columns)}"
     if loss == "cross_entropy":
@@ -236,6 +238,7 @@ def _features(path: Path, column: _Column, train: NDArray[np.bool_]) -> tuple[ND
 
 def _must_be_texts(path: Path, column: _Column) -> None:
     """Raise DataError where most values of a column of texts are numbers: one is misspelt."""
+    _must_have_points(path, column)
     numbers = np.array([_is_number(str(each)) for each in column.values])
     if numbers.mean() > 0.5:
         row = int(np.flatnonzero(~numbers)[0]) if not numbers.all() else 0
@@ -243,6 +246,22 @@ def _must_be_texts(path: Path, column: _Column) -> None:
             f"{path}, column {column.name}, row {row + 1}: {column.values[row]!s} is no number,"
             " most of its values are",
             hint="correct it; an empty field is a missing value",
+        )
+
+
+def _must_have_points(path: Path, column: _Column) -> None:
+    """Raise DataError where most texts are numbers with a comma: each would be a category."""
+    texts = [] if column.is_number else [str(each) for each in column.values]
+    rows = [
+        row
+        for row, text in enumerate(texts)
+        if not _is_number(text) and _is_number(text.replace(",", ""))
+    ]
+    if len(rows) > len(texts) / 2:
+        raise DataError(
+            f"{path}, column {column.name}, row {rows[0] + 1}: {texts[rows[0]]} is a number with"
+            " a comma",
+            hint="write 0.5 and 1000: a point before the decimals, nothing between thousands",
         )
 
 

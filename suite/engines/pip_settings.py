@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from suite.errors import EngineError
+from suite.paths import user_home
 
 KEPT = frozenset(
     {
@@ -87,7 +88,7 @@ def _files(variables: Mapping[str, str]) -> Iterator[Path]:
     named = variables.get("PIP_CONFIG_FILE")
     if named == os.devnull:  # which turns all of them off
         return
-    home = Path.home()
+    home = user_home()
     config = Path(variables.get("XDG_CONFIG_HOME") or home / ".config")
     systems = (variables.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep)
     places = [*(Path(folder) / "pip/pip.conf" for folder in systems), SYSTEM]
@@ -98,7 +99,7 @@ def _files(variables: Mapping[str, str]) -> Iterator[Path]:
     places += [home / ".pip/pip.conf", config / "pip/pip.conf", Path(sys.prefix) / "pip.conf"]
     if named:
         places.append(Path(named))
-    yield from (path for path in places if path.is_file())
+    yield from (path for path in places if os.access(path, os.F_OK))
 
 
 def _read(path: Path) -> dict[str, dict[str, str]]:

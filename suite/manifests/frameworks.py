@@ -152,6 +152,8 @@ class FrameworkManifest(Strict):
             return f"it has no {kind.title}, in this suite"
         if devices.ranks > 1 and workload.class_weights:
             return "each of several ranks would divide by the class weights of its own labels"
+        if devices.ranks > 1 and workload.accumulate > 1:
+            return "the suite accumulates gradients on one device only"
         for entry in self.unsupported:
             matches = (
                 entry.variant in (None, variant),

@@ -35,7 +35,14 @@ PROOF_DEADLINE_S = 3600.0  # of one worker: the largest models are slow in float
 PROOF_STEPS = 10  # training steps that a certificate compares
 # Parts of a training that a framework may lack (docs/reference/optimizers.md).
 Recipe = Literal[
-    "nesterov", "clip_norm", "label_smoothing", "class_weights", "schedule", "exempt_vectors"
+    "nesterov",
+    "clip_norm",
+    "label_smoothing",
+    "class_weights",
+    "schedule",
+    "exempt_vectors",
+    "accumulate",
+    "ema_decay",
 ]
 SHOWN_WEIGHTS = 10  # weights of classes in a title, at most
 ONE_SAMPLE = ("single_stream", "server")  # scenarios whose calls have one sample
@@ -91,6 +98,8 @@ class AnyOptimizer(Strict):
     learning_rate: PositiveFloat
     clip_norm: PositiveFloat | None = None  # of all gradients together; None: they stay as they are
     schedule: Schedule | None = None  # None: the rate is constant
+    # Of the exponential moving average of the weights, which evaluations take; None: no average.
+    ema_decay: Share | None = None
 
 
 class Sgd(AnyOptimizer):
@@ -149,6 +158,9 @@ class WorkloadDefaults(Strict):
     mode: Literal["train", "infer"] = "train"
     # Of a training step; in inference, of one call of the model.
     batch_size: PositiveInt
+    # Micro-batches of a training step, one after the other; the step has the mean of their
+    # gradients. They are equal parts of the batch.
+    accumulate: PositiveInt = 1
     precision: Precision = "float32"
     loss: Loss = "cross_entropy"  # that of the dataset's targets
     label_smoothing: Share = 0.0  # the share of all classes in the targets of cross-entropy
@@ -192,6 +204,12 @@ class WorkloadDefaults(Strict):
                 raise ValueError(f"{name} has no meaning here, mode is {self.mode}")
         if infers and (self.epochs or self.precision != "float32" or self.input != "host"):
             raise ValueError("mode infer has epochs 0, precision float32 and input host")
+        if self.accumulate > 1 and infers:
+            raise ValueError("accumulate is of training")
+        if self.batch_size % self.accumulate:
+            raise ValueError(
+                f"batch_size {self.batch_size} is not divisible by accumulate {self.accumulate}"
+            )
         if self.label_smoothing and (infers or self.loss != "cross_entropy"):
             raise ValueError("label_smoothing is of training with cross_entropy")
         if self.class_weights and (infers or self.loss != "cross_entropy"):
@@ -233,21 +251,30 @@ class Workload(WorkloadDefaults):
             "class_weights": self.class_weights is not None,
             "schedule": self.optimizer is not None and self.optimizer.schedule is not None,
             "exempt_vectors": isinstance(self.optimizer, AdamW) and self.optimizer.exempt_vectors,
+            "accumulate": self.accumulate > 1,
+            "ema_decay": self.optimizer is not None and self.optimizer.ema_decay is not None,
         }
         return {name for name in get_args(Recipe) if has[name]}
 
     def _options(self) -> list[str]:
         assert self.optimizer is not None  # of training
         clip, smoothing = self.optimizer.clip_norm, self.label_smoothing
-        schedule = self.optimizer.schedule
+        schedule, decay = self.optimizer.schedule, self.optimizer.ema_decay
         return [
             *([schedule.name] if schedule else []),
             *(["vectors do not decay"] if "exempt_vectors" in self.recipe else []),
             *(["nesterov"] if "nesterov" in self.recipe else []),
             *([f"clipped to {clip:g}"] if clip is not None else []),
+            *([f"averaged by {decay:g}"] if decay is not None else []),
             *([f"labels smoothed by {smoothing:g}"] if smoothing else []),
             *([f"class weights {self._class_weights}"] if self.class_weights else []),
+            *([f"in {self.accumulate} micro-batches"] if self.accumulate > 1 else []),
         ]
+
+    @property
+    def micro_batch_size(self) -> int:
+        """The samples that pass through the model together, on all devices."""
+        return self.batch_size // self.accumulate
 
     @property
     def _class_weights(self) -> str:

@@ -99,16 +99,20 @@ class Architecture:
             return 3 * forward
         return 3 * forward - 2 * first_input_gradient_macs(self.layers, self.input_shape)
 
-    def bytes_per_sample(self, mode: str, batch_size: int, value_bytes: int = 4) -> float:
+    def bytes_per_sample(
+        self, mode: str, batch_size: int, value_bytes: int = 4, *, accumulate: int = 1
+    ) -> float:
         """The least memory traffic, with weights in float32 and others of `value_bytes` each.
 
         It assumes that every other operation is fused with a convolution or matrix product, and
         that no value stays in a cache. Training moves as many values for the gradients of the
         inputs, and as many for those of the weights. For each batch it reads the weights three
-        times and writes them once, and it writes and reads their gradients.
+        times and writes them once, and it writes and reads their gradients. Each further
+        micro-batch of those that it is divided into by `accumulate` reads the weights twice, and
+        reads and writes the gradients.
         """
         values = series_values(self.layers, self.input_shape)
-        times, weights = (1, 1) if mode == "infer" else (3, 6)
+        times, weights = (1, 1) if mode == "infer" else (3, 2 + 4 * accumulate)
         return value_bytes * times * values + 4 * weights * self.parameter_count / batch_size
 
     def initial_weights(self, seed: int) -> NDArray[np.float32]:

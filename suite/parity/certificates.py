@@ -173,7 +173,7 @@ def read(path: Path) -> Certificate:
     """The certificate in a file; ResultsError where it is not one."""
     try:
         return TypeAdapter(Certificate).validate_python(loaded(path.read_bytes()))
-    except (OSError, ValueError, LookupError, TypeError) as error:
+    except (AttributeError, OSError, ValueError, LookupError, TypeError) as error:
         reason = first_problem(error) if isinstance(error, ValidationError) else str(error)
         raise ResultsError(
             f"{path}: not a certificate: {reason}", hint="ask for the run again"
@@ -278,8 +278,9 @@ def _known(reference: Reference, rules: Rules) -> Errors:
     # The lowerings in float32 store weights as the frameworks do, those in float64 do not.
     if rules.rounding != "float32":
         return reference.storage_tolerances(reference.tensors)
-    size = reference.trial.workload.batch_size
-    return running_means.tolerances(reference.tensors, reference.prover.inputs.architecture, size)
+    workload, model = reference.trial.workload, reference.prover.inputs.architecture
+    size, updates = workload.micro_batch_size, workload.accumulate
+    return running_means.tolerances(reference.tensors, model, size, updates=updates)
 
 
 def _other_reason(

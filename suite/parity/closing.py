@@ -71,7 +71,11 @@ def prove(
             prover = Replay(
                 engine=engine,
                 prepared=prepared,
-                inputs=replace(inputs, weights=start.state / "weights.npy"),
+                inputs=replace(
+                    inputs,
+                    weights=start.state / "weights.npy",
+                    averages=start.state / "optimizer_average.npy" if inputs.averages else None,
+                ),
                 steps=start.steps,
                 work_dir=Path(folder),
                 notify=notify,

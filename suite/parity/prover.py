@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from suite.datasets.inputs import Inputs
@@ -79,7 +79,7 @@ class Prover:
                     results,
                     f"draw{draw:02d}_step{step:02d}",
                     QUANTITIES,
-                    replace(self.inputs, weights=path),
+                    self.inputs.starting_from(path),
                 )
                 for step in range(self.steps)
             ]

@@ -148,7 +148,7 @@ class Reference:
         shares = np.random.default_rng(draw).uniform(-largest, largest, weights.size)
         path = self.prover.work_dir / f"perturbed{draw}-{precision}.npy"
         np.save(path, (weights * (1 + shares)).astype(np.float32))
-        return replace(inputs, weights=path)
+        return inputs.starting_from(path)
 
     @cached_property
     def _agreed(self) -> tuple[list[Tensors], float, list[str]]:
@@ -281,7 +281,7 @@ class Reference:
         workload, least = self.trial.workload, PERTURBATION_ULPS * EPSILON
         if workload.scenario is not None:  # batch norm then has no long sum
             return least
-        return max(least, error_of_sum(self.prover.inputs.architecture, workload.batch_size))
+        return max(least, error_of_sum(self.prover.inputs.architecture, workload.micro_batch_size))
 
 
 def _of_reference(workload: Workload) -> Workload:

@@ -37,7 +37,7 @@ class Replay(Prover):
 
     def _inputs_of(self, draw: int) -> Inputs:
         weights = perturbed_weights(self.start.state, draw)
-        return replace(self.inputs, weights=weights) if weights.exists() else self.inputs
+        return self.inputs.starting_from(weights) if weights.exists() else self.inputs
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 
 QUANTITIES = ("logits", "inference", "loss", "gradients", "weights", "statistics")  # mode parity
 OWN_LOSS = "own loss"  # that of a rank alone, from its slice of the batch
+AVERAGES = "averages"  # in addition, where the weights are averaged
 OUTCOME = ("loss", "weights", "statistics")  # closing proof and mode replay
 # Keys: "logits" (in training mode), "inference", "loss"; for each parameter "gradients NAME",
 # "weights NAME" and "updates NAME" (the change since the initial weights: the first quantity that
-# shows a wrong optimizer); for each batch norm "statistics NAME.mean" and "... .variance".
+# shows a wrong optimizer), and the same two of its average, "weights NAME average"; for each batch
+# norm "statistics NAME.mean" and "... .variance".
 Tensors = dict[str, NDArray[np.float64]]
 UNREADABLE = (OSError, ValueError, EOFError, BadZipFile)  # what numpy raises for a damaged file
 
@@ -62,10 +64,13 @@ def read(results: Path, prefix: str, quantities: tuple[str, ...], inputs: Inputs
     """The files `<prefix>_<quantity>.npy` of a worker that started from the weights of `inputs`."""
     parameters, statistics = inputs.architecture.parameters(), inputs.architecture.statistics()
     tensors: Tensors = {}
-    for name in quantities:
+    for name in (*quantities, AVERAGES) if inputs.averages else quantities:
         values = load(results / f"{prefix}_{name}.npy")
         if name in ("gradients", "weights"):
             tensors.update(_named(name, values, parameters))
+        elif name == AVERAGES:
+            averages = _named("weights", values, parameters)
+            tensors.update({_of_average(key): value for key, value in averages.items()})
         elif name == "statistics":
             tensors.update(_named(name, values, statistics))
         else:
@@ -110,13 +115,29 @@ def sketch_sizes(parameters: tuple[Parameter, ...]) -> list[int]:
 
 
 def initial(inputs: Inputs) -> Tensors:
-    """The sketch of each parameter's initial weights; ProofFailed where they cannot be read."""
+    """The sketch of each parameter's initial weights, and of their averages if there are any.
+
+    Raise ProofFailed where they cannot be read.
+    """
     parameters = inputs.architecture.parameters()
+    found = _sketches(inputs.weights, parameters)
+    if inputs.averages:
+        averages = _sketches(inputs.averages, parameters)
+        found |= {_of_average(name): values for name, values in averages.items()}
+    return found
+
+
+def _of_average(name: str) -> str:
+    return f"{name} average"
+
+
+def _sketches(path: Path, parameters: tuple[Parameter, ...]) -> Tensors:
+    """The sketch of each parameter in a file of weights."""
     stops = np.cumsum([parameter.size for parameter in parameters])
-    weights = _load(inputs.weights, mmap_mode="r")
+    weights = _load(path, mmap_mode="r")
     expected = (sum(parameter.size for parameter in parameters),)
     if weights.shape != expected:
-        raise ProofFailed(f"{inputs.weights.name} has shape {weights.shape}, not {expected}")
+        raise ProofFailed(f"{path.name} has shape {weights.shape}, not {expected}")
     parts = np.split(weights, stops[:-1])
     return {each.name: sketch(part) for each, part in zip(parameters, parts, strict=True)}
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from suite.manifests import json_file
 from suite.manifests.strict import first_problem
 from suite.protocol.event_schema import model_of
 
@@ -24,9 +24,10 @@ def parse(line: str) -> Event:
     Events of an unknown kind are kept unchanged.
     """
     try:
-        event = json.loads(line)
-    except ValueError:
-        raise ProtocolError(f"not JSON: {line.strip()[:80]!r}") from None
+        event = json_file.loads(line)
+    except ValueError as error:
+        twice = f" ({error})" if "twice" in str(error) else ""
+        raise ProtocolError(f"not JSON: {line.strip()[:80]!r}{twice}") from None
     kind = event.get("event") if isinstance(event, dict) else None
     try:
         model_of(kind).model_validate(event)
@@ -38,7 +39,7 @@ def parse(line: str) -> Event:
 
 def read(path: Path) -> list[Event]:
     """All events in a worker's file, if it exists; ProtocolError names the line."""
-    if not path.exists():
+    if not path.is_file():
         return []
     events = []
     text = path.read_text(encoding="utf-8", errors="replace")

@@ -120,7 +120,7 @@ class Trial:
 
 
 # The options of an optimizer that its name has only where they are used.
-OPTIONS = ("nesterov", "clip_norm", "schedule", "exempt_vectors")
+OPTIONS = ("nesterov", "clip_norm", "schedule", "exempt_vectors", "ema_decay")
 
 
 def _way(workload: Workload) -> str:
@@ -137,9 +137,11 @@ def _way(workload: Workload) -> str:
                 *(["nesterov"] if options["nesterov"] else []),
                 *([f"clip{options['clip_norm']:g}"] if options["clip_norm"] else []),
                 *([_schedule(schedule)] if schedule else []),
+                *([f"ema{options['ema_decay']:g}"] if options["ema_decay"] is not None else []),
                 *(["exempt"] if options["exempt_vectors"] else []),
                 *([f"smooth{smoothing:g}"] if smoothing else []),
                 *([f"weights{digest(map(str, weights))[:8]}"] if weights else []),
+                *([f"accumulate{workload.accumulate}"] if workload.accumulate > 1 else []),
             ]
         )
     bound = f"{workload.latency_bound_s:g}" if workload.latency_bound_s else ""

@@ -119,6 +119,10 @@ class TrialFile(_Part):
     batch_size: Positive = Field(
         description="Samples of a training step; in inference, of one call of the model."
     )
+    accumulate: Positive = Field(
+        description="Equal parts of the batch, which a training step takes one after the other; it "
+        "has the mean of their gradients. In inference 1."
+    )
     scenario: Scenario | None = Field(
         description="Inference: how queries arrive (docs/how-to/inference.md); null: training."
     )

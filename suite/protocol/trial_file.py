@@ -119,6 +119,7 @@ def write(folder: Path, task: Task, *, cpus: list[int], node: Node = Node()) -> 
         **_model(inputs),
         "input": workload.input,
         "batch_size": workload.batch_size,
+        "accumulate": workload.accumulate,
         "scenario": workload.scenario,
         "query_samples": workload.query_samples,
         "latency_bound_s": workload.latency_bound_s,

@@ -12,6 +12,7 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
+from suite.manifests import json_file
 from suite.paths import home
 
 FOLDER = "certificates"  # in the cache, and in a run's folder
@@ -34,7 +35,7 @@ def dumped(values: Mapping[str, Any]) -> str:
 
 def loaded(text: str | bytes) -> dict[str, Any]:
     """The values of a certificate; ValueError, KeyError or TypeError where it is not one."""
-    values: dict[str, Any] = json.loads(text)
+    values: dict[str, Any] = json_file.loads(text)
     for name in ("errors", "raised"):
         values[name] = [_with_infinity(step) for step in values[name]]
     values["worst"] = _with_infinity(values["worst"])
@@ -60,6 +61,6 @@ def find(key: str, folder: Path) -> Certificate | None:
             text = (place / FOLDER / f"{key[:16]}.json").read_text(encoding="utf-8")
             values = loaded(text)
             return Certificate(**{name: values[name] for name in Certificate.__annotations__})
-        except (OSError, ValueError, KeyError, TypeError):
+        except (AttributeError, OSError, ValueError, KeyError, TypeError):
             continue
     return None

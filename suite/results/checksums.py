@@ -70,12 +70,21 @@ def read(folder: Path) -> dict[str, str] | None:
         lines = (folder / NAME).read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
         return None
-    found = {}
+    except OSError as error:
+        raise ResultsError(
+            f"{folder / NAME} cannot be read: {error.strerror}", hint="ask for the run again"
+        ) from None
+    found: dict[str, str] = {}
     for number, line in enumerate(lines, start=1):
         match = LINE.fullmatch(line)
         if match is None:
             raise ResultsError(
                 f"{folder / NAME}: line {number} is not a digest and a path",
+                hint="ask for the run again",
+            )
+        if match[2] in found:
+            raise ResultsError(
+                f"{folder / NAME}: line {number} names {match[2]} again",
                 hint="ask for the run again",
             )
         found[match[2]] = match[1]

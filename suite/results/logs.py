@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from suite.manifests import json_file
 
 if TYPE_CHECKING:
     from suite.results.record import Record
@@ -14,14 +15,16 @@ Sample = dict[str, Any]  # of the telemetry (docs/reference/protocol.md)
 
 def samples_of(path: Path) -> list[Sample]:
     """The samples in a worker's file; none if there is no file. Invalid lines are omitted."""
-    if not path.exists():
+    if not path.is_file():
         return []
     found = []
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            found.append(json.loads(line))
+            sample = json_file.loads(line)
         except ValueError:
             continue
+        if isinstance(sample, dict):
+            found.append(sample)
     return found
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt, ValidationError
 
 from suite.errors import ManifestError
+from suite.manifests import json_file
 from suite.manifests.strict import Strict, first_problem
 
 VARIABLE = "DLSUITE_OFFER"
@@ -62,7 +63,7 @@ def of_variable() -> dict[str, Any] | None:
 def read(path: Path) -> Rental:
     """The rental in a file; ManifestError where it is none."""
     try:
-        return Rental.model_validate_json(path.read_text(encoding="utf-8"))
+        return Rental.model_validate(json_file.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
         reason = error.strerror or "unreadable"
     except ValidationError as error:

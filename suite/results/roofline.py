@@ -12,6 +12,7 @@ from typing import Literal
 
 import yaml
 
+from suite.manifests import yaml_file
 from suite.manifests.strict import Strict
 from suite.paths import write_atomically
 from suite.results.record import Record
@@ -116,6 +117,6 @@ def write_file(path: Path, peak: HardwarePeak) -> None:
 def read_file(path: Path) -> HardwarePeak | None:
     """The peak in a file; None where it is missing or cannot be read."""
     try:
-        return HardwarePeak.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, yaml.YAMLError):
+        return HardwarePeak.model_validate(yaml_file.read(path.read_bytes()).values)
+    except (OSError, ValueError, yaml_file.Refused):
         return None

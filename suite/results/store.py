@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import os
 import re
 import shutil
@@ -16,6 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from suite.errors import ResultsError
+from suite.manifests import json_file
 from suite.manifests.strict import first_problem
 from suite.paths import write_atomically
 from suite.results.record import SCHEMA_VERSION, Record
@@ -133,7 +133,7 @@ def read_record(file: Path) -> Record:
         text = file.read_bytes()
         if version_of(text) == SCHEMA_VERSION:
             return Record.model_validate_json(text)
-        return _older(file, json.loads(text))
+        return _older(file, json_file.loads(text))
     except OSError as error:
         raise _unreadable(file, str(error)) from None
     except ValidationError as error:

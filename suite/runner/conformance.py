@@ -250,7 +250,7 @@ def _start(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]
             [*command, str(folder)],
             env=os.environ | trial["environment"],
             stdout=subprocess.PIPE,
-            text=True,
+            encoding="utf-8",
             errors="replace",
             timeout=DEADLINE_S,
             check=False,

@@ -15,7 +15,7 @@ from suite.datasets.inputs import Inputs
 from suite.engines.base import Engine
 from suite.engines.options import EngineOptions
 from suite.errors import ResultsError
-from suite.manifests import weight_files
+from suite.manifests import json_file, weight_files
 from suite.models import MODELS
 from suite.models.from_json import architecture_of
 from suite.paths import digest, write_atomically
@@ -130,7 +130,7 @@ def read(folder: Path) -> Planned:
 def _register(path: Path) -> None:
     """Make the model in the description of a run's inputs known; nothing where there is none."""
     with suppress(OSError, LookupError, TypeError, ValueError):
-        made = architecture_of(json.loads(path.read_bytes())["architecture"])
+        made = architecture_of(json_file.loads(path.read_bytes())["architecture"])
         MODELS[made.name] = lambda: made
 
 
@@ -140,7 +140,7 @@ def parsed(folder: Path) -> Planned:
     try:
         if (folder / OLD_NAME).exists():
             raise OtherVersion(folder / OLD_NAME, "6 or older")
-        values = json.loads(path.read_bytes())
+        values = json_file.loads(path.read_bytes())
         if not isinstance(values, dict):
             raise ValueError("it is not a JSON object")
         if values.get("version") != VERSION:

@@ -427,6 +427,12 @@ def _check_data(workload: Workload, suite: str) -> None:
             f"training samples of {workload.dataset}",
             hint=f"--batch-size {train} or less",
         )
+    if workload.batch_size % workload.accumulate:  # a size of the command or of a series
+        size, parts = workload.batch_size, workload.accumulate
+        raise UsageError(
+            f"a batch of {size} is not divisible into {parts} micro-batches (accumulate)",
+            hint=f"--batch-size {size // parts * parts or parts}",
+        )
     part = workload.epoch_samples
     if part is not None and not workload.batch_size <= part <= train:
         raise ManifestError(

@@ -85,7 +85,9 @@ def record(
 def bytes_per_sample(model: Architecture, workload: Workload, ranks: int = 1) -> float:
     """The minimum traffic between devices and their memories; each rank moves all weights."""
     value_bytes = 2 if workload.precision == "bf16_mixed" else 4
-    return model.bytes_per_sample(workload.mode, workload.batch_size // ranks, value_bytes)
+    of_rank = workload.batch_size // ranks
+    parts = workload.accumulate
+    return model.bytes_per_sample(workload.mode, of_rank, value_bytes, accumulate=parts)
 
 
 def _environment(

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 import suite
 from suite.errors import ResultsError
+from suite.manifests import json_file
 from suite.manifests.strict import Strict, first_problem
 from suite.paths import sha256, write_atomically
 from suite.results import store
@@ -68,7 +69,7 @@ def files(folder: Path) -> list[Path]:
 def read(path: Path) -> Start:
     """The start in a file; ResultsError where it is not one."""
     try:
-        return Start.model_validate_json(path.read_bytes())
+        return Start.model_validate(json_file.loads(path.read_bytes()))
     except (OSError, ValueError) as error:
         reason = first_problem(error) if isinstance(error, ValidationError) else str(error)
         raise ResultsError(f"{path}: not a start: {reason}", hint="ask for the run again") from None

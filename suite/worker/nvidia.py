@@ -26,7 +26,8 @@ SLICE = re.compile(r"MIG (\S+)\s+Device\s+(\d+): \(UUID: (MIG-[^)\s]+)\)")
 CAPABILITY = re.compile(r"(GPU-\S+), (\d+\.\d+)")
 PROFILE_MEMORY = re.compile(r"\.(\d+)gb")  # of a slice's profile: 1g.10gb+me
 
-COMPLAINT = re.compile(r"error|fail|unable|lost|mismatch|\[", re.IGNORECASE)
+COMPLAINT = re.compile(r"error|fail|unable|lost|mismatch|^(GPU|MIG)-", re.IGNORECASE)
+UNUSABLE = re.compile(r"\[[^\]]*(reset|lost|error)", re.IGNORECASE)  # a value of a broken board
 
 # By the names in FIELDS, and `compute_cap` where it is known; of a slice also `board` and `slice`.
 Gpu = dict[str, Any]
@@ -72,7 +73,7 @@ def _boards(output: str) -> tuple[dict[str, Gpu], list[str]]:
     others = []
     for line in filter(None, map(str.strip, output.splitlines())):
         row = ROW.fullmatch(line)
-        if row and _known(row["name"]):
+        if row and _known(row["name"]) and not UNUSABLE.search(line):
             boards.setdefault(row["uuid"], dict(zip(FIELDS, map(_known, row.groups()))))
         else:  # a banner, a part of a line, or a board that the driver has lost
             others.append(line)
@@ -129,4 +130,5 @@ def _complaint(answer: Answer, others: list[str]) -> str | None:
     if not complaints:
         return answer.problem
     code = f" (exit code {answer.exit_code})" if answer.exit_code else ""
-    return f"nvidia-smi: {complaints[0]}{code}"
+    more = f" (one of {len(complaints)} such lines)" if len(complaints) > 1 else ""
+    return f"nvidia-smi: {complaints[0]}{more}{code}"

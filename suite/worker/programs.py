@@ -8,8 +8,10 @@ the caller decides.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -61,10 +63,12 @@ def ask(
                 start_new_session=True,  # its children can be killed with it
             )
     except OSError as error:
-        reason = "not on PATH" if isinstance(error, FileNotFoundError) else error.strerror
+        # A folder on PATH that is another user's makes a missing program "Permission denied".
+        absent = isinstance(error, FileNotFoundError) or not shutil.which(command[0], os.F_OK)
+        reason = "not on PATH" if absent else error.strerror
         return Answer(problem=f"{name}: {reason}")
     try:
-        output, errors = process.communicate(timeout=timeout_s)
+        output, errors = _communicate(process, timeout_s)
     except subprocess.TimeoutExpired:
         output = _killed(process)
         return Answer(_text(output), f"{name} did not answer within {timeout_s:g} s", late=True)
@@ -72,6 +76,23 @@ def ask(
         _killed(process)
         raise
     return _ended(name, process.returncode, _text(output), _text(errors))
+
+
+def _communicate(process: subprocess.Popen[bytes], timeout_s: float) -> tuple[bytes, bytes]:
+    """What a program prints until it ends; TimeoutExpired after `timeout_s`.
+
+    A daemon that it started may hold the output open: then what came until CLOSE_S is the answer.
+    """
+    deadline_s = time.monotonic() + timeout_s
+    while True:
+        ended = process.poll() is not None
+        try:
+            return process.communicate(timeout=min(CLOSE_S, max(0, deadline_s - time.monotonic())))
+        except subprocess.TimeoutExpired as open_:
+            if ended:
+                return open_.stdout or b"", open_.stderr or b""
+            if time.monotonic() >= deadline_s:
+                raise
 
 
 def _killed(process: subprocess.Popen[bytes]) -> bytes:

@@ -17,7 +17,7 @@ import numpy as np
 
 from .data import Batches, batch_number, in_order
 from .loop import LONG_STEP_S, Emit, Stepper
-from .protocol import Array, Session, State, Trial, Weights, read_flat, read_weights
+from .protocol import AVERAGE, Array, Session, State, Trial, Weights, read_flat, read_weights
 from .sketch import sketch
 
 # If every second call is faulty, one of two calls shows it. Where calls are long, the closing proof
@@ -47,7 +47,7 @@ def parity(trial: Trial, session: Session, layout: str, emit: Emit) -> None:
         path = perturbed_weights(Path(trial.paths["state"]), draw)
         weights = read_flat(path, trial.parameters)
         zeros = {name: np.zeros_like(values) for name, values in weights.items()}
-        slots = dict.fromkeys(SLOTS, zeros)
+        slots = {**dict.fromkeys(SLOTS, zeros), AVERAGE: weights}
         session.restore(State(weights=weights, statistics=statistics, optimizer=slots, steps=0))
         _prove_steps(trial, session, layout, emit, f"draw{draw:02d}_")
 
@@ -64,7 +64,7 @@ def _prove_steps(trial: Trial, session: Session, layout: str, emit: Emit, prefix
             slices = np.split(whole.at(step)[0], trial.world_size)
             inference = np.concatenate([session.logits(each) for each in slices])
             _save(results, name, {"inference": inference})
-        logits, gradients = session.gradients(inputs, labels)
+        logits, gradients = _gradients(trial, session, inputs, labels)
         loss = session.read(session.train_step(session.put(inputs, labels)))
         tensors = {
             "logits": logits,
@@ -73,6 +73,20 @@ def _prove_steps(trial: Trial, session: Session, layout: str, emit: Emit, prefix
         _save(results, name, tensors)
         _save(results, name, _outcome(trial, session, loss))
         emit("parity", step=step, loss=loss)
+
+
+def _gradients(
+    trial: Trial, session: Session, inputs: Array, labels: Array
+) -> tuple[Array, Weights]:
+    """The logits of a batch, and its gradients: the means of those of its micro-batches."""
+    if trial.accumulate == 1:
+        return session.gradients(inputs, labels)
+    parts = zip(*(np.split(each, trial.accumulate) for each in (inputs, labels)))
+    found = [session.gradients(*part) for part in parts]
+    means = {
+        name: np.mean([gradients[name] for _, gradients in found], axis=0) for name in found[0][1]
+    }
+    return np.concatenate([logits for logits, _ in found]), means
 
 
 def close(trial: Trial, session: Session, stepper: Stepper, layout: str, emit: Emit) -> None:
@@ -144,11 +158,15 @@ def _read_state(trial: Trial) -> State:
 
 def _outcome(trial: Trial, session: Session, loss: float) -> dict[str, Any]:
     """The results of a step that all proofs compare."""
-    return {
+    found = {
         "loss": loss,
         "weights": _sketches(trial.parameters, session.weights()),
         "statistics": _sketches(trial.statistics, session.statistics()),
     }
+    if trial.ema_decay is not None:
+        averages = session.optimizer_state()[AVERAGE]
+        found["averages"] = _sketches(trial.parameters, averages)
+    return found
 
 
 def _save(folder: Path, prefix: str, tensors: dict[str, Any]) -> None:

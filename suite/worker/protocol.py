@@ -21,6 +21,8 @@ STEPS_PER_CALL = 8
 # The bits of a significand, of which the first is implicit, by the precision of a reference.
 SIMULATED_BITS = {"bf16_simulated": 8, "tf32_simulated": 11}
 
+AVERAGE = "average"  # the slot of the averaged weights
+
 Array = NDArray[Any]
 Weights = dict[str, Array]
 
@@ -41,6 +43,7 @@ class Trial:
     statistics: list[dict[str, Any]]
     input: str
     batch_size: int
+    accumulate: int  # micro-batches in the batch of a training step
     scenario: str | None  # of inference; None: training
     query_samples: int | None  # of inference, from the start of the test split
     latency_bound_s: float | None  # scenario server
@@ -97,9 +100,14 @@ class Trial:
         return self.batch_size // self.world_size
 
     @property
+    def micro_batch_size(self) -> int:
+        """The samples of a batch that pass through the model together."""
+        return self.batch_size // self.accumulate
+
+    @property
     def slice_size(self) -> int:
         """The samples of a batch that share the statistics of batch norm."""
-        return self.batch_size // self.slices
+        return self.micro_batch_size // self.slices
 
     @property
     def own_slices(self) -> int:
@@ -132,6 +140,12 @@ class Trial:
         if self.mode == "parity" and self.scenario is None:
             return _without_dropout(layers)
         return layers
+
+    @property
+    def ema_decay(self) -> float | None:
+        """The decay of the average of the weights; None: they are not averaged."""
+        decay: float | None = self.optimizer.get("ema_decay")
+        return decay
 
     @property
     def exempt(self) -> set[str]:
@@ -214,7 +228,9 @@ class Session(Protocol):
     def train_step(self, batch: Any) -> Any:
         """Do one optimizer step; return the loss before it, without reading it from the device.
 
-        The batch must stay unchanged: it may be used again.
+        The batch must stay unchanged: it may be used again. With `accumulate` above 1 it is divided
+        into so many micro-batches in their order. The step has the mean of their gradients, the
+        loss is the mean of their losses, and batch norms take and change their statistics in each.
         """
 
     def synchronize(self) -> None:
@@ -224,12 +240,12 @@ class Session(Protocol):
         """The value of a loss that `train_step` returned."""
 
     def logits(self, inputs: Array) -> Array:
-        """The logits (N, classes), in inference mode."""
+        """The logits (N, classes), in inference mode; with `ema_decay` of the averaged weights."""
 
     def gradients(self, inputs: Array, labels: Array) -> tuple[Array, Weights]:
         """The logits (N, classes) and the gradients of the batch's mean loss, in training mode.
 
-        Weights and statistics do not change.
+        Weights and statistics do not change. The batch is a micro-batch.
         """
 
     def weights(self) -> Weights:
@@ -241,7 +257,7 @@ class Session(Protocol):
     def optimizer_state(self) -> dict[str, Weights]:
         """A copy of the present slots of the optimizer; none for SGD.
 
-        docs/reference/protocol.md names them.
+        docs/reference/protocol.md names them. With `ema_decay` the slot AVERAGE is one of them.
         """
 
     def step_count(self) -> int:

@@ -126,6 +126,18 @@ def test_wrong_names_and_shares_are_refused_in_one_line(compare: Compare) -> Non
         compare("before@pytorch:compiled", "after")
 
 
+def test_a_run_beside_itself_and_an_exported_file_are_no_comparison(
+    compare: Compare, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match="both sides have the run before"):
+        compare("before", str(tmp_path / "before"), fail_if_slower="5%")
+    exported = tmp_path / "baseline.tar.gz"
+    exported.write_bytes(b"")
+    with pytest.raises(UsageError, match="is a file") as refused:
+        compare(str(exported), "after")
+    assert refused.value.hint == f"dlsuite import {exported}, if exported"
+
+
 def test_it_fails_where_some_rows_or_none_can_be_compared(compare: Compare, tmp_path: Path) -> None:
     other = new_run(tmp_path, "other")
     other.append(record(run_id="other", batch_size=128, samples_per_s=1.0))
@@ -142,14 +154,16 @@ def test_it_fails_where_some_rows_or_none_can_be_compared(compare: Compare, tmp_
 def test_too_few_runs_do_not_pass_the_check_for_slower_runs(
     compare: Compare, tmp_path: Path
 ) -> None:
-    two_rows(tmp_path, "few", (100.0,))
-    compare("few", "few")
+    for name in ("few", "also few"):
+        two_rows(tmp_path, name, (100.0,))
+    compare("few", "also few")
     with pytest.raises(ResultsError, match="pytorch: too few runs"):
-        compare("few", "few", "3%")
+        compare("few", "also few", "3%")
 
 
 def test_a_gate_has_an_exit_code_for_each_decision(compare: Compare, tmp_path: Path) -> None:
-    compare("before", "before", fail_unless_within="3%")
+    two_rows(tmp_path, "equal", STEADY)
+    compare("before", "equal", fail_unless_within="3%")
     with pytest.raises(Slower, match=r"slower by more than 5.0%: .*0.900 times as fast"):
         compare("before", "after", fail_unless_within="5%")
     with pytest.raises(Faster, match=r"faster by more than 5.0%"):

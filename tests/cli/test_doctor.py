@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pwd
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from suite.cli import doctor
+from suite.engines import pip_settings
+from suite.engines.venv import interpreters
 
 
 @contextmanager
@@ -49,6 +53,40 @@ def test_a_folder_that_is_almost_full(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_path_with_a_colon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (good, text), _ = texts(monkeypatch, tmp_path / "a:b")
     assert not good and "its path has a colon" in text
+
+
+def test_a_temporary_folder_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)  # where Python keeps its choice
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "absent"))
+    _, (good, text), _ = texts(monkeypatch, tmp_path)
+    assert not good and text.startswith(f"TMPDIR is {tmp_path / 'absent'}, where no file can be ")
+
+
+def test_a_user_without_a_name_has_no_home_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As in a container that runs as `--user 12345`."""
+    for name in ("HOME", "DLSUITE_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+    def nobody(uid: int) -> None:
+        raise KeyError(uid)
+
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    finding = next(doctor._folders())
+    assert not finding.good and "export DLSUITE_HOME=FOLDER" in finding.text
+    assert interpreters.find(">=3.11") and isinstance(pip_settings.settings(), dict)
+
+
+def test_folders_that_cannot_be_looked_into_do_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as /root for another user; here the reason is another one, which root has too."""
+    monkeypatch.setenv("DLSUITE_HOME", f"/{'x' * 300}")
+    monkeypatch.setenv("PATH", f"/{'x' * 300}")
+    monkeypatch.setattr(doctor, "_docker", list)
+    assert any("File name too long" in each.text for each in doctor.examine())
+    assert interpreters.find(">=3.11")
 
 
 def test_each_engine_has_a_verdict() -> None:

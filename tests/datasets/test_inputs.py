@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -15,6 +16,7 @@ from suite.manifests.losses import Loss
 from suite.manifests.workloads import Sgd, Workload
 from suite.models import MODELS
 from suite.protocol.plan import Plan
+from tests.conftest import made_up
 
 
 def test_generated_targets_are_those_of_the_loss(tmp_path: Path) -> None:
@@ -88,3 +90,17 @@ def test_inputs_that_do_not_fit_in_memory_are_refused(
         mnist.must_fit(workload, 1, 1)
     answers = workload.model_copy(update={"mode": "infer", "query_samples": 32})
     mnist.must_fit(answers, 32 * 784 * 4, 1)  # inference has only these samples in memory
+
+
+def test_averages_start_at_the_weights_or_in_a_state(
+    quick: Callable[..., Plan], tmp_path: Path
+) -> None:
+    workload, other, state = quick("pytorch").trials[0].workload, tmp_path / "a", tmp_path / "b"
+    plain = made_up(workload, tmp_path / "plain")
+    assert workload.optimizer and plain.averages is plain.starting_from(other).averages is None
+    optimizer = workload.optimizer.model_copy(update={"ema_decay": 0.9})
+    changed = workload.model_copy(update={"optimizer": optimizer})
+    averaged = made_up(changed, tmp_path / "averaged")
+    assert averaged.averages == averaged.weights != other
+    assert averaged.starting_from(other).averages == averaged.starting_from(other).weights == other
+    assert replace(averaged, averages=state).starting_from(other).averages == state

@@ -128,6 +128,14 @@ def test_what_is_no_folder_of_classes_is_refused() -> None:
     assert not catalog.own_datasets()
 
 
+def test_a_split_beside_class_folders_is_no_class() -> None:
+    two_classes()
+    put("Test/1.png", 1)
+    with pytest.raises(DataError, match=r"pictures has Test/ beside ant/, bee/: a split or a cl"):
+        own.register(Path("pictures"), own.Options(), quiet)
+    assert not catalog.own_datasets()
+
+
 def test_a_known_name_is_no_folder() -> None:
     Path("mnist").mkdir()
     assert not own.is_path("mnist") and own.is_path("./mnist") and own.is_path("table.csv")

@@ -3,6 +3,7 @@
 import gzip
 import os
 import pickle
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -73,3 +74,58 @@ def test_a_batch_that_names_a_function_runs_nothing(tmp_path: Path) -> None:
     path.write_bytes(b"\x80\x02cos\nsystem\nX\x04\x00\x00\x00true\x85R.")
     with pytest.raises(ValueError, match=r"it names os\.system"):
         cifar_pickle.records(path)
+
+
+def test_the_content_of_a_file_decides_not_its_suffix(
+    home: Path, tmp_path: Path, digits: Digits
+) -> None:
+    dataset, raw = digits
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    for number, file in enumerate(dataset.files.values()):
+        content = (raw / file.name).read_bytes()
+        packed = gzip.compress(content) if number % 2 else content
+        (mine / (file.name if number % 2 else f"{file.name}.gz")).write_bytes(packed)
+    assert prepare(dataset, mine) == prepare(dataset, raw)
+
+
+def test_what_is_beside_the_files_does_not_hinder(
+    home: Path, tmp_path: Path, digits: Digits
+) -> None:
+    """A pipe, a link to the folder itself, and other datasets of Keras, with pickled objects."""
+    dataset, raw = digits
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    arrays = {
+        f"{'x' if kind == 'images' else 'y'}_{split}": idx.read(raw / file.name).astype(np.int64)
+        for role, file in dataset.files.items()
+        for split, kind in [role.split("_")]
+    }
+    os.mkfifo(mine / "train-images-idx3-ubyte")
+    (mine / "broken.npz").write_bytes(b"PK")
+    np.savez(mine / "imdb.npz", x_train=np.array([[1], [2, 3]], dtype=object))
+    (mine / "here").symlink_to(mine)
+    (tmp_path / "elsewhere").mkdir()
+    np.savez(tmp_path / "elsewhere" / "mnist.npz", **arrays)
+    (mine / "shared").symlink_to(tmp_path / "elsewhere")
+    assert prepare(dataset, mine) == prepare(dataset, raw)
+
+
+def test_a_closed_or_broken_archive_is_named(home: Path, tmp_path: Path, digits: Digits) -> None:
+    mine = tmp_path / "{mine}"
+    mine.mkdir()
+    with zipfile.ZipFile(mine / "mnist.zip", "w") as packed:
+        packed.writestr("secret", b"x")
+    content = bytearray((mine / "mnist.zip").read_bytes())
+    for header, flags in ((b"PK\3\4", 6), (b"PK\1\2", 8)):
+        content[content.index(header) + flags] |= 1  # encrypted
+    (mine / "mnist.zip").write_bytes(content)
+    with tarfile.open(mine / "mnist.tar.gz", "w:xz") as tar:
+        (mine / "noise").write_bytes(np.random.default_rng(0).bytes(100_000))
+        tar.add(mine / "noise")
+    broken = bytearray((mine / "mnist.tar.gz").read_bytes())
+    broken[80_000:80_040] = bytes(40)
+    (mine / "mnist.tar.gz").write_bytes(broken)
+    reasons = r"mnist\.tar\.gz: Corrupt.*; mnist\.zip: .* encrypted.*; what fits is"
+    with pytest.raises(DataError, match=reasons):
+        prepare(digits[0], mine)

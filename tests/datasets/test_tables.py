@@ -126,6 +126,8 @@ def test_a_missing_number_is_the_mean(table: Path) -> None:
         ("a,bought\ninf,yes\n1,no\n2,no\n3,yes\n", {}, "column a, row 1: inf is no number"),
         ("a,bought\n2020-01-01,yes\n2020-01-02,no\n", {}, "neither a number nor a category"),
         ("a,bought\n1,yes\n?,no\n2,no\n3,yes\n", {}, r"row 2: \? is no number"),
+        ('a,bought\n"0,5",yes\n"1,5",no\n2,no\n', {}, "row 1: 0,5 is a number with a comma"),
+        ('a,b\n1,"0,5"\n2,"1,5"\n3,"2,5"\n', {"target": ("b",)}, "b, row 1: 0,5 is a number with"),
         ("", {}, "people.csv"),
         ("a,bought\n" + "".join(f"t{n},{n % 2}\n" for n in range(101)), {}, "101 different texts"),
     ],

@@ -150,6 +150,7 @@ def test_an_unsupported_combination_matches_its_fields_and_anything_else() -> No
         ({"precision": "bf16_mixed"}, "precision float32"),
         ({"epochs": 1}, "epochs 0"),
         ({"batch_size": 2, "scenario": "single_stream"}, "single_stream has batch_size 1"),
+        ({"batch_size": 2, "accumulate": 2}, "accumulate is of training"),
         ({"mode": "train"}, "optimizer is missing, mode is train"),
     ],
 )
@@ -240,9 +241,20 @@ def test_class_weights_are_in_the_name_of_a_workload() -> None:
     assert many[0] != many[1] and max(map(len, many)) < 60
 
 
+def test_micro_batches_are_equal_parts_of_a_batch() -> None:
+    trained = {**TRAINING, "optimizer": SGD, "batch_size": 32}
+    workload = Workload.model_validate({**trained, "accumulate": 4})
+    assert workload.micro_batch_size == 8 and workload.recipe == {"accumulate"}
+    assert workload.way == "sgd 0.1 in 4 micro-batches"
+    with pytest.raises(ValidationError, match="batch_size 32 is not divisible by accumulate 5"):
+        Workload.model_validate({**trained, "accumulate": 5})
+
+
 def test_a_recipe_is_in_the_name_of_a_workload() -> None:
     schedule = {"shape": "cosine", "warmup_steps": 3, "total_steps": 9}
-    optimizer = {"name": "adamw", "learning_rate": 0.1, "exempt_vectors": True}
+    optimizer = {"name": "adamw", "learning_rate": 0.1, "exempt_vectors": True, "ema_decay": 0.5}
     found = Workload.model_validate({**TRAINING, "optimizer": {**optimizer, "schedule": schedule}})
-    assert found.recipe == {"schedule", "exempt_vectors"}
-    assert found.way == "adamw 0.1 cosine to step 9 (warm-up 3) vectors do not decay"
+    assert found.recipe == {"schedule", "exempt_vectors", "ema_decay"}
+    assert found.way == (
+        "adamw 0.1 cosine to step 9 (warm-up 3) vectors do not decay averaged by 0.5"
+    )

@@ -27,6 +27,7 @@ BESIDE = {
     },
     "jax/inference.py": {"batch_norm", "conv2d"},  # joined for inference
     "mxnet/attention.py": {"flatten"},  # an option of Gluon's Dense
+    "mxnet/session.py": {"add"},  # how Gluon keeps gradients
     "caffe/norms.py": {"batch_norm"},
     "caffe/session.py": {"batch_norm"},
     "paddle/inference.py": {"window_attention"},  # an option of its engine

@@ -22,6 +22,6 @@ def test_each_loss_has_certificates_of_its_own() -> None:
 
 def test_an_option_that_is_not_used_changes_no_certificate() -> None:
     earlier = {"name": "momentum", "learning_rate": 0.1, "momentum": 0.9}
-    unused = {"clip_norm": None, "schedule": None, "nesterov": False}
+    unused = {"clip_norm": None, "schedule": None, "ema_decay": None, "nesterov": False}
     assert keys.optimizer_of({**earlier, **unused}) == keys.optimizer_of(earlier)
     assert keys.optimizer_of({**earlier, "nesterov": True}) != keys.optimizer_of(earlier)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from suite.manifests.losses import Loss
+from suite.manifests.workloads import Sgd
 from suite.models.architecture import Architecture
 from suite.models.layers import BatchNorm, Cropping2d, Dense, Flatten, ZeroPadding2d
 from suite.parity.reference import TOLERANCE
@@ -20,6 +21,7 @@ from tests.conftest import made_up, rest_in_verify
 from tests.parity.test_oracle import Values, by_lowerings, first_images, largest_error
 
 FEATURES, OUTPUTS, EPSILON = 4 * 7, 3, 1e-2
+EMA_DECAY = 0.75
 CLASS_WEIGHTS = (0.25, 3.0, 1.0)
 MODEL = Architecture(
     name="oracle_losses",
@@ -35,12 +37,17 @@ MODEL = Architecture(
 )
 
 
+def hidden_of(images: Values) -> Values:
+    """What the batch norm of MODEL gets, (N, FEATURES)."""
+    padded = np.pad(images, ((0, 0), (1, 0), (2, 3)))
+    return padded[:, :4, 1:8].reshape(len(images), -1)
+
+
 def by_hand(flat: Values, images: Values, targets: Values, loss: Loss) -> Tensors:
-    """Outputs, loss and gradients of MODEL with the weights `flat`."""
+    """Outputs, loss and gradients of MODEL with the weights `flat`, on a whole batch."""
     scale, shift = flat[:FEATURES], flat[FEATURES : 2 * FEATURES]
     weight, bias = flat[2 * FEATURES : -OUTPUTS].reshape(OUTPUTS, FEATURES), flat[-OUTPUTS:]
-    padded = np.pad(images, ((0, 0), (1, 0), (2, 3)))
-    x = padded[:, :4, 1:8].reshape(len(images), -1)
+    x = hidden_of(images)
     deviations = np.sqrt(x.var(axis=0) + EPSILON)
     normed = (x - x.mean(axis=0)) / deviations
     hidden = normed * scale + shift
@@ -74,17 +81,45 @@ def by_hand(flat: Values, images: Values, targets: Values, loss: Loss) -> Tensor
     }
 
 
+def of_micro_batches(
+    flat: Values, images: Values, targets: Values, loss: Loss, parts: int, rate: float
+) -> Tensors:
+    """A step of SGD with the mean of the gradients of so many equal parts of the batch.
+
+    The averages of the weights start at the weights.
+    """
+    of_images, of_targets = np.split(images, parts), np.split(targets, parts)
+    found = [by_hand(flat, *both, loss) for both in zip(of_images, of_targets, strict=True)]
+    step = {name: np.mean([each[name] for each in found], axis=0) for name in found[0]}
+    step["logits"] = np.concatenate([each["logits"] for each in found])
+    of_gradients = [name for name in step if name.startswith("gradients")]
+    for name in of_gradients:
+        update = name.replace("gradients", "updates")
+        step[update] = -rate * step[name]
+        step[f"{update} average"] = (1 - EMA_DECAY) * step[update]
+    norm, means = MODEL.layers[3], [hidden_of(part).mean(axis=0) for part in of_images]
+    assert isinstance(norm, BatchNorm)
+    running = np.zeros(FEATURES)
+    for mean in means:
+        running += norm.momentum * (mean - running)
+    return step | {"statistics norm.mean": running}
+
+
 @pytest.mark.parametrize(
     "loss", rest_in_verify("cross_entropy", "mean_squared_error", "huber", "binary_cross_entropy")
 )
 def test_both_lowerings_compute_the_definitions(
     loss: Loss, quick: Callable[..., Plan], tmp_path: Path
 ) -> None:
+    """Cross-entropy with weights of classes, each of four micro-batches with its own mean."""
     trial = quick("pytorch").trials[0]
     weights = CLASS_WEIGHTS if loss == "cross_entropy" else None
-    changes = {"loss": loss, "class_weights": weights}
+    parts = 4 if loss == "cross_entropy" else 1
+    rate = 0.01
+    sgd = Sgd(name="sgd", learning_rate=rate, ema_decay=EMA_DECAY)
+    changes = {"loss": loss, "class_weights": weights, "accumulate": parts, "optimizer": sgd}
     workload = trial.workload.model_copy(update=changes)
-    given = made_up(trial.workload, tmp_path)
+    given = made_up(trial.workload.model_copy(update={"optimizer": sgd}), tmp_path)
     flat = np.random.default_rng(5).normal(0.2, 0.4, MODEL.parameter_count).astype(np.float32)
     np.save(given.weights, flat)
     random = np.random.default_rng(6)
@@ -101,6 +136,6 @@ def test_both_lowerings_compute_the_definitions(
     order = np.load(inputs.order)[0, : workload.batch_size]
     chosen = np.load(inputs.data / "train_labels.npy")[order]
     images = first_images(inputs, workload.batch_size)
-    expected = by_hand(flat.astype(np.float64), images, chosen, loss)
+    expected = of_micro_batches(flat.astype(np.float64), images, chosen, loss, parts, rate)
     for found in by_lowerings(inputs, replace(trial, workload=workload), WORKER, tmp_path / "work"):
         assert largest_error({name: found[name] for name in expected}, expected) < TOLERANCE

@@ -32,6 +32,8 @@ def test_the_error_of_a_mean_is_relative_to_the_standard_deviation() -> None:
     wanted = np.sqrt(16 * model.batch_norm_positions) * EPSILON * 1.5 / 0.02
     for step in found[0], found[4]:
         assert step and [*step.values()] == pytest.approx([wanted] * len(step))
+    (of_micro_batches,) = running_means.tolerances(expected[4:], model, 16, updates=5)
+    assert of_micro_batches == found[4]
 
 
 def test_a_wrong_momentum_is_beyond_the_tolerance() -> None:

@@ -23,7 +23,7 @@ def test_the_proof_uses_the_workloads_proof_learning_rate(
     folder, inputs = tmp_path / "trial", made_up(trial.workload, tmp_path)
     trial_file.write(folder, Task(trial=trial, inputs=inputs, mode=mode), cpus=[0])
     written = trial_file.read(folder)
-    unused = {"clip_norm": None, "schedule": None}
+    unused = {"clip_norm": None, "schedule": None, "ema_decay": None}
     assert written["optimizer"] == {"name": "sgd", "learning_rate": rate, **unused}
 
 

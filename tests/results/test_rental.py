@@ -46,7 +46,12 @@ def test_the_offer_is_in_the_file_that_the_variable_names(
 
 @pytest.mark.parametrize(
     ("text", "reason"),
-    [(None, "No such file"), ("", "EOF"), ("{}", "provider"), ("[]", "object")],
+    [
+        (None, "No such file"),
+        ("", "Expecting value"),
+        ("{}", "provider"),
+        ("[]", "valid dictionary"),
+    ],
 )
 def test_a_file_that_is_no_offer_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, reason: str

@@ -74,6 +74,8 @@ def test_the_minimum_memory_traffic_of_a_sample() -> None:
     assert model.bytes_per_sample("infer", 1) == 4 * (values + 101_770)
     expected = 4 * (3 * values + 6 * 101_770 / 64)
     assert model.bytes_per_sample("train", 64) == pytest.approx(expected)
+    expected += 4 * 3 * 4 * 101_770 / 64  # three further micro-batches
+    assert model.bytes_per_sample("train", 64, accumulate=4) == pytest.approx(expected)
 
 
 def test_the_traffic_of_branches_is_the_sum_of_theirs() -> None:

@@ -14,8 +14,8 @@ runtime workload parameters flops_per_sample bytes_per_sample data_origin device
 repeat seed measure repeats interleaved steady status error engine image_id environment times
 blocks samples_per_s steps optimizer_steps epochs inference throttling neighbours memory telemetry
 ranks parity log"""
-WORKLOAD_KEYS = """dataset mode batch_size precision loss label_smoothing class_weights input
-batch_norm optimizer scenario query_samples latency_bound_s proof_learning_rate
+WORKLOAD_KEYS = """dataset mode batch_size accumulate precision loss label_smoothing class_weights
+input batch_norm optimizer scenario query_samples latency_bound_s proof_learning_rate
 epoch_samples weights_sha256 epochs model"""
 
 

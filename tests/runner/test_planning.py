@@ -135,6 +135,19 @@ def test_each_class_has_a_weight_and_several_ranks_have_none() -> None:
     assert reasons[True, 1] is reasons[False, 1] is reasons[False, 2] is None
 
 
+def test_micro_batches_are_of_one_rank_and_equal() -> None:
+    options = RunOptions(models=("every_layer",), devices=("cpu:1", "cpu:2"))
+    reasons = {
+        (each.workload.accumulate, each.devices.ranks): unsupported_reason(each)
+        for each in plan_of("zoo", options, device="cpu").trials
+        if each.configuration == "pytorch:eager"
+    }
+    assert "on one device only" in str(reasons[2, 2])
+    assert reasons[2, 1] is reasons[1, 1] is reasons[1, 2] is None
+    with pytest.raises(UsageError, match="a batch of 9 is not divisible into 2 micro-batches"):
+        plan_of("zoo", RunOptions(models=("every_layer",), batch_size=9), device="cpu")
+
+
 def test_class_weights_of_another_number_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     suite = catalog.suite("quick")
     workload = suite.workloads[0].model_copy(update={"class_weights": (1.0, 2.0)})

@@ -74,8 +74,13 @@ def test_a_byte_that_is_not_utf8_is_replaced(smi: Stub) -> None:
 
 
 def test_a_banner_is_no_gpu_and_no_problem(smi: Stub) -> None:
-    smi(f"Welcome to node 7, have fun\n\n{FIRST}\n")
+    smi(f"Welcome to node 7, have fun [ok]\n\n{FIRST}\n")
     assert (names(find()), find().problem) == (["NVIDIA H200"], None)
+
+
+def test_several_lost_gpus_are_counted(smi: Stub) -> None:
+    smi(f"{FIRST}\nGPU-2, [GPU is lost]\nGPU-3, [GPU is lost]\n")
+    assert find().problem == "nvidia-smi: GPU-2, [GPU is lost] (one of 2 such lines)"
 
 
 @pytest.mark.parametrize(
@@ -107,6 +112,7 @@ def test_without_a_gpu_the_reason_is_in_its_own_words(
         ("Unable to determine the device handle for GPU0000:3B:00.0: Unknown Error", 0),
         ("GPU-2, [GPU is lost], [GPU is lost], [GPU is lost], [GPU is lost]", 0),
         ("GPU-2, NVIDIA H200, [Unknown Err", 1),
+        ("GPU-2, NVIDIA H200, 570.1, [GPU requires reset], [GPU requires reset]", 0),
     ],
 )
 def test_one_lost_gpu_leaves_the_others(smi: Stub, line: str, code: int) -> None:

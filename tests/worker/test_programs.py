@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from suite.worker import programs
 from suite.worker.programs import ask
 
 
@@ -72,6 +73,17 @@ def test_a_late_program_is_killed_with_its_children_and_its_part_is_kept(program
     first, child = answer.output.split()
     assert first == "first"
     assert has_ended(int(child))
+
+
+def test_a_daemon_that_holds_the_output_does_not_delay_the_answer(
+    program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "CLOSE_S", 0.2)
+    program("setsid sleep 5 & echo whole")
+    started_s = time.monotonic()
+    answer = ask(["answer"], timeout_s=60)
+    assert (answer.output, answer.problem) == ("whole\n", None)
+    assert time.monotonic() - started_s < 4
 
 
 def test_a_program_has_no_standard_input(program) -> None:

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from suite.manifests.datasets import DatasetManifest
 
+MOST = 255  # of an unsigned byte
+
 
 def arrays(manifest: DatasetManifest, raw: Path) -> Iterator[tuple[str, NDArray[Any]]]:
     """The prepared arrays, by name, from the raw files in the folder `raw`."""
@@ -35,17 +37,27 @@ def read(path: Path) -> NDArray[np.uint8]:
 
 
 def from_npz(path: Path, folder: Path, manifest: DatasetManifest) -> list[Path]:
-    """Write the arrays of Keras's mnist.npz as IDX files; none where it has other arrays."""
+    """Write the arrays of Keras's mnist.npz as IDX files; none where it has other arrays.
+
+    They may be of any type of whole numbers.
+    """
     written = []
     folder.mkdir(exist_ok=True)
     with np.load(path, allow_pickle=False) as arrays:
         for role, file in manifest.files.items():
             split, _, kind = role.partition("_")
             name = f"{'x' if kind == 'images' else 'y'}_{split}"
-            if name not in arrays or arrays[name].dtype != np.uint8:
+            values = arrays[name] if name in arrays else np.zeros(0)
+            if not _are_bytes(values):
                 return []
-            values = arrays[name]
+            values = values.astype(np.uint8)
             head = struct.pack(f">HBB{values.ndim}I", 0, 8, values.ndim, *values.shape)
             written.append(folder / file.name)
             written[-1].write_bytes(head + values.tobytes())
     return written
+
+
+def _are_bytes(values: NDArray[Any]) -> bool:
+    """Whether these are whole numbers from 0 to 255, of any type."""
+    whole = values.dtype.kind in "iu" and values.size > 0
+    return whole and values.min() >= 0 and bool(values.max() <= MOST)

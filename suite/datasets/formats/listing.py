@@ -21,6 +21,7 @@ from suite.manifests.datasets import SPLITS, Split
 
 TRAIN = "train"
 HELD_OUT = ("val", "valid", "validation", "test")  # the first one that exists is the test split
+SPLIT_NAMES = (TRAIN, "training", *HELD_OUT, "testing")  # a class of such a name is no class
 SUFFIXES = (".jpeg", ".jpg", ".png")
 HINT = (
     "FOLDER holds train/CLASS/* and val/CLASS/*, images in one folder for each class;"
@@ -73,6 +74,8 @@ def read(root: Path, share: float | None = None) -> Listing:
     found = _Found()
     base = TRAIN if share is None or (root / TRAIN).is_dir() else ""
     classes = tuple(_folders(root, base, found))
+    if not base:
+        _must_be_no_splits(root, classes)
     found.hashed.update("\0".join(classes).encode())
     training = {name: _images(root, _in(base, name), found) for name in classes}
     held_out = [each for each in HELD_OUT if (root / each).is_dir()] if base else []
@@ -137,6 +140,18 @@ def _order_note(classes: tuple[str, ...]) -> Iterator[str]:
         yield (
             "class folders are in the order of their names as text: label 1 is"
             f" {classes[1]}, label 2 is {classes[2]}"
+        )
+
+
+def _must_be_no_splits(root: Path, classes: tuple[str, ...]) -> None:
+    """Raise DataError where a folder beside those of the classes has the name of a split."""
+    splits = [name for name in classes if name.lower() in SPLIT_NAMES]
+    if splits:
+        others = [f"{name}/" for name in classes if name not in splits]
+        beside = f" beside {listed(others)}" if others else ""
+        raise DataError(
+            f"{root} has {listed([f'{name}/' for name in splits])}{beside}: a split or a class?",
+            hint=f"{HINT}; rename or remove the folder that is neither",
         )
 
 

@@ -18,7 +18,7 @@ import requests
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 from docker.types import Mount
 
-from suite.engines.docker.connection import connect, sdk_errors
+from suite.engines.docker.connection import REQUEST_S, connect, sdk_errors, within
 from suite.engines.docker.container import CONFLICT, POLL_S, REMOVAL_S, Container, Labels
 from suite.engines.docker.streaming import items_until, write
 from suite.errors import EngineError
@@ -48,7 +48,7 @@ class Daemon:
         self.address = address
         with sdk_errors(address):
             self._client = connect(address)
-            self.info: dict[str, Any] = self._client.info()
+            self.info: dict[str, Any] = within(REQUEST_S, self._client.info)
 
     def close(self) -> None:
         """Close the connection."""

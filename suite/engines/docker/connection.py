@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,7 +31,7 @@ TLS = (
 )
 # The connection ended: no statement about keys and certificates.
 TLS_ENDS = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
-ANSWER_S = 60  # to the first request: whether an engine is there
+ANSWER_S = 60  # to the first requests: whether an engine is there
 # Of each later request; streams have none. To create or remove a container may take minutes on a
 # slow disk or a busy engine.
 REQUEST_S = 600
@@ -41,9 +43,31 @@ def connect(address: str | None = None, *, timeout_s: int = REQUEST_S) -> Any:
     Without `address`: the engine that DOCKER_HOST or the current Docker context names.
     `timeout_s` is the limit of a request after the first.
     """
-    client = _client(address)  # asks for the engine's version
+    client = within(ANSWER_S, lambda: _client(address))  # asks for the engine's version
     client.api.timeout = timeout_s
     return client
+
+
+def within(limit_s: float, work: Callable[[], Any]) -> Any:
+    """The result of some requests; requests.Timeout where they take longer.
+
+    The limit of a request holds for each read: a proxy that sends a byte now and then keeps it.
+    """
+    result: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(work())
+        except BaseException as error:
+            result.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        return result.result(limit_s)
+    except TimeoutError:
+        if result.done():  # the exception of the work itself
+            raise
+        raise requests.Timeout(f"no whole answer within {limit_s:g} s") from None
 
 
 class EngineTls(TLSConfig):  # type: ignore[misc]

@@ -164,7 +164,7 @@ class VenvEngine:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=stderr,
-            text=True,
+            encoding="utf-8",  # whatever the locale is
             errors="replace",
             start_new_session=True,
         )
@@ -176,6 +176,8 @@ class VenvEngine:
         finally:
             self._running.discard(process)
             _kill(process)
+            if process.stdout:
+                process.stdout.close()
             temporary.cleanup()
 
     def environment(self, folder: Path) -> dict[str, str]:

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TextIO
+from typing import Self, TextIO
 
 from packaging.version import Version
 
@@ -30,8 +30,10 @@ from suite.manifests.devices import KINDS, DeviceKind
 from suite.manifests.frameworks import FrameworkManifest
 from suite.messages import Notify
 from suite.paths import LOCKS, digest, home, sha256
+from suite.worker.endings import ended
 from suite.worker.programs import ask
 
+SILENT_S = 1800.0  # pip prints a line for each package; the largest ones have a gigabyte
 CHECK_S = 600.0  # Julia compiles a package when it is used for the first time
 
 
@@ -202,7 +204,7 @@ def _build(
             check=False,
         )
         if venv.returncode:
-            return "venv failed"
+            return f"venv {ended(venv.returncode, log_path(manifest))}"
         output = PipOutput(manifest.title, notify)
         error = _install(_pip(manifest, lock, folder), log, output, builds)
     if error:
@@ -225,13 +227,17 @@ def _pip(manifest: FrameworkManifest, lock: Path, folder: Path) -> list[str]:
 
 
 def _install(command: list[str], log: TextIO, output: PipOutput, builds: Builds) -> str | None:
-    """Run pip; return its last error, or None if it succeeded."""
+    """Run pip; return its last error, or None if it succeeded.
+
+    pip itself waits for ever where a server sends a byte now and then.
+    """
+    last = ""
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env=pip_settings.environment(),
-        text=True,
+        encoding="utf-8",
         errors="replace",
         start_new_session=True,  # Ctrl-C is handled by Builds.stop
     ) as pip:
@@ -239,11 +245,45 @@ def _install(command: list[str], log: TextIO, output: PipOutput, builds: Builds)
         builds.installers.add(pip)
         if builds.stopping.is_set():  # since the last check
             _terminate(pip)
-        for line in pip.stdout:
-            log.write(line)
-            output.line(line)
+        with _Silence(SILENT_S, pip) as silence:
+            for last in pip.stdout:
+                silence.heard()
+                log.write(last)
+                output.line(last)
     builds.installers.discard(pip)
-    return (output.error or "pip failed") if pip.returncode else None
+    if silence.ended:
+        return f"pip printed nothing for {SILENT_S / 60:g} min after: {last.strip()}"
+    return (output.error or f"pip {ended(pip.returncode)}") if pip.returncode else None
+
+
+class _Silence:
+    """Ends a process that is silent for a time."""
+
+    def __init__(self, limit_s: float, process: subprocess.Popen[str]) -> None:
+        self._limit_s, self._process = limit_s, process
+        self.ended = False
+        self._timer = self._started()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._timer.cancel()
+
+    def heard(self) -> None:
+        """The process has printed something."""
+        self._timer.cancel()
+        self._timer = self._started()
+
+    def _started(self) -> threading.Timer:
+        timer = threading.Timer(self._limit_s, self._end)
+        timer.daemon = True
+        timer.start()
+        return timer
+
+    def _end(self) -> None:
+        self.ended = True
+        _terminate(self._process)
 
 
 @contextmanager

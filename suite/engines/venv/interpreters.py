@@ -16,6 +16,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from suite.errors import EngineError
+from suite.paths import user_home
 from suite.worker.programs import Answer, ask
 
 MINORS = range(20, 5, -1)
@@ -45,11 +46,13 @@ def _candidates() -> Iterator[Path]:
     for folder in os.environ.get("PATH", "").split(os.pathsep):
         for minor in MINORS:
             yield Path(folder) / f"python3.{minor}"
-    home = Path.home()
+    home = user_home()
     pyenv = Path(os.environ.get("PYENV_ROOT", home / ".pyenv"))
     data = Path(os.environ.get("XDG_DATA_HOME", home / ".local/share"))
     uv = Path(os.environ.get("UV_PYTHON_INSTALL_DIR", data / "uv/python"))
     for versions in (pyenv / "versions", uv):
+        if not os.access(versions, os.R_OK | os.X_OK):  # of another user: HOME=/root in a container
+            continue
         for installed in sorted(versions.glob("*"), reverse=True):
             yield installed / "bin" / "python3"
 
@@ -70,7 +73,7 @@ def packages(interpreter: Path) -> list[str]:
 @cache
 def probe(interpreter: Path) -> Version | None:
     """Its version; None if it does not start or has no venv module."""
-    if not interpreter.is_file():
+    if not os.access(interpreter, os.X_OK):  # False also where its folder is another user's
         return None
     try:
         return Version(_last_line(_ask(interpreter, PRINT_VERSION)))

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import resource
+import sys
 from collections.abc import Iterable
+from functools import cache
 from html import escape
 from pathlib import Path
 from typing import Any
 
+from suite.errors import ResultsError
 from suite.report.figures.colors import GRID, SURFACE, TEXT
 from suite.report.figures.figure import MARKED, Figure
+from suite.worker.programs import ask
 
 # Metrically equal fonts: what is measured here has the same width in a browser.
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
@@ -50,14 +55,38 @@ EMPTY = re.compile(r'<path d="(?:M0,0h0v0h0Z)?"[^>]*/>|<g(?: transform="[^"]*")?
 GEOMETRY = re.compile(r' (?:d|transform|x2|y2)="[^"]*"')  # a tenth of a pixel is enough there
 SIZE = re.compile(r'(?<= )(width|height)="([0-9.]+)"')  # the first two are those of the figure
 ENLARGED = 1.3  # on a wide page; a narrow one reduces figures to its width
+PROBE = "import vl_convert; vl_convert.vegalite_to_svg({'mark': 'point'})"  # starts V8
+PROBE_S = 60.0
+FREE = "ulimit -v unlimited -d unlimited"
 LONG = re.compile(r"-?\d+\.\d{2,}")
 
 
-def svg(figure: Figure) -> str:
-    """The figure as an SVG file."""
+def renderer() -> Any:
+    """The module vl_convert; ResultsError where it would end this process."""
+    if reason := _obstacle():
+        raise ResultsError(f"figures cannot be drawn: {reason}", hint=f"{FREE}, or elsewhere")
     import vl_convert
 
-    return str(vl_convert.vegalite_to_svg(figure.spec, config=CONFIG, **OFFLINE))
+    return vl_convert
+
+
+@cache
+def _obstacle() -> str | None:
+    """Why vl_convert would end this process: V8 reserves gigabytes of addresses when it starts.
+
+    It aborts where `ulimit -v` or `-d` does not allow them, as a batch system may set them.
+    """
+    limits = (resource.RLIMIT_AS, resource.RLIMIT_DATA)
+    if all(resource.getrlimit(each)[0] == resource.RLIM_INFINITY for each in limits):
+        return None
+    if ask([sys.executable, "-c", PROBE], timeout_s=PROBE_S).problem is None:
+        return None
+    return "ulimit -v or -d allows too few addresses"
+
+
+def svg(figure: Figure) -> str:
+    """The figure as an SVG file; ResultsError where this process cannot draw."""
+    return str(renderer().vegalite_to_svg(figure.spec, config=CONFIG, **OFFLINE))
 
 
 def of_page(values: Any) -> Any:
@@ -73,7 +102,11 @@ def inline_svg(figure: Figure) -> str:
 
     Text has the color of the page. Marks of a framework have it as `data-framework`.
     """
-    text = NOISE.sub("", svg(figure).replace(f'aria-label="{MARKED}', 'data-framework="'))
+    try:
+        drawn = svg(figure)
+    except ResultsError as error:  # the tables have all values
+        return f"<p>{escape(f'{figure.description} {error}; {error.hint}')}</p>"
+    text = NOISE.sub("", drawn.replace(f'aria-label="{MARKED}', 'data-framework="'))
     for color, variable in PAGE_COLORS.items():
         text = text.replace(f'"{color}"', f'"{variable}"')
     text = text.replace(f' font-family="{FONT}"', "")
@@ -102,9 +135,7 @@ def write_files(figures: Iterable[Figure], folder: Path) -> list[Path]:
 
 def content(figure: Figure, form: str) -> bytes:
     """The figure as a file of one of the FORMS."""
-    import vl_convert
-
-    drawn = svg(figure)
+    drawn, vl_convert = svg(figure), renderer()
     if form == "svg":
         return drawn.encode()
     return bytes(

@@ -209,6 +209,4 @@ def _accuracies(run: RunData) -> Table | None:
 
 def _live() -> str:
     """The script that draws the figures again, with the runtime of Vega."""
-    import vl_convert
-
-    return str(vl_convert.javascript_bundle(frame.text("interactive.js")))
+    return str(render.renderer().javascript_bundle(frame.text("interactive.js")))

@@ -216,6 +216,38 @@ WEIGHT_FAULTS = (
     ),
 )
 
+# Of batches that are divided into micro-batches, and of averages of the weights.
+ACCUMULATE_FAULTS = (
+    Fault(
+        name="gradients summed instead of averaged over micro-batches",
+        framework="tensorflow",
+        file="frameworks/tensorflow/session.py",
+        right="[each / parts for each in totals]",
+        wrong="totals",
+    ),
+    Fault(
+        name="the last micro-batch left out",
+        framework="mxnet",
+        file="frameworks/mxnet/session.py",
+        right="range(0, size * parts, size)",
+        wrong="range(0, size * (parts - 1), size)",
+    ),
+    Fault(
+        name="an average of the weights before each step",
+        framework="jax",
+        file="frameworks/jax/session.py",
+        right="(new - old), state.average, after)",
+        wrong="(new - old), state.average, params)",
+    ),
+    Fault(
+        name="an evaluation without the averages of the weights",
+        framework="pytorch",
+        file="frameworks/pytorch/session.py",
+        right="with self._averaged(), torch.inference_mode():",
+        wrong="with torch.inference_mode():",
+    ),
+)
+
 # In a model of text, whose biases and norms do not decay.
 TEXT_FAULTS = (
     Fault(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from suite.manifests.workloads import Adam, AdamW, Measure, Momentum, Schedule, Sgd, Workload
 from suite.runner.selftest.faults import (
+    ACCUMULATE_FAULTS,
     INFERENCE_FAULTS,
     NUMBER_FAULTS,
     RECIPE_FAULTS,
@@ -53,6 +54,9 @@ RECIPE_WORKLOAD = Workload(
 WEIGHT_WORKLOAD = NUMBER_WORKLOAD.model_copy(
     update={"model": "kent_small", "loss": "cross_entropy", "class_weights": (1.0, 2.0) * 5}
 )
+ACCUMULATE_WORKLOAD = WORKLOAD.model_copy(
+    update={"accumulate": 2, "optimizer": Sgd(name="sgd", learning_rate=0.001, ema_decay=0.8)}
+)
 DECODER_WORKLOAD = NUMBER_WORKLOAD.model_copy(
     update={"model": "every_decoder", "loss": "cross_entropy"}
 )
@@ -82,7 +86,7 @@ INFERENCE_WORKLOAD = Workload(
 SAME_INPUTS = {"precision": "float32", "batch_norm": "per_rank"}
 TIMED_WORKLOADS = (RUN_WORKLOAD, DROPOUT_WORKLOAD, INFERENCE_WORKLOAD)
 LAYER_WORKLOADS = (DECODER_WORKLOAD, RESPONSE_WORKLOAD, ATTENTION_WORKLOAD)
-OTHER_WORKLOADS = (RECIPE_WORKLOAD, WEIGHT_WORKLOAD, *LAYER_WORKLOADS)
+OTHER_WORKLOADS = (RECIPE_WORKLOAD, WEIGHT_WORKLOAD, ACCUMULATE_WORKLOAD, *LAYER_WORKLOADS)
 WORKLOADS = (WORKLOAD, NUMBER_WORKLOAD, TEXT_WORKLOAD, *OTHER_WORKLOADS, *TIMED_WORKLOADS)
 RUN_MEASURE = Measure(
     block_s=0.1,
@@ -107,6 +111,8 @@ def workload_of(fault: Fault) -> Workload:
         return RECIPE_WORKLOAD
     if fault in WEIGHT_FAULTS:
         return WEIGHT_WORKLOAD
+    if fault in ACCUMULATE_FAULTS:
+        return ACCUMULATE_WORKLOAD
     if fault in DECODER_FAULTS:
         return DECODER_WORKLOAD
     if fault in RESPONSE_FAULTS:

@@ -11,7 +11,7 @@ from suite.protocol.events import Event, ProtocolError
 from suite.results.logs import samples_of
 from suite.results.record import Record
 from suite.runner import recording
-from suite.runner.verification import endings, predictions, samples, steps
+from suite.runner.verification import endings, predictions, queries, rules, samples, steps
 from suite.runner.verification.findings import Outcome, compared, finding
 from suite.worker.telemetry import FILE
 
@@ -20,11 +20,17 @@ OF_HOST = {"total_s", "engine_s"}
 
 
 def check(
-    where: str, record: Record, folder: Path, train_samples: int | None = None
+    where: str,
+    record: Record,
+    folder: Path,
+    train_samples: int | None = None,
+    *,
+    same_worker: bool = False,
 ) -> Iterator[Outcome]:
     """Compare a record with the events and samples in `logs/` of the run's folder.
 
-    `train_samples` are those of its dataset; None where they are unknown.
+    `train_samples` are those of its dataset; None where they are unknown. `same_worker`: it was run
+    by the worker of this version, whose rules are known.
     """
     logs = folder / "logs"
     path = logs / f"{record.name}.events.jsonl"
@@ -51,6 +57,9 @@ def check(
         yield from steps.check(where, record, attempt.events, train_samples)
         yield from samples.check(where, record, attempt.events, attempt.samples)
         yield from predictions.check(where, record, folder)
+        yield from queries.check(where, record, folder)
+        if same_worker:
+            yield from rules.check(where, record, attempt.events)
 
 
 def _compared(where: str, record: Record, attempt: Attempt) -> Iterator[Outcome]:

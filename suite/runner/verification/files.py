@@ -12,8 +12,21 @@ from suite.results.contents import of_run
 from suite.runner.verification.findings import Note, Outcome, finding
 
 
+def must_be_regular(folder: Path) -> None:
+    """Raise ResultsError for a pipe, a socket or a device, which could never be read to its end."""
+    for path in folder.rglob("*"):
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            name = path.relative_to(folder).as_posix()
+            raise ResultsError(f"{folder}: {name} is no regular file", hint="ask for the run again")
+
+
 def check(folder: Path) -> Iterator[Outcome]:
-    """Files that are missing, that changed, or that dlsuite does not write."""
+    """Files that are missing, that changed, that are links, or that dlsuite does not write."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_symlink():
+            yield finding(path.relative_to(folder).as_posix(), "file", "a regular one", "a link")
+        elif path.name.startswith("."):
+            yield Note(where=path.relative_to(folder).as_posix(), text="hidden: it is not checked")
     try:
         expected = checksums.read(folder)
     except ResultsError as error:

@@ -6,12 +6,15 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from suite.errors import DlsuiteError
+from suite.manifests import catalog, json_file
 from suite.models import MODELS, BrokenModel
 from suite.models.architecture import Architecture
 from suite.models.from_json import architecture_of
 from suite.runner import sources
+from suite.runner.verification import age
 from suite.runner.verification.findings import Note, Outcome, finding
 
 if TYPE_CHECKING:
@@ -24,6 +27,8 @@ class Described:
 
     architecture: Architecture
     train_samples: int | None = None
+    origin: str | None = None  # where the data came from
+    dataset: dict[str, Any] | None = None
 
 
 Known = dict[tuple[str, str], Described]  # by model and dataset
@@ -48,6 +53,8 @@ def known(
                 described = _read(path)
             except (AttributeError, LookupError, TypeError, ValueError) as error:
                 outcomes.append(finding(where, "content", "a model and its dataset", error))
+        else:
+            outcomes.append(age.missing(folder, where, "its model and its dataset"))
         described = described or _of_certificate(proven.get(model)) or _here(model)
         if described is None:
             text = f"model {model} is neither in the run nor here, so its work is not checked"
@@ -55,19 +62,25 @@ def known(
             continue
         found[model, dataset] = described
         outcomes += _agrees(where, model, described, proven.get(model))
+        outcomes += _dataset(where, dataset, described.dataset)
     return found, outcomes
 
 
 def _read(path: Path) -> Described:
-    values = json.loads(path.read_bytes())
+    values = json_file.loads(path.read_bytes())
     samples = (values["dataset"].get("samples") or {}).get("train")
     architecture = architecture_of(values["architecture"])
-    return Described(architecture=architecture, train_samples=samples)
+    return Described(
+        architecture=architecture,
+        train_samples=samples,
+        origin=str(values["origin"]),
+        dataset=values["dataset"],
+    )
 
 
 def _of_certificate(text: str | None) -> Described | None:
     try:
-        return Described(architecture=architecture_of(json.loads(text))) if text else None
+        return Described(architecture=architecture_of(json_file.loads(text))) if text else None
     except (LookupError, TypeError, ValueError):
         return None
 
@@ -89,3 +102,17 @@ def _agrees(
     here = _here(model)
     if here is not None and here.architecture != described.architecture:
         yield Note(where=where, text=f"not the model {model} of this version of dlsuite")
+
+
+def _dataset(where: str, name: str, described: dict[str, Any] | None) -> Iterator[Outcome]:
+    """Whether a dataset of files has those, and the samples, that this version knows."""
+    if described is None or not described.get("files"):
+        return
+    try:
+        here = catalog.dataset(name).model_dump(mode="json")
+    except DlsuiteError:
+        return  # of the user, or of another version
+    for part in ("files", "samples", "normalize"):
+        if here[part] != described.get(part):
+            text = f"{part} of {name} are not those of this version of dlsuite"
+            yield Note(where=where, text=text)

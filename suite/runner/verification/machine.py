@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 
 from suite.errors import ResultsError
@@ -16,6 +18,7 @@ from suite.results.record import Record
 from suite.runner import planfile, sources, starts
 from suite.runner.planfile import Planned
 from suite.runner.starts import Start
+from suite.runner.verification import age
 from suite.runner.verification.context import Context
 from suite.runner.verification.findings import Note, Outcome, compared, finding
 
@@ -24,6 +27,8 @@ STABLE = ("os", "kernel", "boot_id", "machine", "cpu", "cpus", "logical_cpus", "
 OF_HOST = (*STABLE, "memory_bytes")
 OF_SUITE = ("dlsuite", "python")
 PACKAGES = {"paddle": "paddlepaddle", "torch": "torch"}  # import -> name in a lock, where unlike
+STAMP = re.compile(r"\d{8}-\d{6}")  # in the name of a run
+A_DAY = timedelta(days=1)
 PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)", re.MULTILINE)
 
 
@@ -52,7 +57,7 @@ def check_record(where: str, record: Record, context: Context) -> Iterator[Outco
 
 
 def _version(where: str, record: Record, folder: Path) -> Iterator[Outcome]:
-    """The version that the worker reported must be the one that the lock pins."""
+    """The versions that the worker reported must be those that the lock pins."""
     path = sources.lock_path(folder, record.framework)
     if not path.is_file() or record.framework not in names("framework"):
         return
@@ -61,11 +66,17 @@ def _version(where: str, record: Record, folder: Path) -> Iterator[Outcome]:
         return
     package = PACKAGES.get(packages[0], packages[0])
     text = path.read_text(encoding="utf-8", errors="replace")
-    pinned = {version for name, version in PIN.findall(text) if name.lower() == package}
-    found = {_public(version) for version in pinned}
-    if found and _public(record.framework_version) not in found:
-        expected = f"{package} {' or '.join(sorted(pinned))}, as the lock"
-        yield finding(where, "framework_version", expected, record.framework_version)
+    worker = record.environment.get("worker") or {}
+    numpy = (worker.get("versions") or {}).get("numpy")
+    reported = (
+        ("framework_version", package, record.framework_version),
+        ("environment.worker.versions.numpy", "numpy", numpy),
+    )
+    for what, name, version in reported:
+        pinned = {pin for each, pin in PIN.findall(text) if each.lower() == name}
+        if version and pinned and _public(version) not in set(map(_public, pinned)):
+            expected = f"{name} {' or '.join(sorted(pinned))}, as the lock"
+            yield finding(where, what, expected, version)
 
 
 def _public(version: str) -> str:
@@ -85,12 +96,33 @@ def read_starts(folder: Path, outcomes: list[Outcome]) -> list[Start]:
             outcomes.append(finding(where, "content", "a start", error))
             continue
         found.append(start)
-        if plan.exists():
+        if plan.is_file():
             outcomes += compared(where, "plan_sha256", sha256(plan), start.plan_sha256)
+    for before, after in pairwise(found):
+        same = after.boot_id is not None and after.boot_id == before.boot_id
+        if after.time < before.time or (same and after.monotonic_ns <= before.monotonic_ns):
+            where, expected = starts.FOLDER, f"one after that of {before.time}"
+            outcomes.append(finding(where, "time of the next start", expected, after.time))
+    outcomes += _date(folder, found)
     if not starts.files(folder):
-        text = "not in the run: an older version wrote it"
-        outcomes.append(Note(where=starts.FOLDER, text=text))
+        outcomes.append(age.missing(folder, starts.FOLDER, "the start of the run"))
     return found
+
+
+def _date(folder: Path, begun: Sequence[Start]) -> Iterator[Outcome]:
+    """A run is named by the local time of its start."""
+    named = STAMP.match(folder.name)
+    if not named or not begun:
+        return
+    where = f"{starts.FOLDER}/1.json"
+    try:
+        day = datetime.strptime(named[0], "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
+        began = datetime.fromisoformat(begun[0].time)
+    except ValueError as error:
+        yield finding(where, "time", "a time and a zone", error)
+        return
+    if began.tzinfo is None or not abs(began - day) < A_DAY:
+        yield finding(where, "time", f"about that of the run's name, {named[0]}", began)
 
 
 def check_environments(
@@ -100,16 +132,18 @@ def check_environments(
 
     A resume may have been on a restarted or updated machine: then a part changes once, in order.
     """
-    of_starts = [{name: each.host.get(name) for name in OF_HOST} for each in begun]
     suites = [{name: getattr(each, name) for name in OF_SUITE} for each in begun]
     order = {run.name: number for number, run in enumerate(plan.runs)}
     first: dict[str, list[object]] = {}
     for record in sorted(records, key=lambda each: order.get(each.name, 0)):
         where = f"{record.name}.json"
-        found = {name: record.environment.get(name) for name in OF_HOST}
-        if of_starts:
-            if found not in of_starts:
-                yield from compared(where, "environment", of_starts[-1], found)
+        if begun:
+            # An engine of containers reads a part of the facts again for each image.
+            names = begun[-1].host if record.engine == "venv" else OF_HOST
+            found = {name: record.environment.get(name) for name in names}
+            hosts = [{name: each.host.get(name) for name in names} for each in begun]
+            if found not in hosts:
+                yield from compared(where, "environment", hosts[-1], found)
             of_suite = {name: record.environment.get(name) for name in OF_SUITE}
             if of_suite not in suites:
                 yield from compared(where, "environment", suites[-1], of_suite)
@@ -134,7 +168,12 @@ def check_peak(folder: Path, planned: Planned, records: Sequence[Record]) -> Ite
     """A plan with a hardware peak has one, where a framework that measures it ran."""
     from suite.results import roofline
 
-    if not planned.plan.peak or roofline.read(folder) is not None:
+    if not planned.plan.peak:
+        return
+    if (peak := roofline.read(folder)) is not None:
+        kinds = sorted({trial.devices.kind for trial in planned.plan.trials})
+        if peak.device.partition(":")[0] not in kinds:
+            yield finding(roofline.NAME, "device", " or ".join(kinds), peak.device)
         return
     place = folder / sources.WORKER_FOLDER / "frameworks"
     ran = {record.framework for record in records if record.status == "ok"}

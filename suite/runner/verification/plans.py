@@ -12,6 +12,7 @@ from suite.protocol.plan import Plan
 from suite.results import roofline, store
 from suite.results.roofline import peak_of
 from suite.runner import sources
+from suite.runner.verification import age
 from suite.runner.verification.findings import Note, Outcome, compared, finding
 
 if TYPE_CHECKING:
@@ -22,6 +23,10 @@ def check(folder: Path, planned: Planned) -> Iterator[Outcome]:
     """What does not fit the plan of the run in `folder`."""
     yield from _expansion(planned.plan)
     yield from _worker(folder, planned)
+    runs = [f"{run.name}." for run in planned.plan.runs]
+    for path in sorted((folder / "logs").glob("*")):
+        if not any(path.name.startswith(run) for run in runs):
+            yield Note(where=f"logs/{path.name}", text="of no run: nothing confirms what it says")
     for framework, digest in planned.locks.items():
         yield from _lock(folder, framework, digest)
 
@@ -47,7 +52,7 @@ def _worker(folder: Path, planned: Planned) -> Iterator[Outcome]:
     """Compare the worker's source in the folder, and that of this version, with the plan."""
     where, expected = sources.WORKER_FOLDER, planned.worker_sha256
     if not (folder / where).is_dir():
-        yield Note(where=where, text="not in the run, so it is not checked")
+        yield age.missing(folder, where, "its source")
     elif (actual := tree_sha256(folder / where)) != expected:
         yield finding(where, "SHA-256 of the source", expected, actual)
     if tree_sha256(WORKER) != expected:
@@ -59,7 +64,7 @@ def _lock(folder: Path, framework: str, expected: str) -> Iterator[Outcome]:
     path = sources.lock_path(folder, framework)
     where = path.relative_to(folder).as_posix()
     if not path.is_file():
-        yield Note(where=where, text="not in the run, so it is not checked")
+        yield age.missing(folder, where, "the lock of the plan")
     elif (actual := sha256(path)) != expected:
         yield finding(where, "SHA-256", expected, actual)
     if expected not in {sha256(lock) for lock in (LOCKS / framework).glob("c*.txt")}:

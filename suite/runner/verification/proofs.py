@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from suite.manifests import json_file
 from suite.parity import certificates, keys
 from suite.parity.certificates import CERTIFICATE_VERSION, Certificate
 from suite.parity.tolerances import Judged, rules_of, worst
-from suite.protocol.plan import Trial
+from suite.paths import digest
+from suite.protocol.plan import Trial, Work
+from suite.results import store
 from suite.results.record import Closing, Record
-from suite.runner.verification import records
+from suite.runner.planfile import Planned
+from suite.runner.verification import age, records
 from suite.runner.verification.context import Context
 from suite.runner.verification.findings import Finding, Note, Outcome, compared, finding
 
@@ -27,6 +30,8 @@ def check_certificate(where: str, certificate: Certificate) -> Iterator[Outcome]
         text = f"version {certificate.version} of the rules, so it is not judged again"
         yield Note(where=where, text=text)
         return
+    if any(error < 0 for step in certificate.errors for error in step.values()):
+        yield finding(where, "errors", "at least 0", "a negative one")
     judged = Judged(
         errors=certificate.errors, raised=certificate.raised, tolerance=certificate.tolerance
     )
@@ -38,6 +43,30 @@ def check_certificate(where: str, certificate: Certificate) -> Iterator[Outcome]
     yield from compared(where, "share", judged.share, certificate.share)
     for part in ("framework", "variant", "tolerance", "steps"):
         yield from compared(where, part, certificate.of.get(part), str(getattr(certificate, part)))
+
+
+def check_inputs(
+    planned: Planned, certified: Mapping[str, Certificate], found: Iterable[Record]
+) -> Iterator[Finding]:
+    """Whether the certificates are of the models and the data of the plan."""
+    of_work: dict[Work, Certificate] = {}
+    trials = {trial.trial_id: trial for trial in planned.plan.trials}
+    for record in found:
+        certificate = certified.get(record.parity.certificate or "")
+        trial = trials.get(record.trial_id)
+        if certificate is None or trial is None:
+            continue
+        first = of_work.setdefault(trial.work, certificate)
+        what = f"certificate {certificate.key}: inputs"
+        yield from compared(
+            f"{record.name}.json", what, first.of.get("inputs"), certificate.of.get("inputs")
+        )
+    works = planned.plan.works
+    certain = works == planned.plan.input_works and set(works) == set(of_work)
+    if planned.inputs_sha256 is None or not certain:
+        return
+    parts = [of_work[work].of.get(name, "") for name in ("model", "inputs") for work in works]
+    yield from compared(store.PLAN, "inputs_sha256", digest(parts), planned.inputs_sha256)
 
 
 def check_record(where: str, record: Record, context: Context) -> Iterator[Outcome]:
@@ -53,9 +82,13 @@ def check_record(where: str, record: Record, context: Context) -> Iterator[Outco
             yield from _of_trial(where, run.trial.proof_trial, context, certificate, record)
     elif parity.certificate is None and parity.proven:
         yield finding(where, "parity.proven", "False, it names no certificate", True)
+    elif parity.certificate is not None and age.is_recent(context.folder):
+        yield finding(where, f"certificate {parity.certificate}", "in the run", "none")
     elif parity.certificate is not None and context.certificates:
         text = f"certificate {parity.certificate} is not in the run, so it is not checked"
         yield Note(where=where, text=text)
+    if context.planned.plan.verify_runs and record.status == "ok" and not parity.closing:
+        yield finding(where, "parity.closing", "one, the plan proves every run", None)
     if parity.closing:
         tolerance = rules_of(records.trial_of(record)).tolerance
         yield from _closing(where, parity.closing, tolerance)
@@ -75,6 +108,8 @@ def _of_trial(
         "image": record.image_id,
         **keys.of_machine(trial, machine),
     }
+    model = f"certificate {certificate.key}: model"
+    yield from compared(where, model, trial.workload.model, certificate.model)
     expected = {name: str(value) for name, value in parts.items()}
     found = {name: certificate.of.get(name) for name in expected}
     found["optimizer"] = _without_unused(found.get("optimizer"))
@@ -90,7 +125,7 @@ def _of_trial(
 def _without_unused(optimizer: str | None) -> str | None:
     """The optimizer of a certificate, as keys.of_trial writes it; other texts as they are."""
     try:
-        return keys.optimizer_of(json.loads(optimizer or ""))
+        return keys.optimizer_of(json_file.loads(optimizer or ""))
     except (ValueError, AttributeError):
         return optimizer
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from suite.protocol.plan import Trial
 from suite.results.record import Record
@@ -10,7 +11,9 @@ from suite.runner import plausibility, stopping
 from suite.runner.recording import bytes_per_sample
 from suite.runner.verification.context import Context
 from suite.runner.verification.findings import Finding, compared, finding
-from suite.runner.verification.inputs import Known
+
+if TYPE_CHECKING:
+    from suite.runner.verification.inputs import Known
 
 PEAK = "times the measured peak"  # in the message about a rate above it
 OF_TRIAL = ("framework", "variant", "track", "runtime", "device", "workload", "seed", "cpu_parts")
@@ -46,7 +49,11 @@ def check_figures(where: str, record: Record, known: Known) -> Iterator[Finding]
     described = known.get((record.workload.model, record.workload.dataset))
     if described is None:
         return
+    if described.origin is not None:
+        yield from compared(where, "data_origin", described.origin, record.data_origin)
     model = described.architecture
+    if record.parameters is not None:
+        yield from compared(where, "parameters", model.parameter_count, record.parameters)
     flops = model.flops_per_sample(record.workload.mode)
     yield from compared(where, "flops_per_sample", flops, record.flops_per_sample)
     traffic = bytes_per_sample(model, record.workload, record.devices.ranks)

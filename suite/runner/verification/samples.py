@@ -16,6 +16,8 @@ from suite.runner.verification.findings import Outcome, finding
 
 EARLY = 0.97  # a sampler waits at least its interval; the rest is the resolution of clocks
 LEAST_RSS = 0.98  # the kernel counts pages of each thread with a delay
+# Of the blocks' count of other processes; the two are read at other times, and the sampler is one.
+LEAST_OTHERS, OTHERS_SLACK = 0.7, 0.25
 BUSY_SLACK = 0.1  # cores: the two counters have a resolution of 10 ms
 
 
@@ -39,6 +41,7 @@ def check(
         yield finding(where, "interval of the telemetry", expected, f"{median_s:.3g} s")
     yield from _cores(where, samples, times)
     yield from _memory(where, reported, samples)
+    yield from _others(where, record, reported)
     uuids = {gpu.get("uuid") for gpu in record.environment.get("gpus") or []}
     used = record.telemetry.gpu.uuid if record.telemetry.gpu else None
     if used and None not in uuids and uuids and used not in uuids:
@@ -53,6 +56,20 @@ def _cores(where: str, samples: list[Sample], times: list[int]) -> Iterator[Outc
     if worker is not None and busy is not None and worker > busy * 1.05 + BUSY_SLACK * seconds:
         expected = f"at most the machine's {busy:.2f} s"
         yield finding(where, "processor time of the worker", expected, f"{worker:.2f} s")
+
+
+def _others(where: str, record: Record, reported: list[Event]) -> Iterator[Outcome]:
+    """The other processes that the blocks counted on their CPUs are among those of the machine."""
+    blocks = [each for each in events.of(reported, "block") if each.get("disturbance")]
+    told = record.telemetry.other_cores if record.telemetry else None
+    counted = [each["disturbance"]["others_s"] for each in blocks]
+    whole = len(record.counted_blocks) == len(blocks)  # telemetry is that of the counted blocks
+    if told is None or not counted or None in counted or not whole:
+        return
+    seconds = sum(each["duration_s"] for each in blocks)
+    least = LEAST_OTHERS * sum(counted) / seconds - OTHERS_SLACK
+    if told < least:
+        yield finding(where, "telemetry.other_cores", f"at least {least:.2f}", f"{told:.2f}")
 
 
 def _memory(where: str, reported: list[Event], samples: list[Sample]) -> Iterator[Outcome]:

@@ -11,6 +11,7 @@ from suite.protocol import events
 from suite.protocol.events import Event
 from suite.results.record import Record
 from suite.runner.verification.findings import Outcome, finding
+from suite.worker.loop import SYNCHRONIZE_CALLS
 
 # The share of a block that may pass, in the median, until the next one begins: the loss is read and
 # the event is written, which takes milliseconds.
@@ -26,6 +27,10 @@ def check(
     if any(after["monotonic_ns"] < before["monotonic_ns"] for before, after in pairwise(reported)):
         yield finding(where, "monotonic_ns of the events", "increasing", "decreasing")
     yield from _total(where, record, reported)
+    yield from _preparation(where, reported)
+    written, closing = events.one(reported, "closing"), record.parity.closing
+    if written and closing and closing.steps not in (0, written["steps"]):
+        yield finding(where, "parity.closing.steps", written["steps"], closing.steps)
     blocks = [each for each in reported if each["event"] in ("warmup", "block")]
     if not blocks:
         return
@@ -50,6 +55,21 @@ def _total(where: str, record: Record, reported: list[Event]) -> Iterator[Outcom
         if worker_s > total_s + TOTAL_SLACK_S:
             expected = f"at least the worker's {worker_s:.2f} s"
             yield finding(where, "times.total_s", expected, f"{total_s:.2f} s")
+
+
+def _preparation(where: str, reported: list[Event]) -> Iterator[Outcome]:
+    """The durations of the model's construction and of the first step fit between their events."""
+    parts = (
+        ("build_s", events.one(reported, "started"), events.one(reported, "built")),
+        ("first_step_s", events.one(reported, "built"), events.one(reported, "compiled")),
+    )
+    for name, before, after in parts:
+        if before and after:
+            between_s = (after["monotonic_ns"] - before["monotonic_ns"]) / 1e9
+            # Half of the synchronizations take at least their median.
+            spent_s = after[name] + SYNCHRONIZE_CALLS / 2 * after.get("synchronize_s", 0.0)
+            if spent_s > between_s + SHORT_S:
+                yield finding(where, name, f"at most {between_s:.3g} s", f"{spent_s:.3g} s")
 
 
 def _counters(

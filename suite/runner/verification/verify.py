@@ -7,14 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from suite.errors import ResultsError
+from suite.manifests import json_file
 from suite.parity import certificates
 from suite.parity.certificates import Certificate
+from suite.paths import WORKER, tree_sha256
 from suite.results import checksums, roofline, store
 from suite.results.certificate import FOLDER
 from suite.results.record import SCHEMA_VERSION, Record
 from suite.runner import planfile
 from suite.runner.planfile import OtherVersion, Planned
 from suite.runner.verification import (
+    age,
     clocks,
     events,
     files,
@@ -64,6 +67,7 @@ def verify(folder: Path, signers: tuple[Path, str | None] | None = None) -> Veri
     `signers`: the file of the allowed ones, and the principal who must be the signer; None: the
     signatures are not checked. Raise ResultsError where `folder` has no records.
     """
+    files.must_be_regular(folder)
     if not store.record_files(folder):
         raise ResultsError(f"{folder} has no records", hint="dlsuite verify RUN")
     outcomes: list[Outcome] = [*files.check(folder)]
@@ -85,11 +89,13 @@ def verify(folder: Path, signers: tuple[Path, str | None] | None = None) -> Veri
         verification.add(_missing(folder, all_records))
         verification.add(machine.check_peak(folder, planned, all_records))
         verification.add(machine.check_environments(all_records, plan, begun))
+        verification.add(proofs.check_inputs(planned, proven, all_records))
         verification.add(clocks.check(folder, plan, all_records, begun))
     verification.add(rented.check(folder, [*found.values()]))
     verification.add(losses.check(folder, found, known))
+    same_worker = planned is not None and planned.worker_sha256 == tree_sha256(WORKER)
     for where, record in found.items():
-        verification.add(_alone(where, record, folder, known), where)
+        verification.add(_alone(where, record, folder, known, same_worker=same_worker), where)
     if planned is not None:
         context = Context(
             folder=folder,
@@ -104,7 +110,9 @@ def verify(folder: Path, signers: tuple[Path, str | None] | None = None) -> Veri
     return verification
 
 
-def _alone(where: str, record: Record, folder: Path, known: Known) -> Iterator[Outcome]:
+def _alone(
+    where: str, record: Record, folder: Path, known: Known, *, same_worker: bool
+) -> Iterator[Outcome]:
     """The findings about a record, without its plan."""
     if record.run_id != folder.name:
         text = f"its run_id is {record.run_id}, but the folder has another name"
@@ -112,7 +120,7 @@ def _alone(where: str, record: Record, folder: Path, known: Known) -> Iterator[O
     described = known.get((record.workload.model, record.workload.dataset))
     samples = described.train_samples if described else None
     yield from records.check_figures(where, record, known)
-    yield from events.check(where, record, folder, samples)
+    yield from events.check(where, record, folder, samples, same_worker=same_worker)
     if record.log and not (folder / record.log).is_file():
         yield finding(where, "log", record.log, "no such file")
 
@@ -130,7 +138,7 @@ def _certificates(folder: Path, outcomes: list[Outcome]) -> dict[str, Certificat
     found = {}
     place = folder / FOLDER
     if not place.is_dir():
-        outcomes.append(Note(where=FOLDER, text="not in the run, so not checked"))
+        outcomes.append(age.missing(folder, FOLDER, "the certificates"))
     for path in sorted(place.glob("*.json")):
         where = path.relative_to(folder).as_posix()
         try:
@@ -149,12 +157,16 @@ def _records(folder: Path, outcomes: list[Outcome]) -> dict[str, Record]:
     for path in store.record_files(folder):
         try:
             record = store.read_record(path)
-        except ResultsError as error:
+            values = json_file.loads(path.read_bytes())
+        except (ResultsError, ValueError) as error:
             outcomes.append(finding(path.name, "content", "a record", error))
             continue
-        version = store.version_of(path.read_bytes())
+        version = values["schema_version"]
         if version == SCHEMA_VERSION:
             found[path.name] = record
+        elif version < age.SCHEMA_VERSION and age.is_recent(folder):
+            expected = f"at least {age.SCHEMA_VERSION}, by its worker"
+            outcomes.append(finding(path.name, "schema_version", expected, version))
         else:
             text = f"schema version {version}, so only its checksum is checked"
             outcomes.append(Note(where=path.name, text=text))
@@ -166,7 +178,11 @@ def _planned(folder: Path, outcomes: list[Outcome]) -> Planned | None:
     try:
         return planfile.parsed(folder)
     except OtherVersion as error:
-        outcomes.append(Note(where=planfile.NAME, text=f"not checked: {error}"))
+        if age.is_recent(folder):
+            expected = f"version {planfile.VERSION}, by the run's worker"
+            outcomes.append(finding(planfile.NAME, "version", expected, error))
+        else:
+            outcomes.append(Note(where=planfile.NAME, text=f"not checked: {error}"))
     except ResultsError as error:
         outcomes.append(finding(planfile.NAME, "content", "a plan", error))
     return None

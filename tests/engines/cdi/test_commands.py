@@ -82,9 +82,12 @@ def test_a_shell_has_the_gpu_and_the_sampler_reads_it(
     }
     for mood, fits in at_the_end.items():
         specify(2, mood)
+        # Twelve samples take a second, longer than the fault needs to start.
         script = (
-            "sleep 2 | python -m suite.worker.telemetry /tmp/samples.jsonl $$ 0.1 0.5 0"
-            " >/dev/null; cat /tmp/samples.jsonl"
+            "touch /tmp/samples.jsonl; "
+            "while [ $(wc -l </tmp/samples.jsonl) -lt 12 ]; do sleep 0.1; done | "
+            "python -m suite.worker.telemetry /tmp/samples.jsonl $$ 0.1 0.5 0 >/dev/null; "
+            "cat /tmp/samples.jsonl"
         )
         reply = dlsuite("shell", "pytorch", "--gpus", "1", "--", "sh", "-c", script)
         samples = [json.loads(line) for line in reply.stdout.splitlines() if line.startswith("{")]

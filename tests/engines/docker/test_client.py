@@ -8,7 +8,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -64,6 +64,29 @@ def test_an_engine_that_needs_longer_than_for_its_first_answer_is_not_lost(
     monkeypatch.setattr(connection, "ANSWER_S", 0.5)
     with pytest.raises(EngineLost, match="no Docker engine answers"):
         client.Daemon(late)  # now the first answer is late too
+
+
+class Trickle(socketserver.StreamRequestHandler):
+    """An engine behind a proxy that sends a byte of its answer now and then."""
+
+    def handle(self) -> None:
+        self.rfile.readline()
+        with suppress(OSError):  # the client has gone
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n")
+            for _ in range(100):
+                self.wfile.write(b" ")
+                time.sleep(0.1)
+
+
+def test_an_answer_that_never_ends_is_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "ANSWER_S", 0.5)
+    with Server(str(tmp_path / "socket"), Trickle) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(EngineLost, match=r"no whole answer within 0\.5 s"):
+            client.Daemon(f"unix://{tmp_path}/socket")
+        server.shutdown()
 
 
 @pytest.mark.parametrize(("finished_at", "duration_s"), [(12.5, 2.5), (9.99, 0.0), (0.0, None)])

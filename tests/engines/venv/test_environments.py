@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import shutil
 import socket
 import zipfile
@@ -13,6 +14,7 @@ import pytest
 
 from suite.engines import pip
 from suite.engines.errors import FrameworkUnavailable
+from suite.engines.pip import PipOutput
 from suite.engines.venv import environments, interpreters
 from suite.errors import EngineError
 from suite.manifests import catalog
@@ -141,6 +143,24 @@ def test_locks_that_cannot_be_installed_are_an_error_with_pips_reason(
     assert "tiny.log" in caught.value.hint
     assert "No matching distribution" in environments.log_path(tiny).read_text()
     assert not [path for path in (home / "environments").iterdir() if path.is_dir()]
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("echo Collecting numpy; exec sleep 60", "printed nothing .* after: Collecting numpy"),
+        ("kill -KILL $$", "pip was killed by SIGKILL; .* memory runs out"),
+    ],
+)
+def test_a_silent_or_killed_pip_is_an_error_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, reason: str
+) -> None:
+    monkeypatch.setattr(environments, "SILENT_S", 0.5)
+    output = PipOutput("Tiny", lambda text: None)
+    with (tmp_path / "log").open("w") as log:
+        command = ["sh", "-c", script]
+        error = environments._install(command, log, output, environments.Builds())
+    assert error and re.search(reason, error)
 
 
 def test_a_wheel_with_another_hash_is_refused(tiny: FrameworkManifest, tmp_path: Path) -> None:

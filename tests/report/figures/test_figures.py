@@ -1,6 +1,8 @@
 """Every figure of a run: its data, its text, and that it can be drawn."""
 
 import re
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -112,6 +114,17 @@ def test_every_figure_inside_a_page_is_one_image_in_the_colors_of_the_page(run: 
         assert "currentColor" in text and "#1b1f24" not in text, figure.name
         assert text.count("role=") == 1 and "http" not in text.replace("http://www.w3.org", "")
         assert len(text) < 40_000, figure.name
+
+
+def test_a_process_with_few_addresses_says_so_in_place_of_a_figure() -> None:
+    """V8 would end it; batch systems set such limits."""
+    code = (
+        "from suite.report.figures import render; from suite.report.figures.figure import Figure;"
+        "print(render.inline_svg(Figure(name='a', about='', spec={}, caption='', description='D')))"
+    )
+    command = f'ulimit -v 6000000; exec "{sys.executable}" -c "$0"'
+    done = subprocess.run(["sh", "-c", command, code], capture_output=True, text=True, check=True)
+    assert "<p>D figures cannot be drawn: ulimit" in done.stdout
 
 
 def test_marks_of_a_framework_can_be_found_in_the_page(run: RunData) -> None:

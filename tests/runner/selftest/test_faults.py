@@ -9,6 +9,7 @@ from suite.manifests import catalog
 from suite.manifests.files import names
 from suite.paths import WORKER
 from suite.runner.selftest.faults import (
+    ACCUMULATE_FAULTS,
     BFLOAT16_FAULTS,
     FAULTS,
     INFERENCE_FAULTS,
@@ -27,6 +28,7 @@ ALL = (
     *TRAINING,
     *RECIPE_FAULTS,
     *WEIGHT_FAULTS,
+    *ACCUMULATE_FAULTS,
     *LAYER_FAULTS,
     *RANK_FAULTS,
     *INFERENCE_FAULTS,
@@ -41,9 +43,9 @@ def test_every_fault_fits_the_worker(fault: Fault) -> None:
     assert (WORKER / fault.file).read_text(encoding="utf-8").count(fault.right) == fault.places
 
 
-def test_there_are_sixty_eight_faults_of_different_kinds(tmp_path: Path) -> None:
+def test_there_are_seventy_two_faults_of_different_kinds(tmp_path: Path) -> None:
     assert (len(FAULTS), len(TEXT_FAULTS), len(BFLOAT16_FAULTS), len(RUN_FAULTS)) == (13, 4, 9, 8)
-    assert len({fault.name for fault in ALL}) == len(ALL) == 68
+    assert len({fault.name for fault in ALL}) == len(ALL) == 72
     assert {fault.precision for fault in BFLOAT16_FAULTS} == {"bf16_mixed"}
     for number, fault in enumerate(ALL):
         worker = fault.plant(tmp_path / str(number))

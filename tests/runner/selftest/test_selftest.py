@@ -31,7 +31,13 @@ def selftest_of(
     monkeypatch.setattr(selftest, "TEXT_FAULTS", of_text)
     monkeypatch.setattr(selftest, "RUN_FAULTS", of_runs)
     others = ("NUMBER_FAULTS", "RECIPE_FAULTS", "WEIGHT_FAULTS", "LAYER_FAULTS", "BFLOAT16_FAULTS")
-    for name in (*others, "RANK_FAULTS", "INFERENCE_FAULTS", "TIMED_INFERENCE_FAULTS"):
+    for name in (
+        *others,
+        "ACCUMULATE_FAULTS",
+        "RANK_FAULTS",
+        "INFERENCE_FAULTS",
+        "TIMED_INFERENCE_FAULTS",
+    ):
         monkeypatch.setattr(selftest, name, ())
     monkeypatch.setattr(selftest, "FAULTS", of_steps)
     engine = VenvEngine()

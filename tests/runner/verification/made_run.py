@@ -41,7 +41,9 @@ clock = pathlib.Path(__file__).parent.parent / "clock"
 clock_ns = max(clock_ns, int(clock.read_text()) if clock.exists() else 0) + 10**9
 version = VERSIONS[trial["framework"]]
 emit("started", import_s=0.1, framework_version=version, versions={})
+clock_ns += 2 * 10**8
 emit("built", build_s=0.1, parameters=431080, device={"threads": 2})
+clock_ns += 6 * 10**8
 emit("compiled", first_step_s=0.5, synchronize_s=0.001, loss=2.3)
 first = 4 if trial["epochs"] else 2  # an epoch has four steps
 noise = int.from_bytes(os.urandom(3), "big") * 1e-12  # no two runs have the same durations
@@ -109,12 +111,13 @@ def finished(
             locks=runner.frameworks.locks,
             plan=plan,
             machine=planfile.machine_of(engine.host),
+            inputs_sha256=planfile.inputs_digest(inputs),
         )
         planfile.write(folder.path, planned)
         roofline.write(folder.path, PEAK)  # so that the run measures none
         runner.run(plan, inputs, folder)
     for path in store.record_files(folder.path):  # the durations of the workers are made up too
-        edit(folder.path, path.name, lambda values: values["times"].update(total_s=3.8))
+        edit(folder.path, path.name, lambda values: values["times"].update(total_s=4.6))
     return folder.path
 
 

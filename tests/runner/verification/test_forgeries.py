@@ -6,6 +6,7 @@ Those that only a witness finds are listed at the end: `verify` must not claim m
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -15,11 +16,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from suite.errors import ResultsError
 from suite.manifests import catalog
 from suite.manifests.datasets import DatasetManifest
 from suite.models import MODELS
 from suite.protocol.plan import Plan
 from suite.results import checksums, store
+from suite.runner.verification import age
 from suite.runner.verification.verify import verify
 from tests.runner.verification.made_run import finished
 
@@ -357,6 +360,113 @@ def loss_of_other_work(run: Path) -> None:
     in_events(run, other, "jax-*-r1")
 
 
+# More, of the second version: parts that are left out, text that has two readings, and times.
+
+
+def removed(name: str) -> Callable[[Path], None]:
+    def forge(run: Path) -> None:
+        shutil.rmtree(run / name)
+
+    return forge
+
+
+def predictions_removed(run: Path) -> None:
+    for path in run.glob("logs/*.predictions.npy"):
+        path.unlink()
+    more_accurate(run)
+
+
+def records_of_older_version(run: Path) -> None:
+    """Of which a verification would only compare the checksum."""
+    name = '"schema_version": 12'
+    path = records(run)[0]
+    path.write_text(path.read_text().replace(name, '"schema_version": 11'))
+
+
+def plan_of_older_version(run: Path) -> None:
+    change(run / "plan.json", lambda values: values.update(version=8))
+    bind(run)
+
+
+def key_twice(run: Path) -> None:
+    path = records(run)[0]
+    path.write_text(
+        path.read_text().replace('"samples_per_s"', '"samples_per_s": 9, "samples_per_s"')
+    )
+
+
+def key_twice_in_plan(run: Path) -> None:
+    path = run / "plan.json"
+    path.write_text(path.read_text().replace('"title"', '"title": "other", "title"', 1))
+    bind(run)
+
+
+def record_is_link(run: Path) -> None:
+    path = records(run)[0]
+    path.rename(run.parent / "elsewhere.json")
+    path.symlink_to(run.parent / "elsewhere.json")
+
+
+def start_of_other_year(run: Path) -> None:
+    for path in run.glob("starts/*.json"):
+        change(path, lambda values: values.update(time="2001-01-01T00:00:00+00:00"))
+
+
+def start_copied(run: Path) -> None:
+    shutil.copy(run / "starts/1.json", run / "starts/2.json")
+
+
+def quiet_machine(run: Path) -> None:
+    in_records(run, lambda values: values["environment"].update(load_average_1min=-1.0))
+
+
+def other_origin(run: Path) -> None:
+    in_records(run, lambda values: values.update(data_origin="the author"))
+
+
+def fewer_parameters(run: Path) -> None:
+    in_events(run, lambda event: event.update(parameters=7) if "parameters" in event else None)
+    in_records(run, lambda values: values.update(parameters=7))
+
+
+def slow_to_build(run: Path) -> None:
+    in_events(run, lambda event: event.update(build_s=9.0) if "build_s" in event else None, "jax-*")
+    again(run)
+
+
+def proofs_claimed(run: Path) -> None:
+    change(run / "plan.json", lambda values: values["plan"].update(verify_runs=True))
+    bind(run)
+
+
+def certificate_of_other_model(run: Path) -> None:
+    for path in run.glob("certificates/*.json"):
+        change(path, lambda values: values.update(model="mlp"))
+
+
+def certificates_of_other_data(run: Path) -> None:
+    """With all that follows: keys, names of files and records."""
+    from suite.parity.certificates import key_of
+
+    for path in [*run.glob("certificates/*.json")]:
+        values = json.loads(path.read_text())
+        values["of"]["inputs"] = "0" * 64
+        values["key"] = key_of(values["of"])
+        path.unlink()
+        (path.parent / f"{values['key']}.json").write_text(json.dumps(values))
+        for record in records(run):
+            record.write_text(record.read_text().replace(path.stem, values["key"]))
+
+
+def peak_of_other_device(run: Path) -> None:
+    path = run / "peak.yaml"
+    path.write_text(path.read_text().replace("device: cpu", "device: cuda"))
+
+
+def nested_too_deeply(run: Path) -> None:
+    next(run.glob("inputs/*.json")).write_text("[" * 100_000)
+
+
 FOUND: dict[Callable[[Path], None], str] = {
     frameworks_swapped: "order: expected that of the plan",
     slowest_removed: "order: expected that of the plan",
@@ -389,7 +499,29 @@ FOUND: dict[Callable[[Path], None], str] = {
     other_model: "architecture: expected that of the certificates",
     predictions_of_chance: "accuracy of epoch 1: expected 1.0000",
     clock_of_other_boot: "environment.boot_id: expected ",
-    loss_of_other_work: "loss of the first step: expected 2.3, found 2.53",
+    loss_of_other_work: "loss of step 1: expected 2.3, found 2.53",
+    removed("worker"): "worker: file: expected its source, found none",
+    removed("starts"): "starts: file: expected the start of the run, found none",
+    removed("inputs"): "lenet-mnist.json: file: expected its model and its dataset, found none",
+    removed("locks"): "locks/jax.txt: file: expected the lock of the plan, found none",
+    removed("certificates"): "certificates: file: expected the certificates, found none",
+    predictions_removed: "predictions: expected logs/",
+    records_of_older_version: "schema_version: expected at least 12",
+    plan_of_older_version: "plan.json: version: expected version 9",
+    key_twice: "key 'samples_per_s' is given twice",
+    key_twice_in_plan: "plan.json: content: expected a plan",
+    record_is_link: "file: expected a regular one, found a link",
+    start_of_other_year: "time: expected about that of the run's name",
+    start_copied: "time of the next start: expected one after that of ",
+    quiet_machine: "environment.load_average_1min: expected ",
+    other_origin: "data_origin: expected ",
+    fewer_parameters: "parameters: expected 431080, found 7",
+    slow_to_build: "build_s: expected at most 0.2 s, found 9 s",
+    proofs_claimed: "parity.closing: expected one, the plan proves every run",
+    certificate_of_other_model: ": model: expected lenet, found mlp",
+    certificates_of_other_data: "inputs_sha256: expected ",
+    peak_of_other_device: "peak.yaml: device: expected cpu, found cuda",
+    nested_too_deeply: "content: expected a model and its dataset, found not JSON: too many levels",
 }
 
 
@@ -414,8 +546,11 @@ def test_a_forgery_with_right_checksums_is_found(
     assert any(expected in line for line in found), "\n".join(found)
 
 
-def test_a_run_of_an_older_version_lacks_parts_and_verifies(run: Path) -> None:
+def test_a_run_of_an_older_version_lacks_parts_and_verifies(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without predictions, starts and descriptions; the notes say so."""
+    monkeypatch.setattr(age, "is_recent", lambda folder: False)
     for folder in ("starts", "inputs"):
         shutil.rmtree(run / folder)
     for path in run.glob("logs/*.predictions.npy"):
@@ -437,6 +572,36 @@ def no_lenet() -> Iterator[None]:
     yield
     MODELS.clear()
     MODELS.update(models)
+
+
+@pytest.mark.parametrize("kind", ["deep", "directory", "link to itself", "huge array"])
+def test_a_file_that_cannot_be_read_is_a_finding(run: Path, kind: str) -> None:
+    """Not a traceback, whatever the file is."""
+    names = ["SHA256SUMS", "plan.json", "peak.yaml", "starts/1.json"]
+    names += [str(records(run)[0].relative_to(run))]
+    for pattern in ("certificates/*", "inputs/*", "logs/*.events.jsonl", "logs/*.npy"):
+        names.append(min(run.glob(pattern)).relative_to(run).as_posix())
+    for name in names:
+        path = run / name
+        path.rename(run.parent / "kept")
+        if kind == "deep":
+            path.write_text("[" * 100_000)
+        elif kind == "directory":
+            path.mkdir()
+        elif kind == "link to itself":
+            path.symlink_to(path.name)
+        else:
+            head = "{'descr': '<u8', 'fortran_order': False, 'shape': (2, 1000000000000)}"
+            path.write_bytes(b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head.encode())
+        assert verify(run).findings, name
+        path.rmdir() if kind == "directory" else path.unlink()
+        (run.parent / "kept").rename(path)
+
+
+def test_a_pipe_in_a_run_is_refused(run: Path) -> None:
+    os.mkfifo(run / "jax-r9.json")
+    with pytest.raises(ResultsError, match=r"jax-r9.json is no regular file"):
+        verify(run)
 
 
 @pytest.mark.usefixtures("no_lenet")

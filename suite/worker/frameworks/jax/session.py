@@ -14,7 +14,7 @@ from jax import numpy as jnp
 
 from ... import schedules
 from ...layouts import to_canonical, to_channels_last
-from ...protocol import STEPS_PER_CALL, Array, State, Trial, Weights
+from ...protocol import AVERAGE, STEPS_PER_CALL, Array, State, Trial, Weights
 from . import device as jax_device
 from . import rounding
 from .distributed import Ranks, join, mean
@@ -68,7 +68,8 @@ class Session:
         exempt = trial.exempt
         decaying = {each["name"]: each["name"] not in exempt for each in trial.parameters}
         self._optimizer = _optimizer(trial, self._tree(decaying))
-        self._slots = SLOTS[trial.optimizer["name"]]
+        averaged = {} if trial.ema_decay is None else {AVERAGE: AVERAGE}
+        self._slots = {**SLOTS[trial.optimizer["name"]], **averaged}
         self._state = self._optimizer.init(self._params)
         self._place()
         # Donation saves memory on an accelerator; on the CPU it only delays the dispatch (1 %).
@@ -108,7 +109,9 @@ class Session:
         return float(loss)
 
     def logits(self, inputs: Array) -> Array:
-        values = self._params, self._rest
+        averaged = AVERAGE in self._slots
+        params = optax.tree.get(self._state, AVERAGE) if averaged else self._params
+        values = params, self._rest
         if self._ranks:
             values = self._ranks.own(values)
         return np.asarray(self._forward(*values, inputs))
@@ -223,12 +226,42 @@ class Session:
         gradients, results = jax.grad(self._loss, has_aux=True)(params, rest, inputs, labels)
         return self._mean(gradients), results
 
-    def _step(self, params: Tree, rest: Tree, state: Any, inputs: Any, labels: Any) -> Any:
+    def _backward(self, params: Tree, rest: Tree, inputs: Any, labels: Any) -> tuple[Any, Any, Any]:
+        """The mean loss of a batch, the state after it, and the gradients of the parameters."""
         to_differentiate = jax.value_and_grad(self._loss, has_aux=True)
         (loss, (_, rest)), gradients = to_differentiate(params, rest, inputs, labels)
+        return loss, rest, gradients
+
+    def _accumulate(
+        self, params: Tree, rest: Tree, inputs: Any, labels: Any
+    ) -> tuple[Any, Any, Any]:
+        """The same, with the mean gradients of the batch's micro-batches, one after the other."""
+        parts = self._trial.accumulate
+
+        def add(carry: Any, micro_batch: Any) -> Any:
+            rest, total = carry
+            loss, rest, gradients = self._backward(params, rest, *micro_batch)
+            return (rest, jax.tree.map(jnp.add, total, gradients)), loss
+
+        micro_batches = [each.reshape(parts, -1, *each.shape[1:]) for each in (inputs, labels)]
+        start = rest, jax.tree.map(jnp.zeros_like, params)
+        (rest, total), losses = lax.scan(add, start, micro_batches, unroll=self._unroll)
+        return losses.mean(), rest, jax.tree.map(lambda each: each / parts, total)
+
+    def _step(self, params: Tree, rest: Tree, state: Any, inputs: Any, labels: Any) -> Any:
+        backward = self._accumulate if self._trial.accumulate > 1 else self._backward
+        loss, rest, gradients = backward(params, rest, inputs, labels)
         gradients = self._mean(gradients)
         updates, state = self._optimizer.update(gradients, state, params)
         return optax.apply_updates(params, updates), rest, state, loss
+
+    @property
+    def _unroll(self) -> bool:
+        """Whether loops are unrolled.
+
+        In a loop, XLA on a CPU computes convolutions without its library, many times slower.
+        """
+        return bool(self._trial.device == "cpu")
 
     def _steps(self, params: Tree, rest: Tree, state: Any, inputs: Any, labels: Any) -> Any:
         """One step on each batch of a stack; the loss is that of the last."""
@@ -237,16 +270,17 @@ class Session:
             *carry, loss = self._step(*carry, *batch)
             return tuple(carry), loss
 
-        # In a loop, XLA on a CPU computes convolutions without its library, many times slower.
-        unroll = self._trial.device == "cpu"
-        carry, losses = lax.scan(step, (params, rest, state), (inputs, labels), unroll=unroll)
+        start = params, rest, state
+        carry, losses = lax.scan(step, start, (inputs, labels), unroll=self._unroll)
         return *carry, losses[-1]
 
 
 def _optimizer(trial: Trial, decaying: Tree) -> optax.GradientTransformation:
     """`decaying` says of each parameter whether its weights decay."""
     largest, own = trial.optimizer.get("clip_norm"), _unclipped(trial, decaying)
-    return own if largest is None else optax.chain(optax.clip_by_global_norm(largest), own)
+    if largest is not None:
+        own = optax.chain(optax.clip_by_global_norm(largest), own)
+    return own if trial.ema_decay is None else optax.chain(own, _averaged(trial.ema_decay))
 
 
 def _unclipped(trial: Trial, decaying: Tree) -> optax.GradientTransformation:
@@ -276,6 +310,27 @@ def _unclipped(trial: Trial, decaying: Tree) -> optax.GradientTransformation:
 
 def _scheduled(rate: float, schedule: dict[str, Any], dtype: str) -> optax.Schedule:
     return lambda count: rate * schedules.share(schedule, count.astype(dtype), jnp)
+
+
+class Averaged(NamedTuple):
+    """The state of `_averaged`."""
+
+    average: Any  # of the parameters
+
+
+def _averaged(decay: float) -> optax.GradientTransformation:
+    """A transformation that averages the updated parameters and does not change the updates."""
+
+    def update(updates: Any, state: Averaged, params: Any) -> tuple[Any, Averaged]:
+        after = optax.apply_updates(params, updates)
+        # The factors of optax.incremental_update, d and 1 - d, are rounded: with d near 1 the
+        # average drifts.
+        share = 1 - decay
+        average = jax.tree.map(lambda old, new: old + share * (new - old), state.average, after)
+        return updates, Averaged(average)
+
+    # A copy: the same buffer cannot be donated twice.
+    return optax.GradientTransformation(lambda p: Averaged(jax.tree.map(jnp.copy, p)), update)
 
 
 class Counted(NamedTuple):

@@ -15,7 +15,7 @@ import numpy as np
 
 from ... import schedules
 from ...layouts import to_canonical, to_channels_last
-from ...protocol import Array, State, Trial, Weights
+from ...protocol import AVERAGE, Array, State, Trial, Weights
 from .. import VARIANT
 
 BACKEND = os.environ.get(VARIANT, "tensorflow")
@@ -66,6 +66,8 @@ class Session:
         self._shapes: dict[str, list[tuple[int, ...]]] = {}  # the 2-D ones of a parameter's parts
         self._load(to_channels_last(trial, weights))
         optimizer = _optimizer(trial)
+        if trial.ema_decay is not None:
+            optimizer._update_model_variables_moving_average = partial(_average, optimizer)
         if trial.exempt:
             optimizer.exclude_from_weight_decay(var_list=self._exempt(trial))
         # compile's other settings are Keras's defaults. jit_compile="auto" uses XLA with JAX, and
@@ -73,15 +75,26 @@ class Session:
         self._model.compile(optimizer, _loss(trial))
         self._model._loss_tracker = StepLoss(name="loss")  # instead of a plain Mean
         self._trainer = _trainer(self._model)
+        for variable, average in self._averages():
+            # Of a copy: JAX deletes the arrays of a step's arguments after the step.
+            average.assign(np.array(variable))
         self._probe: Any = None
 
     def put(self, inputs: Any, labels: Any) -> Any:
-        return backend.put(inputs, labels)
+        if self._trial.accumulate == 1:
+            return backend.put(inputs, labels)
+        size = self._trial.micro_batch_size
+        parts = (slice(first, first + size) for first in range(0, len(labels), size))
+        return [backend.put(inputs[part], labels[part]) for part in parts]
 
     def train_step(self, batch: Any) -> Any:
         # The function that `fit` calls for each batch, without the callbacks and the progress bar
         # of `fit`, which would read the loss.
-        return self._trainer.step(batch)["loss"]
+        if self._trial.accumulate == 1:
+            return self._trainer.step(batch)["loss"]
+        # To Keras each micro-batch is a batch. Its optimizer adds up their gradients.
+        losses = [self._trainer.step(micro_batch)["loss"] for micro_batch in batch]
+        return sum(losses) / len(losses)
 
     def synchronize(self) -> None:
         self._trainer.synchronize()
@@ -91,7 +104,20 @@ class Session:
 
     def logits(self, inputs: Array) -> Array:
         self._trainer.settle()
-        return np.asarray(self._model.predict_on_batch(inputs)).astype(self._trial.dtype)
+        own = [(variable, np.array(variable)) for variable, _ in self._averages()]
+        for variable, average in self._averages():
+            variable.assign(np.array(average))
+        logits = np.asarray(self._model.predict_on_batch(inputs)).astype(self._trial.dtype)
+        for variable, values in own:
+            variable.assign(values)
+        return logits
+
+    def _averages(self) -> list[tuple[Any, Any]]:
+        """Each variable with its average; nothing where the weights are not averaged."""
+        optimizer = self._model.optimizer
+        if not optimizer.use_ema:
+            return []
+        return list(zip(optimizer._trainable_variables, optimizer._model_variables_moving_average))
 
     def gradients(self, inputs: Array, labels: Array) -> tuple[Array, Weights]:
         """Logits and gradients, by a training step that replaces each weight by its gradient.
@@ -104,7 +130,7 @@ class Session:
             probe = Probe(self._model.inputs, self._model.outputs)
             probe.compile(IntoWeights(), self._model.loss)
             self._probe = _trainer(probe)
-        logits = self._probe.step(self.put(inputs, labels))["logits"]
+        logits = self._probe.step(backend.put(inputs, labels))["logits"]
         self._probe.settle()
         gradients = self._canonical()
         for variable, values in zip(self._model.variables, before):
@@ -123,7 +149,8 @@ class Session:
         options, optimizer = self._trial.optimizer, self._model.optimizer
         paths = [variable.path for variable in optimizer._trainable_variables]
         found = {}
-        for slot, attribute in SLOTS[options["name"]].items():
+        averaged = {AVERAGE: "_model_variables_moving_average"} if optimizer.use_ema else {}
+        for slot, attribute in {**SLOTS[options["name"]], **averaged}.items():
             values = dict(zip(paths, getattr(optimizer, attribute)))
             found[slot] = self._canonical(values)
         # Keras's own velocity includes the factor -learning_rate; the protocol's does not.
@@ -254,37 +281,59 @@ def _weighted(of_classes: list[float]) -> Any:
 def _optimizer(trial: Trial) -> Any:
     options = trial.optimizer
     name, rate = options["name"], options["learning_rate"]
-    clip = {"global_clipnorm": options.get("clip_norm")}
+    own = {"global_clipnorm": options.get("clip_norm")}
+    if trial.accumulate > 1:
+        own["gradient_accumulation_steps"] = trial.accumulate
+    if trial.ema_decay is not None:
+        own |= {"use_ema": True, "ema_momentum": trial.ema_decay}
     if schedule := options.get("schedule"):
-        rate = Rates(rate, schedule)
+        rate = Rates(rate, schedule, trial.accumulate)
     if name == "sgd":
-        return keras.optimizers.SGD(rate, **clip)
+        return keras.optimizers.SGD(rate, **own)
     if name == "momentum":
         numbers = {"momentum": options["momentum"], "nesterov": options.get("nesterov", False)}
-        own = _momentum() if schedule else keras.optimizers.SGD
-        return own(rate, **numbers, **clip)
+        kind = _momentum() if schedule else keras.optimizers.SGD
+        return kind(rate, **numbers, **own)
     if name in ("adam", "adamw"):
         constants = rate, options["beta1"], options["beta2"], options["epsilon"]
-        return _adam()(*constants, weight_decay=options.get("weight_decay"), **clip)
+        return _adam()(*constants, weight_decay=options.get("weight_decay"), **own)
     if name == "rmsprop":
         numbers = {"rho": options["decay"], "epsilon": options["epsilon"]}
-        return keras.optimizers.RMSprop(rate, **numbers, **clip)
+        return keras.optimizers.RMSprop(rate, **numbers, **own)
     raise NotImplementedError(f"Keras module has no optimizer {name!r}")
 
 
-class Rates(keras.optimizers.schedules.LearningRateSchedule):
-    """The learning rate of each step."""
+def _average(optimizer: Any, variables: list[Any]) -> None:
+    """Add the variables to their averages, after the last micro-batch of a step.
 
-    def __init__(self, rate: float, schedule: dict[str, Any]) -> None:
+    Keras's own average is that of the variables after the first step, and counts the others once
+    for each micro-batch.
+    """
+    share: Any = 1 - optimizer.ema_momentum
+    if parts := optimizer.gradient_accumulation_steps:
+        is_last = (optimizer._iterations + 1) % parts == 0
+        share = ops.where(is_last, share, 0.0)
+    for variable, average in zip(variables, optimizer._model_variables_moving_average):
+        change = variable - average
+        average.assign(average + ops.cast(share, change.dtype) * change)
+
+
+class Rates(keras.optimizers.schedules.LearningRateSchedule):
+    """The learning rate of each step, in which Keras counts `accumulate` micro-batches."""
+
+    def __init__(self, rate: float, schedule: dict[str, Any], accumulate: int) -> None:
         super().__init__()
-        self._rate, self._schedule = rate, schedule
+        self._rate, self._schedule, self._accumulate = rate, schedule, accumulate
 
     def __call__(self, step: Any) -> Any:
+        if self._accumulate > 1:
+            step = ops.floor_divide(step, self._accumulate)
         before = ops.cast(step, keras.config.floatx())
         return self._rate * schedules.share(self._schedule, before, ops)
 
     def get_config(self) -> dict[str, Any]:
-        return {"rate": self._rate, "schedule": self._schedule}
+        numbers = {"rate": self._rate, "accumulate": self._accumulate}
+        return {**numbers, "schedule": self._schedule}
 
 
 def _momentum() -> Any:

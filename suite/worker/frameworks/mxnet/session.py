@@ -14,7 +14,7 @@ from mxnet import autograd, gluon
 from mxnet.base import _LIB
 
 from ... import schedules
-from ...protocol import Array, State, Trial, Weights
+from ...protocol import AVERAGE, Array, State, Trial, Weights
 from . import distributed
 from .layers import gluon_name, series
 
@@ -157,6 +157,8 @@ class Session:
         load(found, weights, trial)
         for name in trial.exempt:
             found[name].wd_mult = 0.0
+        if trial.accumulate > 1:
+            self._model.collect_params().setattr("grad_req", "add")
         self._model.hybridize(static_alloc=True, static_shape=True)
         self._loss: gluon.HybridBlock | None = None  # made where a sample's labels are counted
         # One device needs no key-value store; without it the update runs on the gradients' device.
@@ -169,13 +171,16 @@ class Session:
         )
         if self._store:
             distributed.start(self._trainer)
+        averaged = {} if trial.ema_decay is None else self._parameters
+        self._averages = {name: each.data().copy() for name, each in averaged.items()}
         mx.random.seed(trial.seed + trial.rank)  # other dropout masks on each rank
 
     def put(self, inputs: Any, labels: Any) -> tuple[Any, Any]:
         return on_device(inputs, self._context), on_device(labels, self._context)
 
     def train_step(self, batch: tuple[Any, Any]) -> Any:
-        loss, _ = self._forward_backward(*batch)
+        accumulates = self._trial.accumulate > 1
+        loss = self._accumulate(*batch) if accumulates else self._forward_backward(*batch)[0]
         largest = self._trial.optimizer.get("clip_norm")
         if largest is None:
             self._trainer.step(self._trial.batch_size)
@@ -183,7 +188,25 @@ class Session:
             self._trainer.allreduce_grads()
             self._clip(largest)
             self._trainer.update(self._trial.batch_size)
+        if self._trial.ema_decay is not None:
+            self._average(1 - self._trial.ema_decay)
         return loss
+
+    def _average(self, share: float) -> None:
+        """Add the weights to their averages: a - share (a - w), which is a step of SGD."""
+        for name, average in self._averages.items():
+            change = average - self._parameters[name].data()
+            mx.nd.sgd_update(average, change, lr=share, wd=0.0, out=average)
+
+    def _accumulate(self, inputs: Any, targets: Any) -> Any:
+        """The mean loss of a batch; the gradients are the sums over its micro-batches."""
+        size, parts = self._trial.micro_batch_size, self._trial.accumulate
+        self._model.collect_params().zero_grad()
+        losses = []
+        for first in range(0, size * parts, size):  # a slice shares the memory of the batch
+            part = slice(first, first + size)
+            losses.append(self._forward_backward(inputs[part], targets[part])[0])
+        return mx.nd.add_n(*losses) / parts
 
     def _clip(self, largest: float) -> None:
         """Scale the gradients, which are sums over the batch, to this norm, where it is more.
@@ -205,18 +228,27 @@ class Session:
         return float(loss.asscalar())
 
     def logits(self, inputs: Array) -> Array:
+        own = {name: self._parameters[name].data().copy() for name in self._averages}
+        self._set(self._averages)
         logits: Array = self._model(on_device(inputs, self._context)).asnumpy()
+        self._set(own)
         return logits
+
+    def _set(self, values: dict[str, Any]) -> None:
+        """Set parameters to arrays of MXNet."""
+        for name, each in values.items():
+            self._parameters[name].set_data(each)
 
     def gradients(self, inputs: Array, labels: Array) -> tuple[Array, Weights]:
         before = {name: each.data().copy() for name, each in self._statistics.items()}
+        self._model.collect_params().zero_grad()  # to which those of micro-batches are added
         _, logits = self._forward_backward(*self.put(inputs, labels))
         if self._store:
             self._trainer.allreduce_grads()
         for name, each in self._statistics.items():
             each.set_data(before[name])
         # Gluon's backward sums over the batch; its trainer divides by the batch size.
-        named, samples = self._parameters.items(), self._trial.batch_size
+        named, samples = self._parameters.items(), self._trial.micro_batch_size
         return logits.asnumpy(), {n: each.grad().asnumpy() / samples for n, each in named}
 
     def weights(self) -> Weights:
@@ -235,6 +267,8 @@ class Session:
             parts = state if isinstance(state, tuple) else (state,)
             for slot, part in zip(SLOTS[self._trial.optimizer["name"]], parts):
                 found.setdefault(slot, {})[name] = part.asnumpy()
+        if self._averages:
+            found[AVERAGE] = {name: each.asnumpy() for name, each in self._averages.items()}
         # MXNet's own velocity includes the factor -learning_rate; the protocol's does not.
         rate = self._trial.optimizer["learning_rate"]
         if not self._trial.optimizer.get("schedule"):

@@ -10,7 +10,7 @@ import paddle
 from paddle import nn
 
 from ... import schedules
-from ...protocol import Array, State, Trial, Weights
+from ...protocol import AVERAGE, Array, State, Trial, Weights
 from . import device as paddle_device
 from .layers import BatchNorm, parameter_of, series
 
@@ -55,10 +55,19 @@ class Session:
         self._rate = trial.optimizer["learning_rate"]
         self._schedule = trial.optimizer.get("schedule")
         self._slots = SLOTS[trial.optimizer["name"]]
+        self._ema_decay = trial.ema_decay
+        self._averages: dict[str, paddle.Tensor] = {}
+        if self._ema_decay is not None:
+            self._averages = {n: p.detach().clone() for n, p in self._parameters.items()}
         # PaddlePaddle calls this function after each update of the parameters, and counts none.
         self._steps = 0
         self._optimizer._finish_update = self._count
         self._loss = LOSSES[trial.loss](**_loss_options(trial))
+        self._micro_batches = trial.accumulate
+        # The gradient of the batch's mean loss for that of a micro-batch; None: the batch is whole.
+        self._share: paddle.Tensor | None = None
+        if trial.accumulate > 1:
+            self._share = paddle.to_tensor(1 / trial.accumulate, trial.dtype)
         if trial.variant == "static":
             self._model = paddle.jit.to_static(self._model, full_graph=True)
 
@@ -66,14 +75,33 @@ class Session:
         return paddle.to_tensor(inputs), paddle.to_tensor(labels)
 
     def train_step(self, batch: tuple[paddle.Tensor, paddle.Tensor]) -> paddle.Tensor:
-        loss = self._loss(self._model(batch[0]), batch[1])
-        loss.backward()
+        loss = self._backward(batch) if self._share is None else self._accumulate(batch)
         if self._schedule:
             share = schedules.share(self._schedule, float(self._steps), np)
             self._optimizer.set_lr(float(self._rate * share))
         self._optimizer.step()
         self._optimizer.clear_grad(set_to_zero=False)
+        if self._ema_decay is not None:
+            self._average(1 - self._ema_decay)
+        return loss
+
+    @paddle.no_grad()  # type: ignore[untyped-decorator]
+    def _average(self, share: float) -> None:
+        """Add the weights to their averages."""
+        for name, average in self._averages.items():
+            average.lerp_(self._parameters[name], share)
+
+    def _backward(self, batch: tuple[paddle.Tensor, paddle.Tensor]) -> paddle.Tensor:
+        """The mean loss of a batch, whose gradients are added to those of the parameters."""
+        loss = self._loss(self._model(batch[0]), batch[1])
+        loss.backward(self._share)
         return loss.detach()
+
+    def _accumulate(self, batch: tuple[paddle.Tensor, paddle.Tensor]) -> paddle.Tensor:
+        """The same, with the mean gradients of its micro-batches, one after the other."""
+        micro_batches = zip(*(each.chunk(self._micro_batches) for each in batch))
+        losses = [self._backward(each) for each in micro_batches]
+        return paddle.add_n(losses) / self._micro_batches
 
     def synchronize(self) -> None:
         """On the CPU every step is done when it returns."""
@@ -82,9 +110,12 @@ class Session:
         return float(loss)
 
     def logits(self, inputs: Array) -> Array:
+        own = {name: self._parameters[name].clone() for name in self._averages}
         self._model.eval()
         with paddle.no_grad():
+            self._set(self._averages)
             logits: Array = self._model(paddle.to_tensor(inputs)).numpy()
+            self._set(own)
         self._model.train()
         return logits
 
@@ -112,16 +143,24 @@ class Session:
 
     def optimizer_state(self) -> dict[str, Weights]:
         accumulators, named = self._optimizer._accumulators, self._parameters.items()
-        return {
+        found = {
             slot: self._canonical({n: accumulators[key][p.name].numpy() for n, p in named})
             for slot, key in self._slots.items()
         }
+        if self._averages:
+            found[AVERAGE] = self._canonical({n: a.numpy() for n, a in self._averages.items()})
+        return found
 
     def step_count(self) -> int:
         return self._steps
 
     def restore(self, state: State) -> None:
         raise NotImplementedError("PaddlePaddle is not a reference framework")
+
+    def _set(self, values: dict[str, paddle.Tensor]) -> None:
+        """Set parameters to tensors of PaddlePaddle."""
+        for name, each in values.items():
+            self._parameters[name].set_value(each)
 
     def _count(self, *arguments: Any) -> None:
         self._steps += 1

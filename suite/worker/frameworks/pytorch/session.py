@@ -6,7 +6,7 @@ Two variants are eager in channels-last memory too: `fused` and `cuda_graph`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from ... import schedules
-from ...protocol import STEPS_PER_CALL, Array, State, Trial, Weights
+from ...protocol import AVERAGE, STEPS_PER_CALL, Array, State, Trial, Weights
 from . import cuda_graph, distributed, rounding
 from . import device as pytorch_device
 from .device import on_device
@@ -79,6 +79,10 @@ class Session:
         self._rate = trial.optimizer["learning_rate"]
         self._schedule = trial.optimizer.get("schedule")
         self._slots = SLOTS[trial.optimizer["name"]]
+        self._ema_decay = trial.ema_decay
+        self._averages: dict[str, torch.Tensor] = {}
+        if self._ema_decay is not None:
+            self._averages = {n: p.detach().clone() for n, p in self._parameters.items()}
         # Only Adam counts its steps. The hook is called after each step that was actually done.
         self._steps: Any = 0
         graphed = trial.variant == "cuda_graph"
@@ -89,6 +93,11 @@ class Session:
         torch.manual_seed(trial.seed + trial.rank)  # other dropout masks on each rank
         self._loss = LOSSES[trial.loss](**_loss_options(trial))
         self._clip_norm = trial.optimizer.get("clip_norm")
+        self._micro_batches = trial.accumulate
+        # The gradient of the batch's mean loss for that of a micro-batch; None: the batch is whole.
+        self._share: torch.Tensor | None = None
+        if trial.accumulate > 1:
+            self._share = torch.tensor(1 / trial.accumulate, device=self._device)
         self._run: Any = self._model
         if trial.world_size > 1:
             self._run = distributed.data_parallel(self._model, self._device)
@@ -115,14 +124,45 @@ class Session:
 
     def _step(self, batch: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
         self._optimizer.zero_grad(set_to_none=True)
-        loss: torch.Tensor = self._mean_loss(self._forward(batch[0]), batch[1])
-        loss.backward()
+        loss = self._backward(batch) if self._share is None else self._accumulate(batch)
         if self._clip_norm is not None:
             self._clip(self._clip_norm)
         if self._schedule:
             self._set_rate(self._schedule)
         self._optimizer.step()
+        if self._ema_decay is not None:
+            self._average(1 - self._ema_decay)
+        return loss
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def _average(self, share: float) -> None:
+        """Add the weights to their averages, as get_ema_multi_avg_fn of torch.optim.swa_utils."""
+        parameters = list(self._parameters.values())
+        torch._foreach_lerp_(list(self._averages.values()), parameters, share)
+
+    @contextmanager
+    def _averaged(self) -> Iterator[None]:
+        """The model with the averages of the weights, if there are any."""
+        own = {name: self._parameters[name].data for name in self._averages}
+        for name, average in self._averages.items():
+            self._parameters[name].data = average
+        try:
+            yield
+        finally:
+            for name, values in own.items():
+                self._parameters[name].data = values
+
+    def _backward(self, batch: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        """The mean loss of a batch, whose gradients are added to those of the parameters."""
+        loss: torch.Tensor = self._mean_loss(self._forward(batch[0]), batch[1])
+        loss.backward(self._share)
         return loss.detach()
+
+    def _accumulate(self, batch: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        """The same, with the mean gradients of its micro-batches, one after the other."""
+        micro_batches = zip(*(each.chunk(self._micro_batches) for each in batch))
+        losses = [self._backward(each) for each in micro_batches]
+        return torch.stack(losses).mean()
 
     def _set_rate(self, schedule: dict[str, Any]) -> None:
         """Set the learning rate of the next step."""
@@ -150,7 +190,7 @@ class Session:
 
     def logits(self, inputs: Array) -> Array:
         self._model.eval()
-        with torch.inference_mode():
+        with self._averaged(), torch.inference_mode():
             logits = self._forward(self._input(inputs))
         self._model.train()
         return _numpy(logits)
@@ -177,10 +217,13 @@ class Session:
 
     def optimizer_state(self) -> dict[str, Weights]:
         state, named = self._optimizer.state, self._parameters.items()
-        return {
+        found = {
             slot: {name: _numpy(state[parameter][key]) for name, parameter in named}
             for slot, key in self._slots.items()
         }
+        if self._averages:
+            found[AVERAGE] = {name: _numpy(each) for name, each in self._averages.items()}
+        return found
 
     def step_count(self) -> int:
         state: dict[str, Any] = next(iter(self._optimizer.state.values()), {})
@@ -200,6 +243,8 @@ class Session:
                 parameter_state[key] = torch.empty_like(parameter).copy_(values)
             if "first_moment" in self._slots:
                 parameter_state["step"] = torch.tensor(float(state.steps))
+        for name, average in self._averages.items():
+            average.copy_(torch.from_numpy(state.optimizer[AVERAGE][name]))
         self._steps = state.steps
         torch.manual_seed(self._seed)
         self._seed += 1  # the next `restore` gives other dropout masks
@@ -251,6 +296,7 @@ class Session:
         yield self._steps
         yield from self._model.parameters()
         yield from self._model.buffers()
+        yield from self._averages.values()
         yield from self._slot_tensors()
 
     def _slot_tensors(self) -> Iterator[torch.Tensor]:

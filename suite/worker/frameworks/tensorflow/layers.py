@@ -22,6 +22,11 @@ class Pass:
     training: bool
     updates: list[tuple[Any, Any]] = field(default_factory=list)  # variable, value to add to it
 
+    def update(self) -> None:
+        """Change the running statistics."""
+        for variable, change in self.updates:
+            variable.assign_add(change)
+
 
 Layer = Callable[[Any, Pass], Any]
 

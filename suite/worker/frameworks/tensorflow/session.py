@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from ... import schedules
 from ...layouts import to_canonical, to_channels_last
-from ...protocol import STEPS_PER_CALL, Array, State, Trial, Weights
+from ...protocol import AVERAGE, STEPS_PER_CALL, Array, State, Trial, Weights
 from . import device as tensorflow_device
 from . import distributed
 from .layers import Layer, Pass, rounded, series, to_bfloat16
@@ -61,7 +61,9 @@ class Session:
         self._loops = trial.variant == "steps"
         self.steps_per_call = STEPS_PER_CALL if self._loops else 1
         self._train_step = compiled(self._on_ranks(self._steps if self._loops else self._step))
-        self._logits = compiled(lambda inputs: self._model(inputs, Pass(training=False)))
+        averages = self._optimizer.averages
+        evaluated = lowered(trial, {**averages, **self._statistics}) if averages else self._model
+        self._logits = compiled(lambda inputs: evaluated(inputs, Pass(training=False)))
         self._gradients = compiled(
             self._on_ranks(lambda x, y: self._backward(x, y, Pass(training=True))[1:])
         )
@@ -165,12 +167,38 @@ class Session:
         return (lambda *batch: strategy.run(function, batch)) if strategy else function
 
     def _step(self, inputs: Any, labels: Any) -> Any:
+        if self._trial.accumulate > 1:
+            loss, gradients = self._accumulate(inputs, labels)
+            self._optimizer.apply(gradients)
+            return loss
         through = Pass(training=True)
         loss, _, gradients = self._backward(inputs, labels, through)
         self._optimizer.apply(gradients)
-        for variable, change in through.updates:
-            variable.assign_add(change)
+        through.update()
         return loss
+
+    def _accumulate(self, inputs: Any, labels: Any) -> tuple[Any, list[Any]]:
+        """The mean loss of a batch, and the mean gradients of its micro-batches.
+
+        These follow one after the other, so that only one needs memory for its layers' results.
+        """
+        parts = self._trial.accumulate
+        inputs, labels = (
+            tf.reshape(each, [parts, -1, *each.shape[1:]]) for each in (inputs, labels)
+        )
+
+        def add(number: Any, loss: Any, *totals: Any) -> tuple[Any, ...]:
+            through = Pass(training=True)
+            own, _, gradients = self._backward(inputs[number], labels[number], through)
+            through.update()
+            return number + 1, loss + own, *map(tf.add, totals, gradients)
+
+        zeros = [tf.zeros_like(each) for each in self._variables.values()]
+        start = tf.constant(0), tf.zeros([], self._trial.dtype), *zeros
+        _, loss, *totals = tf.while_loop(
+            lambda number, *_: number < parts, add, start, parallel_iterations=1
+        )
+        return loss / parts, [each / parts for each in totals]
 
     def _steps(self, inputs: Any, labels: Any) -> Any:
         """One step on each batch of a stack; the loss is that of the last."""
@@ -245,6 +273,9 @@ class Optimizer:
             raise NotImplementedError(f"TensorFlow module has no optimizer {self._name!r}")
         self._kernel, slots, numbers = KERNELS[self._name]
         self._variables = list(variables.values())
+        self._ema_share = 1 - (trial.ema_decay or 0.0)  # of the weights, in their averages
+        averaged = {} if trial.ema_decay is None else variables
+        self.averages = {n: tf.Variable(tf.identity(each)) for n, each in averaged.items()}
         exempt = trial.exempt
         self._decays = [name not in exempt for name in variables]
         self._slots = [{s: tf.Variable(tf.zeros_like(v)) for s in slots} for v in self._variables]
@@ -268,7 +299,10 @@ class Optimizer:
     def state(self) -> dict[str, list[Array]]:
         """The slots by the protocol's names; each has a value for each variable, in their order."""
         names = [name for name in KERNELS[self._name][1] if name in SLOTS]
-        return {SLOTS[name]: [each[name].numpy() for each in self._slots] for name in names}
+        found = {SLOTS[name]: [each[name].numpy() for each in self._slots] for name in names}
+        if self.averages:
+            found[AVERAGE] = [each.numpy() for each in self.averages.values()]
+        return found
 
     def apply(self, gradients: list[Any]) -> None:
         """Do one step."""
@@ -290,6 +324,8 @@ class Optimizer:
         if self._is_adam:
             for key, power in self._powers.items():
                 power.assign(power * self._numbers[key])
+        for variable, average in zip(self._variables, self.averages.values()):
+            average.assign_sub(self._ema_share * (average - variable))
 
     def _adam_numbers(self) -> dict[str, Any]:
         # The kernel adds epsilon before it corrects the bias of the second moment. With epsilon
