@@ -1,10 +1,10 @@
 """Imports the classification models of a library, and prints a table of what became of each.
 
-    python scripts/imports.py torchvision|keras|transformers INTERPRETER [NAME...]
+    python scripts/imports.py torchvision|timm|keras|transformers INTERPRETER [NAME...]
 
-INTERPRETER has torch and torchvision or transformers, or Keras. Each model is imported with random
-weights, as `dlsuite model import` does, but with fewer random inputs. The number of parameters is
-compared with the library's. docs/measurements/imports.csv has the results.
+INTERPRETER has torch and torchvision, timm or transformers, or Keras. Each model is imported with
+random weights, as `dlsuite model import` does, but with fewer random inputs. The number of
+parameters is compared with the library's. docs/measurements/imports.csv has the results.
 """
 
 from __future__ import annotations
@@ -23,11 +23,14 @@ from suite.manifests import model_files
 from suite.worker.programs import ask
 
 # torchvision's wheel on PyPI is for CUDA: without its own library, two operators must be declared.
-TORCHVISION = """\
+OPERATORS = """\
 import torch
 library = torch.library.Library("torchvision", "DEF")
 for name in ("nms", "qnms"):
     library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+"""
+TORCHVISION = f"""\
+{OPERATORS}
 from torchvision import models
 
 def names():
@@ -76,13 +79,50 @@ def names():
 def parameters(name):
     return sum(each.numel() for each in globals()[name]().parameters())
 """
+# Fifty architectures that are used much. The count of downloads was not at hand: docs/measurements/
+# imports.md says how they were chosen, before any of them was tried.
+TIMM_NAMES = """\
+mobilenetv3_small_100 mobilenetv3_large_100 mobilenetv2_100 mobilenetv4_conv_small lcnet_050
+ghostnet_100 resnet18 resnet34 resnet50 resnet101 resnet152 resnet50d wide_resnet50_2
+resnext50_32x4d seresnext50_32x4d efficientnet_b0 efficientnet_b3 efficientnet_b4
+tf_efficientnet_b0 tf_efficientnet_lite0 tf_efficientnetv2_s efficientnetv2_rw_s
+vit_tiny_patch16_224 vit_small_patch16_224 vit_base_patch16_224 vit_base_patch32_224
+vit_large_patch16_224 vit_base_patch16_clip_224 vit_base_patch16_siglip_224
+vit_small_patch14_dinov2 vit_base_patch14_dinov2 vit_base_patch14_reg4_dinov2
+deit_tiny_patch16_224 deit_small_patch16_224 deit_base_patch16_224 beit_base_patch16_224
+eva02_base_patch14_448 swin_tiny_patch4_window7_224 swin_base_patch4_window7_224 convnext_tiny
+convnext_small convnext_base convnextv2_tiny densenet121 inception_v3 inception_v4 vgg16 vgg19
+hrnet_w18 mixer_b16_224
+"""
+TIMM = f"""\
+{OPERATORS}
+import timm
+
+def names():
+    return {TIMM_NAMES.split()}
+
+def parameters(name):
+    return sum(each.numel() for each in __getattr__(name)().parameters())
+
+def __getattr__(name):
+    return lambda: timm.create_model(name, pretrained=False)
+"""
 LIBRARIES = {
+    "timm": ("pytorch", TIMM),
     "torchvision": ("pytorch", TORCHVISION),
     "keras": ("keras", KERAS),
     "transformers": ("pytorch", TRANSFORMERS),
 }
 LENGTH = 64  # of a text
-SIZES = {"inception_v3": 299}  # 224 for all others of torchvision
+SIZES = {  # of images; 224 for all others
+    **dict.fromkeys(("inception_v3", "inception_v4"), 299),
+    "efficientnetv2_rw_s": 288,
+    "tf_efficientnetv2_s": 300,
+    "eva02_base_patch14_448": 448,
+    "vit_small_patch14_dinov2": 518,
+    "vit_base_patch14_dinov2": 518,
+    "vit_base_patch14_reg4_dinov2": 518,
+}
 OPEN = ("MobileNetV3Small", "MobileNetV3Large")  # of Keras: their files have an open input
 MODULE = "models_of_the_library"
 SAMPLES = 2  # with the own weights, and with changed ones

@@ -519,3 +519,165 @@ def test_other_operations_of_signals_are_refused(
             """,
             shape=(2, 20),
         )
+
+
+def test_shapes_are_numbers_while_a_module_is_traced(imported: Import) -> None:
+    found = imported("""
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.conv = nn.Conv2d(3, 4, 3, 2, bias=False)
+                self.norm = nn.BatchNorm2d(4, momentum=0.2)
+                self.end = nn.Linear(4, 5)
+
+            def forward(self, x, mask=None):
+                extra = -(-x.shape[2] // 2) * 2 + 1 - x.shape[2]
+                if extra > 0:
+                    x = F.pad(x, (0, extra, 0, extra))
+                x = F.conv2d(x, self.conv.weight, None, self.conv.stride)
+                norm = self.norm
+                x = F.batch_norm(
+                    x, norm.running_mean, norm.running_var, norm.weight, norm.bias,
+                    self.training, norm.momentum, norm.eps)
+                x = torch.cat([x[:, :3], x[:, 3:]], 1)[:, :, :x.shape[2]]
+                return F.linear(x.mean((2, 3)), self.end.weight, self.end.bias)
+    """)
+    assert kinds(found) == ["conv2d", "batch_norm", "concat", "global_avg_pool2d", "dense"]
+    conv, norm, *_ = found.architecture.layers
+    assert conv.extra_padding == (1, 1) and norm.momentum == 0.2  # type: ignore[attr-defined]
+    assert set(found.own.weights) >= {each.name for each in found.architecture.parameters()}
+    assert found.changed.weights["batch_norm.mean"].all()  # those of the batch
+
+
+ATTENTION = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inputs, self.out = nn.Linear(6, 18), nn.Linear(6, 6)
+
+        def forward(self, x):
+            x = x.flatten(2).transpose(1, 2)
+            B, N, C = x.shape
+            q, k, v = {parts}
+            x = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            return self.out({end}).mean(1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("parts", "end"),
+    [
+        (
+            "self.inputs(x).reshape(B, N, 3, 2, 3).permute(2, 0, 3, 1, 4).unbind(0)",
+            "x.transpose(1, 2).reshape(B, N, C)",
+        ),
+        (
+            "self.inputs(x).view(B, N, 2, 9).transpose(1, 2).chunk(3, dim=-1)",
+            "x.permute(0, 2, 1, 3).flatten(2)",
+        ),
+    ],
+)
+def test_attention_of_its_own_product_is_a_layer(imported: Import, parts: str, end: str) -> None:
+    """Also where each head has its queries, keys and values side by side."""
+    found = imported(ATTENTION.format(parts=parts, end=end), shape=(6, 2, 2))
+    assert kinds(found) == ["tokens", "self_attention", "mean_token"]
+    attention = found.architecture.layers[1]
+    assert (attention.heads, attention.causal) == (2, True)  # type: ignore[attr-defined]
+    weight = found.own.weights["out.in_weight"]
+    assert weight.shape == (18, 6)
+    x = found.own.inputs.reshape(32, 6, 4).transpose(0, 2, 1).astype(np.float64)
+    assert found.own.logits == pytest.approx(attended(x, found.own.weights), abs=1e-12)
+
+
+def attended(x: np.ndarray, weights: dict[str, np.ndarray]) -> np.ndarray:
+    """The mean over the members of causal attention with two heads, as the layer defines it."""
+    values = x @ weights["out.in_weight"].T + weights["out.in_bias"]
+    q, k, v = (
+        each.reshape(*x.shape[:2], 2, -1).transpose(0, 2, 1, 3)
+        for each in np.split(values, 3, axis=-1)
+    )
+    scores = q @ k.transpose(0, 1, 3, 2) / np.sqrt(q.shape[-1])
+    scores = np.where(np.tri(x.shape[1], dtype=bool), scores, -np.inf)
+    shares = np.exp(scores - scores.max(-1, keepdims=True))
+    heads = shares / shares.sum(-1, keepdims=True) @ v
+    joined = heads.transpose(0, 2, 1, 3).reshape(x.shape)
+    return (joined @ weights["out.out_weight"].T + weights["out.out_bias"]).mean(1)
+
+
+def test_attention_with_a_mask_is_refused(imported: Import) -> None:
+    code = ATTENTION.format(
+        parts="self.inputs(x).view(B, N, 3, 2, 3).permute(2, 0, 3, 1, 4).unbind(0)",
+        end="x.transpose(1, 2).reshape(B, N, C)",
+    ).replace("is_causal=True", "attn_mask=self.out.weight[:4, :4]")
+    with pytest.raises(ImportRefused, match="no mask or bias of its scores"):
+        imported(code, shape=(6, 2, 2))
+
+
+WINDOWS = """
+    class DropPath(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.drop_prob = 0.25
+
+        def forward(self, x):
+            return x * x.new_empty((len(x), 1, 1, 1)).bernoulli_(0.75) if self.training else x
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inputs, self.out = nn.Linear(4, 12), nn.Linear(4, 4)
+            self.table = nn.Parameter(torch.randn(9, 2))
+            self.drop = DropPath()
+            y, x = (each.flatten() for each in torch.meshgrid(torch.arange(2), torch.arange(2)))
+            rows = (y[:, None] - y + 1) * 3 + x[:, None] - x + 1
+            self.register_buffer("rows", rows)
+
+        def forward(self, x):
+            x = x.permute(0, 2, 3, 1)
+            B, H, W, C = x.shape
+            shortcut = x
+            x = {before}.view(B, H // 2, 2, W // 2, 2, C).permute(0, 1, 3, 2, 4, 5)
+            x = x.reshape(-1, 4, C)
+            q, k, v = self.inputs(x).reshape(len(x), 4, 3, 2, 2).permute(2, 0, 3, 1, 4).unbind(0)
+            scores = (q * 2 ** -0.5) @ k.transpose(-2, -1)
+            scores = scores + self.table[self.rows.view(-1)].view(4, 4, 2).permute(2, 0, 1)
+            x = self.out((scores.softmax(-1) @ v).transpose(1, 2).reshape(-1, 4, C))
+            x = x.view(B, H // 2, W // 2, 2, 2, C).permute(0, 1, 3, 2, 4, 5).reshape(B, H, W, C)
+            x = shortcut + self.drop(x)
+            return x.reshape(B, -1, C).reshape(B, H, W, C).mean((1, 2))
+"""
+
+
+def test_attention_in_windows_with_a_table_is_a_layer(imported: Import) -> None:
+    found = imported(WINDOWS.format(before="x"), shape=(4, 4, 6))
+    assert kinds(found) == ["add", "global_avg_pool2d"]
+    join = found.architecture.layers[0]
+    assert isinstance(join, Branches)
+    attention, drop = max(join.branches, key=len)
+    assert (attention.kind, attention.window, attention.shift) == (  # type: ignore[attr-defined]
+        *("window_attention", (2, 2)),
+        (0, 0),
+    )
+    assert (drop.kind, drop.rate, drop.whole) == ("dropout", 0.25, True)  # type: ignore[attr-defined]
+    table = found.own.weights[f"{attention.name}.table"]
+    assert table.shape == (9, 2)
+
+
+def test_windows_that_do_not_return_to_their_image_are_refused(imported: Import) -> None:
+    code = WINDOWS.format(before="torch.roll(x, (-1, -1), (1, 2))")
+    with pytest.raises(ImportRefused, match=r"cannot be taken: .*matmul"):
+        imported(code, shape=(4, 4, 6))
+
+
+def test_a_parameter_that_is_reshaped_is_a_scale(imported: Import) -> None:
+    found = imported("""
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.gamma = nn.Parameter(torch.tensor([1.0, 2.0, 3.0]))
+
+            def forward(self, x):
+                return x.mul(self.gamma.reshape(1, -1, 1, 1)).mean((2, 3))
+    """)
+    assert kinds(found) == ["scale", "global_avg_pool2d"]
+    assert [*found.own.weights["mul.weight"]] == [1, 2, 3]

@@ -24,11 +24,20 @@ from . import common
 from . import pytorch_signals as signals
 from . import pytorch_windows as windows
 from .common import Layer, Refused
+from .pytorch_attention import Attentions
 from .pytorch_attributes import of_attribute
-from .pytorch_operations import ENDINGS, FUNCTIONS, MODULES, NORMS, OPERATIONS
+from .pytorch_operations import (
+    ENDINGS,
+    FUNCTIONS,
+    MODULES,
+    NORMS,
+    OPERATIONS,
+    drop_path,
+    is_drop_path,
+)
 from .pytorch_recurrent import KINDS, NOTE, weights
-from .pytorch_shapes import POINTWISE, Form, reshaped
-from .pytorch_windows import Tracer
+from .pytorch_shapes import LAST, POINTWISE, Form, reshaped
+from .pytorch_tracing import Tracer
 from .transformers_models import Language, is_known, must_be_known
 
 BATCH = 2  # samples that are propagated to find the shapes
@@ -95,7 +104,7 @@ class Traced:
 
     def convert(self) -> None:
         """Make the nodes and the weights anew."""
-        graph = Converter(self._traced, self._shapes)
+        graph = Converter(self._module, self._traced, self._shapes)
         self.nodes, self.refusals = graph.convert()
         self.input_shape, self._ends_as_signal = graph.input_shape, graph.ends_as_signal
         self.weights, self.ending = graph.weights, graph.ending
@@ -136,7 +145,7 @@ def change(module: nn.Module, inputs: torch.Tensor, seed: int) -> None:
     momenta = [each.momentum for each in norms]
     for each in norms:
         each.reset_running_stats()
-        each.momentum = None  # the mean over all batches, here of one
+        each.momentum = 1.0  # the statistics of this batch alone
     module.train()
     module(inputs)
     module.eval()
@@ -171,7 +180,7 @@ def trace(
     notes: list[str] = []
     for training in (True, False):
         module.train(training)
-        traced = fx.GraphModule(module, Tracer().trace(module))
+        traced = fx.GraphModule(module, Tracer((BATCH, *shape)).trace(module))
         traced.graph.eliminate_dead_code()  # such as the unused state of a recurrent layer
         shapes = Shapes(traced).of(torch.zeros(BATCH, *shape))
         output = next(node for node in traced.graph.nodes if node.op == "output").args[0]
@@ -202,6 +211,7 @@ class Shapes(fx.Interpreter):
         recurrent = n.op == "call_module" and type(self.fetch_attr(str(n.target))) in KINDS
         first = result[0] if several and (result[1:] == (None,) or recurrent) else result
         if isinstance(first, torch.Tensor):
+            n.meta["shape"] = tuple(first.shape)
             self.found[n.name] = tuple(first.shape[1:])
         return result
 
@@ -209,11 +219,12 @@ class Shapes(fx.Interpreter):
 class Converter:
     """The operations of a traced module as nodes of a graph of layers."""
 
-    def __init__(self, traced: fx.GraphModule, shapes: dict[str, Any]) -> None:
-        self._traced, self._shapes = traced, shapes
+    def __init__(self, module: nn.Module, traced: fx.GraphModule, shapes: dict[str, Any]) -> None:
+        self._module, self._traced, self._shapes = module, traced, shapes
         self._modules = dict(traced.named_modules())
         self._names: dict[str, str] = {}  # of a node, by that of fx
         self._attributes: dict[str, torch.Tensor] = {}  # tensors of modules, by the node of fx
+        self._attentions = Attentions(traced)
         self._parts: dict[str, tuple[fx.Node, list[int]]] = {}  # what is split, and the sizes
         self._forms: dict[str, Form] = {}  # of results that no layer has: by the node of fx
         self._signals: set[str] = set()  # results (channels, length), images of height 1 here
@@ -227,9 +238,12 @@ class Converter:
         """The nodes, and the operations that cannot be taken."""
         nodes: list[Layer] = []
         refusals: list[Layer] = []
+        inside = self._attentions.inside
         for node in self._traced.graph.nodes:
             if node.op == "placeholder":
                 nodes += self._input(node)
+                continue
+            if node.name in inside:
                 continue
             # A size, or a part of one, is no node: the shapes are known.
             if self._is_prepared(node) or node.op == "output" or node.name not in self._shapes:
@@ -292,19 +306,35 @@ class Converter:
         """Whether the node is a part of a later one: a tensor of the module, or a split."""
         first = node.args[0] if node.args else None
         if node.op == "get_attr":
-            owner, _, attribute = str(node.target).rpartition(".")
-            self._attributes[node.name] = getattr(self._traced.get_submodule(owner), attribute)
+            self._attributes[node.name] = self._attribute(str(node.target))
             return True
         if not isinstance(first, fx.Node):
             return False
         if node.target in ("expand", "repeat") and first.name in self._attributes:
             self._attributes[node.name] = self._attributes[first.name]
             return True
+        values = self._attributes.get(first.name)
+        if node.target in ("reshape", "view") and isinstance(values, nn.Parameter):
+            moved = values.detach().reshape(node.meta["shape"])
+            self._attributes[node.name] = nn.Parameter(moved)
+            return True
         name = _operation(node)
         if name in ("chunk", "split") and node.name not in self._shapes:
             self._parts[node.name] = first, _sizes(node, str(name), self._shape(first.name))
             return True
         return False
+
+    def _attribute(self, target: str) -> torch.Tensor:
+        """A tensor of the module, or of its traced form, which has those that tracing found.
+
+        The traced form has copies of the module's own, which are those before a change.
+        """
+        owner, _, name = target.rpartition(".")
+        try:
+            found: torch.Tensor = getattr(self._module.get_submodule(owner), name)
+        except AttributeError:
+            found = getattr(self._traced.get_submodule(owner), name)
+        return found
 
     def _named(self, node: fx.Node, name: str | None = None) -> str:
         """A unique name: the place of the module, or that of the operation."""
@@ -315,6 +345,8 @@ class Converter:
 
     def _tensors(self, node: fx.Node) -> list[fx.Node]:
         """The inputs that are results of the graph, in order, each once unless it is a join."""
+        if attention := self._attentions.found.get(node.name):
+            return [attention.source]
         given = _nodes(node)
         found = [self._parts[each.name][0] if each.name in self._parts else each for each in given]
         found = [each for each in found if each.name in self._shapes]
@@ -338,7 +370,18 @@ class Converter:
         }
 
     def _layer(self, node: fx.Node, tensors: list[fx.Node]) -> Layer | None:
+        if attention := self._attentions.found.get(node.name):
+            self._keep_values(node, attention.weights)
+            if attention.layer["kind"] == "window_attention":
+                if self._forms.get(attention.source.name) != Form("last"):
+                    raise Refused("windows are of an image with channels last")
+                self._forms[node.name] = Form("last")
+            return attention.layer
+        if reason := self._attentions.refused.get(node.name):
+            raise Refused(reason)
         before = [self._shape(each.name) for each in tensors]
+        if not before:
+            raise Refused("a result that depends on no input")
         after = self._shapes[node.name]
         forms = {self._forms.get(each.name) for each in tensors}
         name = _operation(node)
@@ -358,9 +401,10 @@ class Converter:
         else:
             layer = self._of_operation(node, str(name), before, after)
         if forms != {None}:
-            if len(forms) > 1 or forms != {Form("last")} or not self._pointwise(layer):
+            form = forms.pop() if len(forms) == 1 else None
+            if form is None or form not in LAST or not self._pointwise(layer):
                 raise Refused("its input has another order of axes than layers have")
-            self._forms[node.name] = Form("last")
+            self._forms[node.name] = form
         return layer
 
     def _of_signal(self, node: fx.Node, name: str) -> Layer | None:
@@ -383,10 +427,11 @@ class Converter:
     def _of_module(self, node: fx.Node, before: Any, after: Any, forms: Any) -> Layer | None:
         module = self._modules[str(node.target)]
         make = windows.attention if windows.is_attention(module) else MODULES.get(type(module))
+        make = drop_path if is_drop_path(module) else make
         if make is None:
             raise Refused("no layer is this module")
         layer = make(module, before[0], after)
-        channels_last = forms == {Form("last")}
+        channels_last = forms <= {*LAST}
         if channels_last and layer and layer["kind"] in ("dense", "layer_norm"):
             layer = _of_channels(layer)
         if layer and any(True for _ in module.parameters()):
@@ -397,11 +442,9 @@ class Converter:
         names = [each.name for each in _nodes(node)]
         given = {each: self._attributes[each] for each in names if each in self._attributes}
         if given:
-            last = self._forms.get(self._tensors(node)[0].name) == Form("last")
+            last = self._forms.get(self._tensors(node)[0].name) in LAST
             layer, found = of_attribute(name, node, given, before[0], after, channels_last=last)
-            owner = self._names[node.name]
-            for role, values in found.items():
-                self.weights[f"{owner}.{role}"] = values.detach().double().numpy()
+            self._keep_values(node, found)
             return layer
         if name == "getitem" and (part := self._part(node)):
             return part
@@ -419,6 +462,10 @@ class Converter:
         assert isinstance(index, int)
         start = sum(sizes[:index])
         return {"kind": "channel_slice", "start": start, "stop": start + sizes[index]}
+
+    def _keep_values(self, node: fx.Node, values: dict[str, torch.Tensor]) -> None:
+        for role, each in values.items():
+            self.weights[f"{self._names[node.name]}.{role}"] = each.detach().double().numpy()
 
     def _keep(self, node: fx.Node, module: nn.Module, layer: Layer) -> None:
         """Keep the weights of a layer; one that is used twice is refused."""

@@ -174,14 +174,19 @@ def max_pool1d(kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool
     return max_pool(*sizes, of_signal(dilation, 1), ceil)
 
 
-def avg_pool1d(kernel: Any, stride: Any, padding: Any, ceil: bool, count: bool) -> Layer:
+def avg_pool1d(
+    kernel: Any, stride: Any, padding: Any, ceil: bool, count: bool, before: Any
+) -> Layer:
     sizes = of_signal(kernel, 1), of_signal(stride or kernel, 1), of_signal(padding, 0)
-    return avg_pool(*sizes, ceil, count, None)
+    return avg_pool(*sizes, ceil, count, None, before)
 
 
 def avg_pool(
-    kernel: Any, stride: Any, padding: Any, ceil: bool, count: bool, divisor: Any
+    kernel: Any, stride: Any, padding: Any, ceil: bool, count: bool, divisor: Any, before: Any
 ) -> Layer:
+    if ceil:  # whether the windows are whole without it
+        steps = zip(before[1:], pair(kernel), pair(stride or kernel), pair(padding), strict=True)
+        ceil = any((size + 2 * outside - window) % step for size, window, step, outside in steps)
     if ceil or divisor is not None:
         raise Refused("an average pool has whole windows, and no divisor of its own")
     sizes = {"kernel": pair(kernel), "stride": pair(stride or kernel), "padding": pair(padding)}
@@ -211,6 +216,17 @@ def stochastic_depth(node: fx.Node, before: Any, after: Any) -> Layer | None:
     if argument(node, 2, "mode") != "row":
         raise Refused("stochastic depth leaves out single samples, not the batch")
     return dropout(argument(node, 1, "p"), whole=True)
+
+
+def is_drop_path(module: nn.Module) -> bool:
+    """Whether a module is stochastic depth as in timm, whose code many networks have a copy of."""
+    return type(module).__name__ == "DropPath" and hasattr(module, "drop_prob")
+
+
+def drop_path(module: Any, before: Any, after: Any) -> Layer | None:
+    if not getattr(module, "scale_by_keep", True):
+        raise Refused("stochastic depth divides by the share of the samples that stay")
+    return dropout(module.drop_prob or 0, whole=True)
 
 
 def gelu(approximate: str) -> Layer:
@@ -267,13 +283,15 @@ MODULES: dict[type, Callable[[Any, Any, Any], Layer | None]] = {
         m.kernel_size, m.stride, m.padding, m.dilation, m.ceil_mode
     ),
     nn.AvgPool2d: lambda m, before, after: avg_pool(
-        m.kernel_size, m.stride, m.padding, m.ceil_mode, m.count_include_pad, m.divisor_override
+        *(m.kernel_size, m.stride, m.padding, m.ceil_mode, m.count_include_pad),
+        m.divisor_override,
+        before,
     ),
     nn.MaxPool1d: lambda m, before, after: max_pool1d(
         m.kernel_size, m.stride, m.padding, m.dilation, m.ceil_mode
     ),
     nn.AvgPool1d: lambda m, before, after: avg_pool1d(
-        m.kernel_size, m.stride, m.padding, m.ceil_mode, m.count_include_pad
+        m.kernel_size, m.stride, m.padding, m.ceil_mode, m.count_include_pad, before
     ),
     **dict.fromkeys(
         (nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d),
@@ -332,6 +350,21 @@ def concatenated(node: fx.Node, before: Any, after: Any) -> Layer:
     return {"kind": "concat"}
 
 
+def taken(node: fx.Node, before: Any, after: Any) -> Layer | None:
+    """Some channels of an image, x[:, a:b]; the whole of anything; or a member of a sequence."""
+    index: Any = node.args[1]
+    slices = isinstance(index, tuple) and all(isinstance(each, slice) for each in index)
+    if slices and before and tuple(after) == tuple(before[0]):
+        steps = [each.step for each in index]
+        if all(step in (None, 1) for step in steps):
+            return None
+    if slices and before and len(before[0]) == 3 and tuple(after[1:]) == tuple(before[0][1:]):
+        start, stop, step = index[1].indices(before[0][0])
+        if step == 1:
+            return {"kind": "channel_slice", "start": start, "stop": stop}
+    return member(node, before, after)
+
+
 def argument(node: fx.Node, position: int, name: str, default: Any = None) -> Any:
     return node.args[position] if len(node.args) > position else node.kwargs.get(name, default)
 
@@ -375,16 +408,16 @@ OPERATIONS: dict[str, Operation] = {
     "mean": reduced,
     "_patch_merging_pad": merging,
     "pad": padded,
-    "getitem": member,
+    "getitem": taken,
     "add": added,
     "mul": multiplied,
     "cat": concatenated,
     "max_pool2d": lambda node, before, after: max_pool(*of_max_pool(node)),
     "avg_pool2d": lambda node, before, after: avg_pool(
-        *of_avg_pool(node), argument(node, 6, "divisor_override")
+        *of_avg_pool(node), argument(node, 6, "divisor_override"), before[0]
     ),
     "max_pool1d": lambda node, before, after: max_pool1d(*of_max_pool(node)),
-    "avg_pool1d": lambda node, before, after: avg_pool1d(*of_avg_pool(node)),
+    "avg_pool1d": lambda node, before, after: avg_pool1d(*of_avg_pool(node), before[0]),
     "local_response_norm": lambda node, before, after: local_response_norm(
         argument(node, 1, "size"),
         argument(node, 2, "alpha", 1e-4),
@@ -421,6 +454,9 @@ FUNCTIONS: dict[Any, str] = {
     functional.local_response_norm: "local_response_norm",
     functional.pad: "pad",
     functional.layer_norm: "layer_norm",
+    functional.batch_norm: "batch_norm",
+    functional.linear: "linear",
+    functional.conv2d: "conv2d",
     torch.chunk: "chunk",
     torch.split: "split",
     torch.permute: "permute",

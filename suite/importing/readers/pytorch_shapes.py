@@ -26,12 +26,17 @@ POINTWISE = (
 class Form:
     """The form of a result between the operations that make one layer.
 
-    last: an image (height, width, channels); flat: (channels, height x width); grouped: (groups,
-    channels of a group, height, width); shuffled: (channels of a group, groups, height, width).
+    last: an image (height, width, channels); pixels: (height x width, channels); squares: (height /
+    2, 2, width / 2, 2, channels); merged: (height / 2, width / 2, 2, 2, channels); flat: (channels,
+    height x width); grouped: (groups, channels of a group, height, width); shuffled: (channels of a
+    group, groups, height, width).
     """
 
     name: str
     groups: int = 0
+
+
+LAST = (Form("last"), Form("pixels"))  # whose last axis is that of the channels
 
 
 def reshaped(
@@ -43,8 +48,12 @@ def reshaped(
         return None, form
     if name in ("permute", "transpose"):
         return _turned(name, node, form, before, after)
+    if name == "mean" and form == Form("last") and after == before[2:]:
+        return {"kind": "global_avg_pool2d"}, None
     if name not in ("view", "reshape", "flatten"):
         return None
+    if form is not None and (found := _of_channels_last(form, before, after)) is not None:
+        return found
     if form is not None and form.name == "shuffled" and len(after) == 3:
         return {"kind": "channel_shuffle", "groups": form.groups}, None
     if form is None and len(before) == 3:
@@ -56,6 +65,22 @@ def reshaped(
     return None
 
 
+def _of_channels_last(
+    form: Form, before: tuple[int, ...], after: tuple[int, ...]
+) -> tuple[Layer | None, Form | None] | None:
+    if form == Form("last"):
+        height, width, channels = before
+        if after == (height * width, channels):
+            return None, Form("pixels")
+        if after == (height // 2, 2, width // 2, 2, channels):
+            return None, Form("squares")
+    if form == Form("pixels") and len(after) == 3 and after[2] == before[1]:
+        return None, Form("last")
+    if form == Form("merged") and after == (*before[:2], 4 * before[4]):
+        return {"kind": "patch_merging"}, Form("last")
+    return None
+
+
 def _turned(
     name: str, node: fx.Node, form: Form | None, before: Any, after: Any
 ) -> tuple[Layer | None, Form | None] | None:
@@ -64,6 +89,8 @@ def _turned(
         return None, Form("last")
     if form == Form("last") and order == (0, 3, 1, 2):
         return None, None
+    if form == Form("squares") and order == (0, 1, 3, 4, 2, 5):
+        return None, Form("merged")
     if form == Form("flat") and order == (0, 2, 1):
         return {"kind": "tokens"}, None
     if form is not None and form.name == "grouped" and order == (0, 2, 1, 3, 4):

@@ -19,13 +19,6 @@ ROLES = {
 }
 
 
-class Tracer(fx.Tracer):
-    """Does not trace what is one layer."""
-
-    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        return is_attention(m) or super().is_leaf_module(m, module_qualified_name)
-
-
 def is_attention(module: Any) -> bool:
     """Whether a module is torchvision's attention in windows."""
     own = type(module).__module__.startswith("torchvision.")
