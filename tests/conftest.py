@@ -58,7 +58,7 @@ from suite.worker import host, nvidia
 # Folders whose tests share one Docker engine: they run in one process.
 ENGINE_TESTS = (
     *("cdi", "docker", "others"),
-    *("test_choice.py", "test_cli_docker.py", "test_containers.py"),
+    *("test_choice.py", "test_cli_docker.py", "test_containers.py", "test_loopback.py"),
 )
 # The longest files start first, so that all processes end at about the same time.
 LONGEST = (

@@ -15,10 +15,17 @@ from pathlib import Path
 
 import pytest
 
+from suite.cloud import images as of_cloud
 from suite.cloud.task import IDLE_MINUTES
+from suite.engines.docker import registry
+from suite.engines.docker.images import Images
+from suite.engines.recipe import BASE_VARIABLE
 from suite.paths import REPOSITORY, home
+from suite.results import rental, store
 from tests.cloud.loopback import CLUSTER, Loopback
+from tests.engines.docker.test_registry import address, images
 
+__all__ = ["address", "images"]
 pytestmark = [pytest.mark.slurm, pytest.mark.verify, pytest.mark.xdist_group("loopback")]
 DLSUITE = (sys.executable, "-c", "from suite.cli.main import main; main()")
 OPTIONS = ("--", "--framework", "pytorch", "--engine", "venv", "--repeats")
@@ -76,12 +83,16 @@ def cloud(loop: Loopback, *arguments: str) -> subprocess.CompletedProcess[str]:
     return loop.run(*DLSUITE, "cloud", *arguments, timeout=900, **variables(loop))
 
 
-def rent(*partitions: str, repeats: int = 1) -> list[str]:
-    """The arguments of `cloud run`; the machine has the environments and data of this one."""
+def machines(*partitions: str) -> list[str]:
+    """The arguments of `cloud run` up to its `--`; the machine has the data of this one."""
     places = [part for each in partitions for part in ("--infra", f"slurm/{CLUSTER}/{each}")]
     limits = ("--cpus", "2", "--max-price", "1", "--max-cost", "1", "--max-time", "10m", "--yes")
-    shared = ("--env", f"DLSUITE_HOME={home()}")
-    return ["run", "quick", *places, *limits, *shared, *OPTIONS, str(repeats)]
+    return ["run", "quick", *places, *limits, "--env", f"DLSUITE_HOME={home()}"]
+
+
+def rent(*partitions: str, repeats: int = 1) -> list[str]:
+    """The arguments of `cloud run` for the environments of this machine."""
+    return [*machines(*partitions), *OPTIONS, str(repeats)]
 
 
 def prepare(loop: Loopback) -> None:
@@ -128,6 +139,30 @@ def test_two_types_of_machines_are_side_by_side(loop: Loopback) -> None:
         }
         verified = loop.run(*DLSUITE, "verify", str(run), **variables(loop))
         assert verified.returncode == 0, verified.stdout
+
+
+@LONG
+@pytest.mark.docker
+def test_a_machine_pulls_its_images_from_a_registry(
+    loop: Loopback, images: Images, address: str
+) -> None:
+    of_runs = ("--framework", "pytorch", "--repeats", "1")
+    base = os.environ.get(BASE_VARIABLE)
+    settings = {BASE_VARIABLE: base} if base else {}
+    recipes = of_cloud.needed("quick", of_runs, gpus=0, variables=settings)
+    pushed = {each.framework: registry.push(images, each, address, print) for each in recipes}
+    for each in recipes:
+        images.daemon.remove_tag(each.exact_tag)
+        images.daemon.remove_tag(each.tag)
+    given = [part for each in settings.items() for part in ("--env", "=".join(each))]
+    options = (*given, "--images", address, "--", *of_runs)
+    done = cloud(loop, *machines("cheap"), *options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "building its image" not in log(loop)
+    [record] = store.read_all(sorted((loop.folder / "results").glob("2*-quick"))[-1])
+    assert record.image_id == pushed["pytorch"].image_id
+    rented = rental.of_environment(record.environment)
+    assert rented and rented.images == address
 
 
 @LONG
