@@ -1,7 +1,7 @@
 """Modules of PyTorch as layers, with PyTorch's own environment."""
 
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ from suite.importing import reading
 from suite.importing.reading import Imported, ImportRefused
 from suite.models.branches import Branches
 from suite.models.layers import LocalResponseNorm
+from tests.importing.forked import Forked
 from tests.worker.conftest import python_of
 
 HEAD = "import torch\nfrom torch import nn\nfrom torch.nn import functional as F\n"
@@ -19,8 +20,17 @@ MODULE = "class Net(nn.Module):\n    def forward(self, x):\n"
 Import = Callable[..., Imported]
 
 
+@pytest.fixture(scope="module")
+def forked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forked]:
+    made = Forked(python_of("pytorch"), tmp_path_factory.mktemp("forked"))
+    yield made
+    made.stop()
+
+
 @pytest.fixture
-def imported(tmp_path: Path) -> Import:
+def imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forked: Forked) -> Import:
+    monkeypatch.setattr(reading, "ask", forked.ask)
+
     def run(code: str, *, shape: tuple[int, ...] = (3, 8, 8), name: str = "Net") -> Imported:
         source = tmp_path / "net.py"
         source.write_text(HEAD + textwrap.dedent(code))
