@@ -57,6 +57,7 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("stub")
+@pytest.mark.verify
 def test_the_worker_conforms(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = VenvEngine()
     prepared = engine.prepare(FLUX, print)

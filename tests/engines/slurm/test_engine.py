@@ -128,6 +128,7 @@ def test_a_killed_plan_is_resumed_in_its_job(tmp_path: Path) -> None:
     assert no_job_runs()
 
 
+@pytest.mark.verify
 def test_an_interrupt_cancels_the_job(tmp_path: Path) -> None:
     (tmp_path / "two_nodes.yaml").write_text(SUITE)
     run = dlsuite("run", "two_nodes.yaml", "--engine", "slurm", "--nodes", "2", folder=tmp_path)
