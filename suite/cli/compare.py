@@ -137,6 +137,8 @@ def _reason(found: Comparisons) -> str:
 def _hint(found: Comparisons) -> str:
     if any(pair.refused and "another machine" in pair.refused for pair in found.pairs):
         return "--across-machines, if the machine is what you compare"
+    if any(pair.difference and pair.difference.p_value is None for pair in found.pairs):
+        return "dlsuite run ... --repeats 10"
     return "dlsuite report"
 
 

@@ -203,4 +203,4 @@ def _host(record: Record, fact: str) -> Any:
 
 
 def _text(value: Any) -> str:
-    return as_text(value) if isinstance(value, dict) else str(value)
+    return as_text(value) if isinstance(value, dict) else "none" if value is None else str(value)

@@ -85,7 +85,8 @@ def notes_of(found: Comparisons) -> Iterator[str]:
     yield from (f"not compared: {pair.refused}" for pair in found.pairs if pair.refused)
     yield from _warnings(found)
     other = dict.fromkeys(fact for pair in found.pairs for fact in pair.other_differences)
-    yield from (f"other difference: {fact}" for fact in other)
+    refused = " ".join(pair.refused or "" for pair in found.pairs)
+    yield from (f"other difference: {fact}" for fact in other if fact not in refused)
     yield from found.unmatched
     yield NOTE
     if len(tested) > 1:

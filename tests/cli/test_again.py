@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from suite.cli import again
-from suite.errors import Inconclusive, NotVerified, ParityFailed, ResultsError, RunsFailed, UsageError
+from suite.errors import (
+    Inconclusive,
+    NotVerified,
+    ParityFailed,
+    ResultsError,
+    RunsFailed,
+    UsageError,
+)
 from suite.protocol.plan import Plan
 from suite.results import store
 from suite.results.record import Error, Parity

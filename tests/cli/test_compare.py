@@ -11,7 +11,7 @@ from typer.main import get_command
 from suite.cli import compare as command
 from suite.cli import main
 from suite.cli.options import Format
-from suite.errors import Inconclusive, Faster, ResultsError, Slower, UsageError
+from suite.errors import Faster, Inconclusive, ResultsError, Slower, UsageError
 from suite.paths import REPOSITORY
 from suite.results.store import RunFolder
 from tests.report.made_inference import inferred

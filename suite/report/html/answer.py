@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from suite.report import throughput
-from suite.report.cells import cells_of, latencies_in
+from suite.report.cells import Cells, cells_of, latencies_in, unit_of
 from suite.report.figures.figure import Tags, tags_of, work_tags
 from suite.report.figures.rates import rates
 from suite.report.figures.throughput import throughput as of_batches
@@ -15,6 +15,7 @@ from suite.report.html.parts import Plot, Row, Table
 from suite.report.notes import errors_of, warnings_of
 from suite.report.numbers import interval_of, listed, with_unit
 from suite.report.summary import TrialSummary
+from suite.report.table import SAME_WORK
 
 if TYPE_CHECKING:
     from suite.report.run_data import RunData
@@ -51,7 +52,10 @@ def answers(run: RunData) -> list[Answer]:
 def _answer(run: RunData, title: str, trials: Sequence[TrialSummary], plot: Plot | None) -> Answer:
     shown = _with_row(trials)
     cells = cells_of(shown, run.peak)
-    rows = [Row(cells=row, tags=tags_of(trial)) for row, trial in zip(cells, shown, strict=True)]
+    rows = [
+        Row(cells=_proof_in_sight(row), tags=tags_of(trial))
+        for row, trial in zip(cells, shown, strict=True)
+    ]
     return Answer(
         title=title,
         sentence=_sentence(run, title, trials),
@@ -71,9 +75,22 @@ def _with_row(trials: Sequence[TrialSummary]) -> list[TrialSummary]:
     return [each for series in throughput.series(trials) for each in throughput.tried(series)]
 
 
+def _proof_in_sight(cells: Cells) -> Cells:
+    """The cells with the proof and the status beside the ratio: a wide table is scrolled."""
+    moved = {name: cells[name] for name in (SAME_WORK, "status")}
+    ordered: Cells = {}
+    for name in cells:
+        if name not in moved:
+            ordered[name] = cells[name]
+        if name == "vs best":
+            ordered |= moved
+    return ordered
+
+
 def _caption(trials: Sequence[TrialSummary]) -> str:
-    kind = "Latencies" if trials[0].metric.lower_is_better else "Rates"
-    return f"{kind} of each trial{latencies_in(trials)}"
+    if trials[0].metric.lower_is_better:
+        return f"Latencies of each trial in {unit_of(trials).symbol}"
+    return f"Rates of each trial{latencies_in(trials)}"
 
 
 def _sentence(run: RunData, title: str, trials: Sequence[TrialSummary]) -> str:
