@@ -192,7 +192,7 @@ def _machine(runs: Sequence[Record]) -> Iterator[ReportWarning]:
     if busy > BUSY_CORES:
         seen = {each.pid: each.name for run in runs for each in run.neighbours}
         causes = tuple(f"{name} ({pid})" for pid, name in seen.items())
-        hint, detail = "end them, and run again", f"on {busy:.1f} cores"
+        hint, detail = "run again without them", f"on {busy:.1f} cores"
         yield ReportWarning("other processes ran", detail, hint, causes)
     used = [run.cores_used for run in runs if run.cores_used]
     if used and max(used) > DIFFERENT_CORES * min(used):
