@@ -55,7 +55,7 @@ def errors_of(
     for trial in trials:
         error = trial.error
         if error and skipped in (None, trial.status == "skipped"):
-            key = (trial.record.configuration, error.message, error.hint)
+            key = (trial.record.configuration, error.first_line, error.hint)
             found.setdefault(key, []).append(trial)
     return {f"{_rows(failed)}: {message}": hint for (_, message, hint), failed in found.items()}
 

@@ -41,7 +41,7 @@ def test_the_interval_of_few_runs_has_its_own_confidence() -> None:
 
 
 def test_an_error_has_its_hint_below_it() -> None:
-    error = Error(error_class="WorkerCrashed", message="killed", hint="see its log")
+    error = Error(error_class="WorkerCrashed", message="killed\nat 0x0", hint="see its log")
     found = summarise([record(status="failed", error=error), inferred()])
     lines = list(notes_of([each for each in found if each.error]))
     assert lines == ["pytorch:eager: killed", "  hint: see its log"]
