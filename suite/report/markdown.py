@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from suite.report import best_table, ladder, ladder_table, rates_table, throughput
+from suite.report import best_table, headline, ladder, ladder_table, rates_table, throughput
 from suite.report.cells import Cells, cells_of
 from suite.report.notes import confidences_of, errors_of, warnings_of
 from suite.report.numbers import UNKNOWN
@@ -30,6 +30,8 @@ def of_run(run: RunData) -> str:
     each has a table.
     """
     parts = [f"**{run.title}**, {started_at(run.folder):%Y-%m-%d}, {made_with(run.records)}"]
+    if answer := headline.of_run(run):
+        parts.append(answer)
     if rungs := ladder.rows(run.trials, ladder.read(run.folder)):
         parts.append(ladder_table.markdown(rungs))
     for title, rows in best_table.tables(run.trials):
