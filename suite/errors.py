@@ -90,7 +90,7 @@ class MachineLeft(DlsuiteError):
     exit_code = 13
 
 
-class CannotTell(DlsuiteError):
+class Inconclusive(DlsuiteError):
     """A comparison shows neither a difference beyond the limit nor that it is within it."""
 
     exit_code = 14

@@ -9,7 +9,7 @@ from pathlib import Path
 from suite.cli.options import IfBusy
 from suite.engines.options import EngineOptions
 from suite.errors import (
-    CannotTell,
+    Inconclusive,
     NotVerified,
     ParityFailed,
     ResultsError,
@@ -29,14 +29,14 @@ Start = Callable[..., Path]  # does all runs of a new plan: suite.cli.run.start
 WORDS = {
     "agrees": "agrees",
     "differs": "differs",
-    "cannot tell": "is too uncertain to compare",
+    "inconclusive": "is inconclusive",
 }
 
 
 def measure(folder: Path, number: int, results: Path, start: Start) -> None:
     """Measure `number` randomly chosen rows again by `start`, and print whether they agree.
 
-    The new run is in `results`. Raise NotVerified where a proof or a ratio differs, CannotTell
+    The new run is in `results`. Raise NotVerified where a proof or a ratio differs, Inconclusive
     where the runs are too few or too noisy.
     """
     if number < 1:
@@ -53,7 +53,7 @@ def measure(folder: Path, number: int, results: Path, start: Start) -> None:
 def judge(found: Sequence[Again], new: Path, figure: str) -> None:
     """Print whether each row agrees; `figure` is what is compared: `rate` or `ratio`.
 
-    Raise NotVerified where a row differs, CannotTell where one cannot be judged.
+    Raise NotVerified where a row differs, Inconclusive where one cannot be judged.
     """
     for line in _lines(found, figure):
         print(line)
@@ -68,9 +68,9 @@ def judge(found: Sequence[Again], new: Path, figure: str) -> None:
             f"measured again, it differs: {', '.join(differing)}",
             hint=f"dlsuite report {new}; another machine may have other ratios",
         )
-    if any(each.figure == "cannot tell" for each in found):
-        raise CannotTell(
-            f"too few or too noisy runs for a bound of {found[0].bound:.0%}",
+    if any(each.figure == "inconclusive" for each in found):
+        raise Inconclusive(
+            f"inconclusive: too few or too noisy runs for a bound of {found[0].bound:.0%}",
             hint=f"dlsuite report {new}; a quieter machine",
         )
 

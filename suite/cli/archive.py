@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,6 +21,8 @@ from suite.report import table
 from suite.report.html import check, page
 from suite.results import archive, checksums, signature, store
 from suite.runner.verification.findings import Note, Outcome, finding
+
+MOST_LINES = 8  # about one file
 
 
 def export(
@@ -127,8 +129,8 @@ def check_run(folder: Path, format: Format = Format.table, signer: str | None = 
         print(json.dumps(asdict(found), indent=1))
     else:
         console = table.console()
-        for kind, lines in (("note", found.notes), ("finding", found.findings)):
-            for line in lines:
+        for kind, outcomes in (("note", found.notes), ("finding", found.findings)):
+            for line in _lines(outcomes):
                 console.print(f"{kind}: {line}", soft_wrap=True)
         checked = f"{found.records} records and {found.certificates} certificates checked"
         console.print(f"{folder.name}: {checked}, {len(found.findings)} findings", soft_wrap=True)
@@ -138,6 +140,17 @@ def check_run(folder: Path, format: Format = Format.table, signer: str | None = 
             f" {len(found.findings)} findings",
             hint="ask for the run again (dlsuite export), and do not use its figures",
         )
+
+
+def _lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """The outcomes by file; of a file with very many, the first ones and the number of others."""
+    by_file: dict[str, list[Outcome]] = {}
+    for each in outcomes:
+        by_file.setdefault(each.where, []).append(each)
+    for where, of_file in by_file.items():
+        yield from map(str, of_file[:MOST_LINES])
+        if (others := len(of_file) - MOST_LINES) > 0:
+            yield f"{where}: and {others} more; --format json shows all"
 
 
 def _page(folder: Path) -> Iterator[Outcome]:

@@ -11,7 +11,7 @@ import typer
 
 from suite.cli.options import Format, Results, share_of
 from suite.cli.session import run_folder_of
-from suite.errors import CannotTell, Faster, ResultsError, Slower, UsageError, nearest
+from suite.errors import Faster, Inconclusive, ResultsError, Slower, UsageError, nearest
 from suite.manifests import catalog
 from suite.manifests.files import names
 from suite.manifests.tracks import EQUAL, configuration
@@ -120,10 +120,10 @@ def _judge(found: Comparisons, gate: Gate | None) -> None:
         raise Faster(f"faster by more than {limit}: {'; '.join(faster)}", hint="dlsuite report")
     if refused:
         raise ResultsError(f"not all could be compared: {'; '.join(refused)}", hint=_hint(found))
-    if unknown := decisions.get("cannot tell"):
-        raise CannotTell(
-            f"cannot tell whether the limit of {limit} is kept: {'; '.join(unknown)}",
-            hint="more --repeats, --interleave within one run, or a quieter machine",
+    if unknown := decisions.get("inconclusive"):
+        raise Inconclusive(
+            f"inconclusive, neither within nor beyond the limit of {limit}: {'; '.join(unknown)}",
+            hint="dlsuite run ... --repeats 20, a quieter machine, or a larger limit",
         )
 
 
@@ -137,6 +137,8 @@ def _reason(found: Comparisons) -> str:
 def _hint(found: Comparisons) -> str:
     if any(pair.refused and "another machine" in pair.refused for pair in found.pairs):
         return "--across-machines, if the machine is what you compare"
+    if any(pair.difference and pair.difference.p_value is None for pair in found.pairs):
+        return "dlsuite run ... --repeats 10"
     return "dlsuite report"
 
 

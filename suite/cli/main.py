@@ -37,7 +37,7 @@ from suite.report import table, terminal
 EXIT_CODES = (
     "Exit codes: 0 success; 1 bug in dlsuite; 2 usage; 3 manifest; 4 data; 5 engine, image or "
     "environment; 6 results; 7 failed runs; 8 not the same work; 9 protocol violation; 10 busy; "
-    "11 slower than allowed; 12 not verified; 13 a machine is left; 14 cannot tell; "
+    "11 slower than allowed; 12 not verified; 13 a machine is left; 14 inconclusive; "
     "15 faster than allowed; 16 not importable; "
     "130 interrupted."
 )

@@ -172,7 +172,8 @@ def _draw(run: RunData, kind: str, path: Path) -> None:
     """Write the figures of one kind as one picture."""
     form = path.suffix.lower().removeprefix(".")
     if form not in render.FORMS:
-        raise UsageError(f"{path} is no file of {', '.join(render.FORMS)}", hint="--out FILE.svg")
+        text = f"{path}: a picture is a file of {', '.join(render.FORMS)}"
+        raise UsageError(text, hint="--out FILE.svg")
     if kind not in figures.KINDS:
         raise UsageError(f"unknown figure {kind!r}", hint=f"one of {', '.join(figures.KINDS)}")
     found = list(figures.KINDS[kind](run))

@@ -17,9 +17,11 @@ from suite.report import (
     check_table,
     convergence,
     convergence_table,
+    headline,
     ladder,
     ladder_table,
     rates_table,
+    run_data,
     scaling,
     scaling_table,
     table,
@@ -101,6 +103,8 @@ def show(records: list[Record], folder: Path) -> None:
     else:
         summaries = summarise(records)
         console.print(rates_table.render(summaries, console.width, roofline.read(folder)))
+        if answer := headline.of_run(run_data.of(folder, records)):
+            console.print(answer)
         if best := best_table.render(summaries, console.width):
             console.print(best)
         if climbed := ladder.rows(summaries, ladder.read(folder)):

@@ -13,7 +13,7 @@ from suite.report.summary import TrialSummary
 from suite.results.equivalence import RatioInterval, bounds, ratio_of_ratios, ratio_of_runs
 
 BOUND = 0.2  # by which a figure may differ between two measurements
-Agreement = Literal["agrees", "differs", "cannot tell"]
+Agreement = Literal["agrees", "differs", "inconclusive"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,12 +35,12 @@ class Again:
     def figure(self) -> Agreement:
         """Whether the interval of the change is within the bound, beyond it, or reaches over it."""
         if self.change is None:
-            return "cannot tell" if self.compared else "agrees"
+            return "inconclusive" if self.compared else "agrees"
         low, high = bounds(self.bound)
         if low < self.change.low and self.change.high < high:
             return "agrees"
         beyond = self.change.high < low or self.change.low > high
-        return "differs" if beyond else "cannot tell"
+        return "differs" if beyond else "inconclusive"
 
 
 def compare(

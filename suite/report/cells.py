@@ -14,6 +14,7 @@ from suite.report.numbers import (
     mebibytes,
     number,
     rate_of,
+    share_of_peak,
     yes_no,
 )
 from suite.report.table import (
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from suite.report.summary import TrialSummary
 
 Cells = dict[str, str]
+KNEE = "knee"  # a column only where there are several batch sizes
 # Columns that are shown only where a row has a value.
 OPTIONAL = (
     *(TOKENS, MFU, "epoch", "accuracy", "test loss"),
@@ -59,6 +61,8 @@ def cells_of(trials: Sequence[TrialSummary], peak: HardwarePeak | None) -> list[
         rows = [
             _offline(trial, best, peak, knee=trial.record.trial_id in knees) for trial in trials
         ]
+        if not throughput.has_batches(trials):
+            rows = [{name: row[name] for name in row if name != KNEE} for row in rows]
     else:
         rows = [_queries(trial, best, unit) for trial in trials]
     return known_columns(rows, OPTIONAL)
@@ -103,7 +107,7 @@ def _offline(
         "samples/s": rate_of(trial.samples_per_s.median),
         TOKENS: number(trial.tokens_per_s, "{:,.0f}"),
         **_spread(trial, best),
-        "knee": "knee" if knee else "",
+        KNEE: KNEE if knee else "",
         MFU: _of_peak(trial, peak),
         **_of_inference(trial),
     }
@@ -181,4 +185,4 @@ def _energy(trial: TrialSummary) -> str:
 
 def _of_peak(trial: TrialSummary, peak: HardwarePeak | None) -> str:
     reached = share(trial.record, trial.samples_per_s.median, peak)
-    return f"{reached.compute:.0%}" if reached else UNKNOWN
+    return share_of_peak(reached.compute) if reached else UNKNOWN

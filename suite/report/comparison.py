@@ -125,7 +125,7 @@ def _interleaved_ratio(a: TrialSummary, b: TrialSummary, repeat: int) -> float:
 def _unfit(trial: TrialSummary) -> str | None:
     """Why a trial cannot be compared; None where it can."""
     if not trial.values:
-        reason = trial.error.message if trial.error else "no run"
+        reason = trial.error.first_line if trial.error else "no run"
         return f"{name(trial)} has no {trial.metric.name}: {reason}"
     if not trial.parity.proven:
         return f"{name(trial)} is not proven to be the same work: {trial.parity.reason}"
@@ -203,4 +203,4 @@ def _host(record: Record, fact: str) -> Any:
 
 
 def _text(value: Any) -> str:
-    return as_text(value) if isinstance(value, dict) else str(value)
+    return as_text(value) if isinstance(value, dict) else "none" if value is None else str(value)

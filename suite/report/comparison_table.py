@@ -85,7 +85,8 @@ def notes_of(found: Comparisons) -> Iterator[str]:
     yield from (f"not compared: {pair.refused}" for pair in found.pairs if pair.refused)
     yield from _warnings(found)
     other = dict.fromkeys(fact for pair in found.pairs for fact in pair.other_differences)
-    yield from (f"other difference: {fact}" for fact in other)
+    refused = " ".join(pair.refused or "" for pair in found.pairs)
+    yield from (f"other difference: {fact}" for fact in other if fact not in refused)
     yield from found.unmatched
     yield NOTE
     if len(tested) > 1:
@@ -94,11 +95,13 @@ def notes_of(found: Comparisons) -> Iterator[str]:
 
 
 def _warnings(found: Comparisons) -> Iterator[str]:
-    """The warnings of each side, one line for each kind."""
+    """The warnings of both sides, one line for each kind."""
+    kinds: dict[str, list[str]] = {}
     for side in ("a", "b"):
         trials = [getattr(pair, side) for pair in found.pairs]
         for (kind, _), details in warnings_of(trials).items():
-            yield f"warning of {side}: {kind}: {', '.join(details)}"
+            kinds.setdefault(kind, []).append(f"{side}: {', '.join(details)}")
+    yield from (f"warning: {kind}: {'; '.join(sides)}" for kind, sides in kinds.items())
 
 
 def as_json(found: Comparisons) -> str:

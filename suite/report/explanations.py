@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 
-from suite.errors import UsageError, nearest
+from suite.errors import UsageError
 from suite.report.table import (
     BUILD,
     ENERGY,
@@ -33,6 +34,7 @@ class Explanation:
     page: str = "docs/explanation/method.md"
 
 
+MOST = 5  # headings in the error for an unknown one
 EXPLANATIONS = {
     "framework": Explanation("The framework and its version.", "docs/reference/frameworks.md"),
     "variant": Explanation(
@@ -375,7 +377,9 @@ def explanation(heading: str) -> Explanation:
     known = {name.casefold(): each for name, each in EXPLANATIONS.items()}
     found = known.get(heading.casefold())
     if found is None:
-        raise UsageError(
-            f"unknown column {heading!r}; {nearest(heading, EXPLANATIONS)}", hint="dlsuite explain"
-        )
+        word = heading.casefold()
+        about = [name for name, each in EXPLANATIONS.items() if word in each.text.casefold()]
+        near = get_close_matches(heading, EXPLANATIONS, n=MOST, cutoff=0.0)
+        names = f"about it: {', '.join(about[:MOST])}" if about else f"nearest: {', '.join(near)}"
+        raise UsageError(f"unknown column {heading!r}; {names}", hint="dlsuite explain")
     return found

@@ -10,7 +10,7 @@ from suite.report.comparison import Comparison
 from suite.report.comparison_table import in_words
 from suite.results.equivalence import bounds
 
-Decision = Literal["within", "slower", "faster", "cannot tell"]
+Decision = Literal["within", "slower", "faster", "inconclusive"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,14 +21,14 @@ class Gate:
     both_sides: bool
 
     def decide(self, pair: Comparison) -> Decision:
-        """`within` and `cannot tell` are different: the first is shown by an equivalence test.
+        """`within` and `inconclusive` are different: the first is shown by an equivalence test.
 
         A row is slower where the interval shows that, or where a slowdown is shown whose estimate
         exceeds the limit.
         """
         interval, difference = pair.interval, pair.difference
         if interval is None or difference is None:
-            return "cannot tell"
+            return "inconclusive"
         if interval.high < self.slowest or (
             difference.verdict == "slower" and difference.slower_by > self.limit
         ):
@@ -37,7 +37,7 @@ class Gate:
             return "faster"
         if interval.low > self.slowest and (not self.both_sides or interval.high < self.fastest):
             return "within"
-        return "cannot tell"
+        return "inconclusive"
 
     def in_words(self, pair: Comparison) -> str:
         """The row with its ratio, its interval, and the number of runs that would decide."""
@@ -47,7 +47,7 @@ class Gate:
         words = in_words(pair)
         text = f"{name}: {f'{words}, ' if words else ''}{found.ratio:.3f} times as fast"
         text += f" ({found.low:.3f} to {found.high:.3f})"
-        if self.decide(pair) != "cannot tell":
+        if self.decide(pair) != "inconclusive":
             return text
         needed = [found.runs_needed(limit) for limit in self._undecided(pair)]
         known = [each for each in needed if each is not None]

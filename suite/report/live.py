@@ -191,7 +191,7 @@ class Live:
             metric = metric_of(record.workload.scenario)
             found = values_of([record]).get(record.repeat)
             rate = with_unit(found, metric) if found else ""
-            error = record.error.message if record.error else ""
+            error = record.error.first_line if record.error else ""
             parts = (self._name(run.trial), f"run {count}", record.status, rate, error)
             self._console.print(" ".join(part for part in parts if part), soft_wrap=True)
 

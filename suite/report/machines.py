@@ -12,7 +12,7 @@ from rich.console import Group
 from rich.text import Text
 
 from suite.errors import UsageError
-from suite.report.numbers import UNKNOWN, number, rate_of, yes_no
+from suite.report.numbers import UNKNOWN, number, rate_of, share_of_peak, yes_no
 from suite.report.table import MFU, SAME_WORK, Fitted, known_columns, markdown_of, of_rows
 from suite.report.titles import machine_of, work_on_any_device
 from suite.results import rental
@@ -131,6 +131,6 @@ def _cells(row: Row) -> dict[str, str]:
         "runs": str(rate.runs),
         COST: number(row.cost(rate.median), "{:.3g}"),
         COST_INTERVAL: interval or UNKNOWN,
-        MFU: f"{reached.compute:.0%}" if reached else UNKNOWN,
+        MFU: share_of_peak(reached.compute) if reached else UNKNOWN,
         SAME_WORK: yes_no(trial.parity.proven),
     }

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from suite.report import best_table, ladder, ladder_table, rates_table, throughput
+from suite.report import best_table, headline, ladder, ladder_table, rates_table, throughput
 from suite.report.cells import Cells, cells_of
-from suite.report.notes import errors_of, warnings_of
+from suite.report.notes import confidences_of, errors_of, warnings_of
 from suite.report.numbers import UNKNOWN
 from suite.report.table import markdown_of
 from suite.report.titles import made_with, work_of_all_batches
@@ -16,7 +16,6 @@ from suite.results.index import started_at
 if TYPE_CHECKING:
     from suite.report.run_data import RunData
     from suite.report.summary import TrialSummary
-    from suite.results.roofline import HardwarePeak
 
     # Of rates_table.tables: the title, the trials, and those that have a row.
     Table = tuple[str, list[TrialSummary], list[TrialSummary]]
@@ -31,27 +30,28 @@ def of_run(run: RunData) -> str:
     each has a table.
     """
     parts = [f"**{run.title}**, {started_at(run.folder):%Y-%m-%d}, {made_with(run.records)}"]
+    if answer := headline.of_run(run):
+        parts.append(answer)
     if rungs := ladder.rows(run.trials, ladder.read(run.folder)):
         parts.append(ladder_table.markdown(rungs))
     for title, rows in best_table.tables(run.trials):
         parts += [f"### {title}", markdown_of(rows)]
     kinds: dict[str, dict[str, list[Cells]]] = {}
     tables = [*rates_table.tables(run.trials)]
-    for work, trials, rows in _works(tables, run.peak):
-        known = kinds.setdefault(_kind(trials[0]), {})
-        known[work] = [*known.get(work, []), *rows]
+    for work, trials in _works(tables).items():
+        kinds.setdefault(_kind(trials[0]), {})[work] = cells_of(trials, run.peak)
     for works in kinds.values():
         parts += _table(works)
     return "\n\n".join([*parts, *_notes(run.trials, tables), rates_table.LEGEND])
 
 
-def _works(
-    tables: Sequence[Table], peak: HardwarePeak | None
-) -> Iterator[tuple[str, list[TrialSummary], list[Cells]]]:
-    """The name of each workload, its trials and its rows; in scenario offline, by configuration."""
+def _works(tables: Sequence[Table]) -> dict[str, list[TrialSummary]]:
+    """The trials with a row by the name of their workload; all batch sizes of offline together."""
+    found: dict[str, list[TrialSummary]] = {}
     for title, group, shown in tables:
         work = work_of_all_batches(group[0]) if throughput.is_offline(group[0]) else title
-        yield work, group, cells_of(shown, peak)
+        found.setdefault(work, []).extend(shown)
+    return found
 
 
 def _kind(trial: TrialSummary) -> str:
@@ -78,7 +78,7 @@ def _table(works: dict[str, list[Cells]]) -> Iterator[str]:
 
 
 def _notes(trials: Sequence[TrialSummary], tables: Sequence[Table]) -> Iterator[str]:
-    """The errors of each workload, and all warnings as one line."""
+    """The errors of each workload, all warnings as one line, and the confidence of intervals."""
     errors = [
         f"- {title}: {text}" if len(tables) > 1 else f"- {text}"
         for title, group, _ in tables
@@ -89,3 +89,5 @@ def _notes(trials: Sequence[TrialSummary], tables: Sequence[Table]) -> Iterator[
     found = [f"{kind}: {', '.join(rows)}" for (kind, _), rows in warnings_of(trials).items()]
     if found:
         yield f"Warnings: {'; '.join(found)}."
+    if lines := [*confidences_of(trials)]:
+        yield f"{'; '.join(lines)}."

@@ -10,6 +10,7 @@ from suite.report.titles import row_of
 
 if TYPE_CHECKING:
     from suite.report.summary import TrialSummary
+    from suite.report.warning import ReportWarning
 
 
 def notes_of(trials: Sequence[TrialSummary]) -> Iterator[str]:
@@ -21,12 +22,12 @@ def notes_of(trials: Sequence[TrialSummary]) -> Iterator[str]:
     for (kind, hint), details in warnings_of(trials).items():
         yield f"warning: {kind}: {', '.join(details)}"
         yield f"  hint: {hint}"
-    yield from _confidences(trials)
+    yield from confidences_of(trials)
     if reasons := ", ".join(_stop_reasons(trials)):
         yield f"stop reason: {reasons}"
 
 
-def _confidences(trials: Sequence[TrialSummary]) -> Iterator[str]:
+def confidences_of(trials: Sequence[TrialSummary]) -> Iterator[str]:
     """The confidence of intervals of few runs, which is below 95 %."""
     known = {each.measured.runs: each.measured.range_confidence for each in trials}
     for runs, confidence in sorted(known.items()):
@@ -54,7 +55,7 @@ def errors_of(
     for trial in trials:
         error = trial.error
         if error and skipped in (None, trial.status == "skipped"):
-            key = (trial.record.configuration, error.message, error.hint)
+            key = (trial.record.configuration, error.first_line, error.hint)
             found.setdefault(key, []).append(trial)
     return {f"{_rows(failed)}: {message}": hint for (_, message, hint), failed in found.items()}
 
@@ -67,10 +68,17 @@ def _rows(trials: Sequence[TrialSummary]) -> str:
 
 
 def warnings_of(trials: Sequence[TrialSummary]) -> dict[tuple[str, str], list[str]]:
-    """Each kind of warning and its hint once, with all the trials that it concerns."""
-    found: dict[tuple[str, str], list[str]] = {}
+    """Each kind of warning and its hint once, with all the trials that it concerns.
+
+    The causes that the trials have are in the hint.
+    """
+    found: dict[tuple[str, str], list[tuple[TrialSummary, ReportWarning]]] = {}
     for trial in trials:
         for warning in trial.warnings:
-            detail = f"{row_of(trial)} ({warning.detail})"
-            found.setdefault((warning.kind, warning.hint), []).append(detail)
-    return found
+            found.setdefault((warning.kind, warning.hint), []).append((trial, warning))
+    merged = {}
+    for (kind, hint), concerned in found.items():
+        causes = ", ".join(dict.fromkeys(cause for _, each in concerned for cause in each.causes))
+        key = (kind, f"{hint}: {causes}" if causes else hint)
+        merged[key] = [f"{row_of(trial)} ({each.detail})" for trial, each in concerned]
+    return merged

@@ -74,6 +74,11 @@ def interval_of(low: float, high: float, metric: Metric) -> str:
     return f"{rate_of(low)} to {rate_of(high)}"
 
 
+def share_of_peak(share: float) -> str:
+    """A share in whole percent, with one decimal below one percent: `31%`, `0.4%`."""
+    return f"{share:.1%}" if share < 0.0095 else f"{share:.0%}"
+
+
 def mebibytes(size_bytes: int | None) -> str:
     """A size in MiB; a dash where it is unknown."""
     return number(size_bytes / 2**20 if size_bytes else None, "{:,.0f} MiB")

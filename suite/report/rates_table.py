@@ -31,19 +31,7 @@ from suite.results.roofline import HardwarePeak
 # Columns that a narrow terminal leaves out, the least important first.
 DISPENSABLE = (
     *(P90_ESTIMATE, BUILD, "mean", "p95", P99_ESTIMATE, FIRST_INFERENCE, "first step"),
-    *(
-        "memory",
-        "overhead",
-        "bound",
-        "epoch",
-        "p90",
-        "vs best",
-        "runs",
-        ENERGY,
-        J_INFERENCE,
-        MFU,
-        "p99.9",
-    ),
+    *("memory", "overhead", "bound", "epoch", "p90", ENERGY, J_INFERENCE, MFU, "p99.9"),
 )
 IN_TITLE = ("framework", "variant", "track")  # columns that the title of a series replaces
 LEGEND = (  # two lines of 80 characters
@@ -72,11 +60,11 @@ def tables(
 ) -> Iterator[tuple[str, list[TrialSummary], list[TrialSummary]]]:
     """The title of each table, its trials, and those that have a row.
 
-    In scenario offline, each configuration has a table of its batch sizes.
+    In scenario offline with several batch sizes, each configuration has a table of them.
     """
     for title, group in groupby(sorted(summaries, key=order), key=title_of):
         trials = list(group)
-        if throughput.is_offline(trials[0]):
+        if throughput.has_batches(trials):
             for series in throughput.series(trials):
                 yield f"{name_of(series[0])}: {title}", series, throughput.tried(series)
         else:
@@ -93,7 +81,7 @@ def _table(
 ) -> Fitted:
     rows = cells_of(trials, peak)
     in_title: tuple[str, ...] = ()
-    if throughput.is_offline(trials[0]):
+    if title.startswith(f"{name_of(trials[0])}: "):
         in_title = IN_TITLE
     elif len({row["track"] for row in rows}) == 1:
         in_title = ("track",)
@@ -101,5 +89,6 @@ def _table(
     shown = [{name: row[name] for name in row if name not in in_title} for row in rows]
     styles = ["bold" if trial.record.trial_id in best else "" for trial in trials]
     of_latency = ("samples/s",) if trials[0].metric.lower_is_better else ()
-    omitted = (*DISPENSABLE, *of_latency, "variant")
+    one_variant = len({row["framework"] for row in rows}) == len(rows)  # of each framework
+    omitted = (*DISPENSABLE, *of_latency, "runs", *["variant"] * one_variant, "vs best")
     return of_rows(title, shown, width=width, dispensable=omitted, styles=styles)

@@ -105,17 +105,22 @@ class Fitted:
         for row, style in zip(self.rows, self._styles, strict=True):
             lines = (f"{name:<{size}}  {plain(text)}".rstrip() for name, text in row.items())
             yield Text("\n".join(("", *lines)), style=style, overflow="fold")
-        if self.caption:
-            yield Text(f"\n{self.caption}")
+        yield Text(f"\n{self.caption}" if self.caption else "")
 
     def _fitting(self, width: int) -> list[str]:
         """The columns without those that must be omitted so that the table is not too wide."""
-        columns = [*self.rows[0]]
-        for omitted in self.dispensable:
+        every = columns = [*self.rows[0]]
+        removed = []
+        for name in self.dispensable:
             if self._fits(columns, width):
                 break
-            if omitted in columns:
-                columns.remove(omitted)
+            if name in columns:
+                columns = [each for each in columns if each != name]
+                removed.append(name)
+        for name in reversed(removed):  # a wide column that was removed later leaves room
+            more = [each for each in every if each in (*columns, name)]
+            if self._fits(more, width):
+                columns = more
         return columns
 
     def _fits(self, columns: Sequence[str], width: int, *, fold: bool = False) -> bool:

@@ -19,6 +19,11 @@ def is_offline(trial: TrialSummary) -> bool:
     return trial.record.workload.scenario == "offline"
 
 
+def has_batches(trials: Sequence[TrialSummary]) -> bool:
+    """Whether the trials are of scenario offline, with more than one batch size."""
+    return len({_batch_size(each) for each in trials if is_offline(each)}) > 1
+
+
 def series(trials: Sequence[TrialSummary]) -> list[Series]:
     """The trials of each configuration by batch size, the fastest configuration first.
 

@@ -70,15 +70,19 @@ def _rest(record: Record) -> str:
 
 
 def _device(record: Record) -> str:
-    cores = f"{record.cores} {'core' if record.cores == 1 else 'cores'}"
+    cores = _cores(record.cores)
     quota = record.environment.get("cpu_quota")
     return f"{record.device} ({cores}{f', quota of {quota:g} CPUs' if quota else ''})"
+
+
+def _cores(count: int) -> str:
+    return f"{count} core{'s' if count != 1 else ''}"
 
 
 def machine_of(record: Record) -> str:
     """The machine in short: the processor, its cores, the GPUs, and the engine."""
     found = record.environment
-    cores = f"{len(found.get('cpus') or [])} cores"
+    cores = _cores(len(found.get("cpus") or []))
     names = Counter(str(gpu.get("name")) for gpu in found.get("gpus") or ())
     gpus = [f"{count} x {name}" for name, count in names.items()]
     quota = [f"a quota of {found['cpu_quota']:g} CPUs"] if found.get("cpu_quota") else []

@@ -81,7 +81,7 @@ class TrialLine:
         self.values += values_of([record]).values()
         self.state = f"{count} {record.status}"
         if record.error:
-            self.state += f": {record.error.message}"
+            self.state += f": {record.error.first_line}"
 
     @property
     def completed(self) -> float:

@@ -191,9 +191,9 @@ def _machine(runs: Sequence[Record]) -> Iterator[ReportWarning]:
     busy = max((run.other_cores or 0.0 for run in runs), default=0.0)
     if busy > BUSY_CORES:
         seen = {each.pid: each.name for run in runs for each in run.neighbours}
-        names = ", ".join(f"{name} ({pid})" for pid, name in seen.items())
-        hint = f"end them{f': {names}' if names else ''}; run again"
-        yield ReportWarning("other processes ran", f"on {busy:.1f} cores", hint)
+        causes = tuple(f"{name} ({pid})" for pid, name in seen.items())
+        hint, detail = "run again without them", f"on {busy:.1f} cores"
+        yield ReportWarning("other processes ran", detail, hint, causes)
     used = [run.cores_used for run in runs if run.cores_used]
     if used and max(used) > DIFFERENT_CORES * min(used):
         hint = "the framework spread its work over the cores in some processes only: more --repeats"

@@ -50,7 +50,8 @@ def host_of(record: Record) -> str:
     """The machine as text: its processor, its cores and, for a trial on GPUs, their names."""
     machine = record.environment
     parts = [str(machine.get("cpu") or "unknown processor")]
-    parts.append(f"{len(machine.get('cpus') or [])} cores")
+    cores = len(machine.get("cpus") or [])
+    parts.append(f"{cores} core{'s' if cores != 1 else ''}")
     if record.devices.kind != "cpu":
         parts += dict.fromkeys(str(gpu.get("name")) for gpu in machine.get("gpus") or [])
     return ", ".join(parts)

@@ -29,7 +29,7 @@ from suite.results.record import SCHEMA_VERSION, Record
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-VERSION = 1  # changes when a value of a column is computed in another way
+VERSION = 2  # changes when a value of a column is computed in another way
 STAMP = re.compile(r"\d{8}-\d{6}")
 # A query sees the index and nothing else: no other file, no network, no variable of this process.
 CLOSED: dict[str, str | bool | int | float | list[str]] = {

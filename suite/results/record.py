@@ -32,6 +32,11 @@ class Error(Strict):
     message: str
     hint: str | None = None
 
+    @property
+    def first_line(self) -> str:
+        """The message where there is one line for it; the record and the log have the rest."""
+        return (self.message.strip().splitlines() or [""])[0]
+
 
 class Times(Strict):
     """Durations of the parts of a run, in seconds."""

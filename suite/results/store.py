@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from suite.errors import ResultsError
+from suite.errors import ResultsError, nearest
 from suite.manifests import json_file
 from suite.manifests.strict import first_problem
 from suite.paths import write_atomically
@@ -106,8 +106,18 @@ def read(path: Path) -> list[Record]:
     """All records of a run, by name; ResultsError where there are none."""
     found = read_all(path)
     if not found:
-        raise ResultsError(f"{path} has no records", hint="dlsuite run quick")
+        raise ResultsError(f"{path} has no records", hint=_next_step(path))
     return found
+
+
+def _next_step(path: Path) -> str:
+    """What helps where a run has no records: to finish it, to name another one, or to run one."""
+    if (path / PLAN).is_file():
+        return f"dlsuite resume {path}"
+    others = [each.name for each in path.parent.glob("*/") if each != path]
+    if path.name == "latest" or not others:
+        return "dlsuite run quick"
+    return f"name a run; {nearest(path.name, others)}"
 
 
 def read_all(path: Path) -> list[Record]:

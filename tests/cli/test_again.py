@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from suite.cli import again
-from suite.errors import CannotTell, NotVerified, ParityFailed, ResultsError, RunsFailed, UsageError
+from suite.errors import (
+    Inconclusive,
+    NotVerified,
+    ParityFailed,
+    ResultsError,
+    RunsFailed,
+    UsageError,
+)
 from suite.protocol.plan import Plan
 from suite.results import store
 from suite.results.record import Error, Parity
@@ -104,7 +111,7 @@ def test_a_noisy_machine_cannot_tell(then: Path) -> None:
             path.write_text(changed.model_dump_json())
         return folder
 
-    with pytest.raises(CannotTell, match="too few or too noisy runs"):
+    with pytest.raises(Inconclusive, match="too few or too noisy runs"):
         measure(then, noisy)
 
 

@@ -11,7 +11,7 @@ from typer.main import get_command
 from suite.cli import compare as command
 from suite.cli import main
 from suite.cli.options import Format
-from suite.errors import CannotTell, Faster, ResultsError, Slower, UsageError
+from suite.errors import Faster, Inconclusive, ResultsError, Slower, UsageError
 from suite.paths import REPOSITORY
 from suite.results.store import RunFolder
 from tests.report.made_inference import inferred
@@ -169,7 +169,7 @@ def test_a_gate_has_an_exit_code_for_each_decision(compare: Compare, tmp_path: P
     with pytest.raises(Faster, match=r"faster by more than 5.0%"):
         compare("after", "before", fail_unless_within="5%")
     two_rows(tmp_path, "noisy", (70.0, 210.0, 28.0, 112.0))
-    with pytest.raises(CannotTell, match="runs of each would decide") as caught:
+    with pytest.raises(Inconclusive, match="runs of each would decide") as caught:
         compare("before", "noisy", "3%")
     assert caught.value.exit_code == 14
     with pytest.raises(UsageError, match="exclude each other"):
@@ -246,7 +246,7 @@ def test_a_higher_latency_fails_and_a_lower_one_does_not(compare: Compare, tmp_p
 def test_the_page_about_gates_names_the_options_and_exit_codes_that_exist() -> None:
     page = (REPOSITORY / "docs" / "how-to" / "gate.md").read_text()
     codes = {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)}
-    assert codes == {0, *(each.exit_code for each in (Slower, Faster, ResultsError, CannotTell))}
+    assert codes == {0, *(each.exit_code for each in (Slower, Faster, ResultsError, Inconclusive))}
     options = set(re.findall(r"--[a-z][a-z-]+", page))
     known = get_command(main.cli).commands  # type: ignore[attr-defined]
     names = {

@@ -139,7 +139,7 @@ def test_a_picture_says_what_it_shows_and_where_it_was_measured(run: Path, tmp_p
 def test_a_picture_that_cannot_be_made_is_refused(run: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--figure and --out need each other"):
         command.report(run, kind="rates")
-    with pytest.raises(UsageError, match=r"a\.gif is no file of svg, png, pdf"):
+    with pytest.raises(UsageError, match=r"a\.gif: a picture is a file of svg, png, pdf"):
         command.report(run, kind="rates", out=tmp_path / "a.gif")
     with pytest.raises(UsageError, match="unknown figure 'rate'"):
         command.report(run, kind="rate", out=tmp_path / "a.svg")

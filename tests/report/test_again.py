@@ -37,7 +37,7 @@ def test_another_ratio_differs() -> None:
 
 def test_a_ratio_at_the_bound_cannot_be_judged() -> None:
     _, other = compare(rows(0.5), rows(0.625))
-    assert other.figure == "cannot tell"
+    assert other.figure == "inconclusive"
 
 
 def test_a_proof_that_fails_here_differs() -> None:
@@ -53,6 +53,6 @@ def test_on_an_equal_machine_rates_are_compared() -> None:
 
 def test_the_bound_is_that_of_the_user() -> None:
     changed = rows(0.5, machine=1.06)
-    for bound, figure in ((0.2, "agrees"), (0.02, "differs"), (0.055, "cannot tell")):
+    for bound, figure in ((0.2, "agrees"), (0.02, "differs"), (0.055, "inconclusive")):
         first, _ = compare(rows(0.5), changed, rates=True, bound=bound)
         assert first.figure == figure

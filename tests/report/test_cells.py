@@ -105,6 +105,17 @@ def test_markdown_has_one_table_for_scenario_offline_and_one_for_latencies(tmp_p
     assert any("single_stream" in line and line.endswith("latencies in µs") for line in headings)
     first = next(n for n, line in enumerate(lines) if " | batch | samples/s | ± CI " in line)
     assert lines[first : first + 6].index("") == 5  # three rows below the heading
+    (of_jax,) = (line for line in lines[first : first + 5] if "JAX" in line)
+    assert " | 70 | - | 1 | 0.72 | " in of_jax  # compared with all rows of the table
+
+
+def test_one_batch_size_of_scenario_offline_is_one_table_for_all_configurations() -> None:
+    jax: dict[str, object] = {"framework": "jax", "variant": "jit"}
+    shown = lines([*offline({1: 50.0}), *offline({1: 70.0}, **jax)])
+    assert shown[0] == "lenet on mnist, infer, float32, offline, cpu (2 cores), track equal"
+    assert shown[2].startswith("framework variant batch samples/s ± CI runs vs best build")
+    assert shown[4].startswith("JAX/Flax jit 1 70 - 1 1.00")
+    assert shown[5].startswith("PyTorch eager 1 50 - 1 0.71")
 
 
 def best_rows(found: list[TrialSummary]) -> list[str]:

@@ -33,13 +33,13 @@ def test_a_faster_row_passes_only_the_gate_with_one_side() -> None:
 def test_a_gate_that_knows_nothing_does_not_pass_and_names_the_runs_that_it_takes() -> None:
     noisy = pair(tuple(rate * 0.7 for rate in NOISY))
     assert noisy.difference is not None and noisy.difference.verdict == "no difference shown"
-    assert SLOWER.decide(noisy) == WITHIN.decide(noisy) == "cannot tell"
+    assert SLOWER.decide(noisy) == WITHIN.decide(noisy) == "inconclusive"
     assert "runs of each would decide" in SLOWER.in_words(noisy)
 
 
 def test_too_few_runs_decide_nothing() -> None:
     few = pair((100.0,), (100.0,))
-    assert SLOWER.decide(few) == "cannot tell" and SLOWER.in_words(few).endswith("too few runs")
+    assert SLOWER.decide(few) == "inconclusive" and SLOWER.in_words(few).endswith("too few runs")
 
 
 def test_latencies_are_judged_by_their_inverse() -> None:

@@ -1,7 +1,10 @@
 """The lines below a table: each error once, with the trials that have it."""
 
-from suite.report.notes import errors_of, notes_of
+from dataclasses import replace
+
+from suite.report.notes import errors_of, notes_of, warnings_of
 from suite.report.summary import summarise
+from suite.report.warning import ReportWarning
 from suite.results.record import Error
 from tests.report.made_inference import inferred, untried
 from tests.results.test_record import record
@@ -38,7 +41,20 @@ def test_the_interval_of_few_runs_has_its_own_confidence() -> None:
 
 
 def test_an_error_has_its_hint_below_it() -> None:
-    error = Error(error_class="WorkerCrashed", message="killed", hint="see its log")
+    error = Error(error_class="WorkerCrashed", message="killed\nat 0x0", hint="see its log")
     found = summarise([record(status="failed", error=error), inferred()])
     lines = list(notes_of([each for each in found if each.error]))
     assert lines == ["pytorch:eager: killed", "  hint: see its log"]
+
+
+def test_a_warning_of_several_rows_is_one_line_with_the_causes_of_all() -> None:
+    trials = [
+        replace(
+            *summarise([record(trial_id=name)]),
+            warnings=(ReportWarning("others ran", detail, "end them", causes),),
+        )
+        for name, detail, causes in (("a", "1", ("x (1)", "y (2)")), ("b", "2", ("y (2)",)))
+    ]
+    ((key, rows),) = warnings_of(trials).items()
+    assert key == ("others ran", "end them: x (1), y (2)")
+    assert rows == ["pytorch:eager (1)", "pytorch:eager (2)"]

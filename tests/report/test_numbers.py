@@ -8,6 +8,7 @@ from suite.report.numbers import (
     interval_of,
     latency_of,
     latency_unit,
+    share_of_peak,
     with_unit,
 )
 from suite.results.metric import LATENCY, QUERY_RATE, RATE
@@ -38,3 +39,7 @@ def test_a_value_has_the_unit_of_its_metric() -> None:
 def test_an_interval_has_one_unit() -> None:
     assert interval_of(0.9e-3, 1.2e-3, LATENCY) == "900 to 1,200 µs"
     assert interval_of(9400, 9600, RATE) == "9,400 to 9,600"
+
+
+def test_a_share_below_one_percent_is_not_zero() -> None:
+    assert [share_of_peak(each) for each in (0.314, 0.012, 0.0042)] == ["31%", "1%", "0.4%"]

@@ -182,6 +182,7 @@ def test_each_kind_of_warning_is_shown_once_with_all_its_trials() -> None:
         "kind": "too few runs",
         "detail": "1",
         "hint": "--repeats 3 or more",
+        "causes": [],
     }
 
 

@@ -75,6 +75,13 @@ def test_columns_that_are_omitted_are_named(output: Callable) -> None:
     assert "no room in 80 columns: column 3, column 5" in terminal.plain(read())
 
 
+def test_a_narrow_column_stays_where_a_wider_one_leaves_room(output: Callable) -> None:
+    read = output(40)
+    row = {"name": "a" * 20, "narrow": "1", "wide": "b" * 20}
+    terminal.console().print(table.of_rows("", [row], dispensable=("narrow", "wide")))
+    assert "no room in 40 columns: wide (" in terminal.plain(read())
+
+
 @pytest.mark.parametrize(
     ("variables", "live", "colors"),
     [

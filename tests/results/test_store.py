@@ -68,3 +68,18 @@ def test_a_file_that_is_not_a_record_is_refused_by_name(tmp_path: Path) -> None:
     file.write_text(json.dumps(values))
     with pytest.raises(ResultsError, match="framework: Field required"):
         store.read(tmp_path)
+
+
+def test_a_run_without_records_has_the_next_step(tmp_path: Path) -> None:
+    def hint(name: str) -> str | None:
+        with pytest.raises(ResultsError, match="has no records") as caught:
+            store.read(tmp_path / name)
+        return caught.value.hint
+
+    assert hint("20261130-120000-quick") == "dlsuite run quick"
+    (tmp_path / "20261130-120001-quick").mkdir()
+    assert hint("20261130-120000-quick") == "name a run; nearest: '20261130-120001-quick'"
+    assert hint("latest") == "dlsuite run quick"
+    (tmp_path / "20261130-120001-quick" / store.PLAN).touch()
+    unfinished = tmp_path / "20261130-120001-quick"
+    assert hint(unfinished.name) == f"dlsuite resume {unfinished}"

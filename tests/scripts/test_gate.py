@@ -78,7 +78,7 @@ def folder(first_job: Path, tmp_path: Path) -> Path:
     rest_in_verify(
         ([slowed(0.2)], 11, "gate: slower"),
         ([STEADY], 0, "gate: passed"),
-        ([NOISY, NOISY], 14, "gate: cannot tell after two measurements"),
+        ([NOISY, NOISY], 14, "gate: inconclusive after two measurements"),
         ([NOISY, STEADY], 0, "gate: passed"),
         ([STEADY[:1]], 6, "gate: no comparison"),
     ),

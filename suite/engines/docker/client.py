@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import IO, Any
 
@@ -154,10 +155,13 @@ class Daemon:
                 return None
 
     def images(self, labels: Mapping[str, str]) -> list[Image]:
-        """All images with these labels, newest first."""
+        """All images with these labels, newest first, without those removed meanwhile."""
+        found = []
         with sdk_errors():
-            found = self._client.images.list(filters={"label": _filter(labels)})
-        return [_image(image.attrs) for image in sorted(found, key=_created, reverse=True)]
+            for listed in self._client.api.images(filters={"label": _filter(labels)}):
+                with suppress(ImageNotFound):  # another process removed it after the listing
+                    found.append(self._client.images.get(listed["Id"]).attrs)
+        return [_image(attrs) for attrs in sorted(found, key=itemgetter("Created"), reverse=True)]
 
     def pull(self, reference: str, stopped: threading.Event = NEVER) -> None:
         """Download an image from its registry; raise EngineError at once when `stopped` is set."""
@@ -303,7 +307,3 @@ def _image(attrs: dict[str, Any]) -> Image:
         labels=(attrs.get("Config") or {}).get("Labels") or {},
         size_bytes=attrs["Size"],
     )
-
-
-def _created(image: Any) -> str:
-    return str(image.attrs["Created"])

@@ -65,7 +65,7 @@ def packages(interpreter: Path) -> list[str]:
     except ValueError:
         raise EngineError(
             f"{interpreter} does not start as a Python: {answer.problem or 'it lists no packages'}",
-            hint="--python pytorch=/path/to/python, with the framework installed",
+            hint="--python FRAMEWORK=/path/to/python, with the framework installed",
         ) from None
     return listed
 

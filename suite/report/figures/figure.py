@@ -46,7 +46,7 @@ class Figure:
 
 def confidence_of(trials: Sequence[TrialSummary]) -> str:
     """The confidence of the trials' intervals, in brackets; empty where they differ."""
-    found = {trial.measured.confidence for trial in trials}
+    found = {trial.measured.confidence for trial in trials if trial.measured.ci_low is not None}
     return f" ({100 * found.pop():.0f} %)" if len(found) == 1 else ""
 
 

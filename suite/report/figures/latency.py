@@ -39,8 +39,8 @@ def latency(run: RunData) -> Iterator[Figure]:
             yield Figure(
                 name=name_of("latency", title),
                 caption="The latency that this share of the queries does not exceed: the median "
-                "over runs. From 90 to 99 to 99.9, a tenth of the slower queries is left. Dashed: "
-                "other configurations of the framework.",
+                "over runs. The axis is logarithmic in the share of slower queries. Dashed: other "
+                "configurations of the framework.",
                 description=f"latencies in {unit.symbol}: "
                 + "; ".join(_sentence(run, trial, unit) for trial in trials if _has(trial)),
                 spec=_spec(rows, unit),

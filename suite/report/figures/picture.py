@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 LINE = 64  # characters of a text above a figure of WIDTH
 LINE_OF_TITLE = 44
+# A scale that is shared by all parts has a legend of its own, beside those of the parts.
+INDEPENDENT = {"color": "independent", "shape": "independent", "strokeDash": "independent"}
 SIZE, SMALL = 15, 11  # of the title and of the texts below it
 
 
@@ -40,9 +42,7 @@ def picture(run: RunData, figures: Sequence[Figure]) -> Figure:
         "offset": 14,
     }
     parts = [_titled(each) for each in figures]
-    drawn = spec(
-        title=title, vconcat=parts, spacing=26, resolve={"scale": {"color": "independent"}}
-    )
+    drawn = spec(title=title, vconcat=parts, spacing=26, resolve={"scale": INDEPENDENT})
     return replace(figures[0], name=run.folder.name, spec=drawn)
 
 

@@ -22,8 +22,8 @@ from suite.report.figures.figure import (
     spec,
     work_tags,
 )
-from suite.report.numbers import value_of
-from suite.report.throughput import is_offline
+from suite.report.numbers import share_of_peak, value_of
+from suite.report.throughput import has_batches
 from suite.results.roofline import share
 
 if TYPE_CHECKING:
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 def rates(run: RunData) -> Iterator[Figure]:
     """One figure for each workload that has a rate or a latency.
 
-    Scenario offline has one of its own, `throughput`.
+    Scenario offline with several batch sizes has one of its own, `throughput`.
     """
     for title, trials in run.by_workload.items():
         measured = [trial for trial in trials if trial.measured.median]
-        if not measured or is_offline(measured[0]):
+        if not measured or has_batches(measured):
             continue
         scale = _scale_of(measured)
         rows = [_row(trial, run, scale.per_unit) for trial in measured]
@@ -76,7 +76,7 @@ def _row(trial: TrialSummary, run: RunData, scale: float) -> dict[str, Any]:
     shown = value_of(found.median, metric)
     trains = trial.record.workload.mode == "train"
     reached = share(trial.record, found.median, run.peak) if trains else None
-    of_peak = f", MFU {reached.compute:.0%}" if reached else ""
+    of_peak = f", MFU {share_of_peak(reached.compute)}" if reached else ""
     proof = "" if trial.parity.proven else ", not proven"
     return {
         "label": run.label(trial),

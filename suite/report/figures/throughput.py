@@ -33,10 +33,10 @@ HEIGHT = 240
 
 
 def throughput(run: RunData) -> Iterator[Figure]:
-    """One figure for each workload with batch sizes of scenario offline."""
+    """One figure for each workload of scenario offline with several batch sizes."""
     for title, trials in run.by_workload.items():
         measured = [trial for series in series_of.series(trials) for trial in series if trial.speed]
-        if measured:
+        if series_of.has_batches(measured):
             yield _figure("throughput", title, measured, knees=series_of.knees(trials))
 
 

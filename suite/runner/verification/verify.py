@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -92,6 +93,7 @@ def verify(folder: Path, signers: tuple[Path, str | None] | None = None) -> Veri
         verification.add(proofs.check_inputs(planned, proven, all_records))
         verification.add(clocks.check(folder, plan, all_records, begun))
     verification.add(rented.check(folder, [*found.values()]))
+    verification.add(_run_ids(folder, [*found.values()]))
     verification.add(losses.check(folder, found, known))
     same_worker = planned is not None and planned.worker_sha256 == tree_sha256(WORKER)
     for where, record in found.items():
@@ -114,15 +116,20 @@ def _alone(
     where: str, record: Record, folder: Path, known: Known, *, same_worker: bool
 ) -> Iterator[Outcome]:
     """The findings about a record, without its plan."""
-    if record.run_id != folder.name:
-        text = f"its run_id is {record.run_id}, but the folder has another name"
-        yield Note(where=where, text=text)
     described = known.get((record.workload.model, record.workload.dataset))
     samples = described.train_samples if described else None
     yield from records.check_figures(where, record, known)
     yield from events.check(where, record, folder, samples, same_worker=same_worker)
     if record.log and not (folder / record.log).is_file():
         yield finding(where, "log", record.log, "no such file")
+
+
+def _run_ids(folder: Path, found: Sequence[Record]) -> Iterator[Note]:
+    """The names that the records have for their run, where the folder has another one."""
+    others = Counter(each.run_id for each in found if each.run_id != folder.name)
+    for run_id, count in others.items():
+        text = f"run_id is {run_id} in {count} of {len(found)} records"
+        yield Note(where=folder.name, text=f"{text}, which is not the name of the folder")
 
 
 def _in_plan(where: str, record: Record, context: Context) -> Iterator[Outcome]:
