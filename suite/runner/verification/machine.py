@@ -80,8 +80,11 @@ def _version(where: str, record: Record, folder: Path) -> Iterator[Outcome]:
 
 
 def _public(version: str) -> str:
-    """A version without its local part, such as +cpu, and without a build's date."""
-    return version.split("+")[0].split("-")[0]
+    """A version without its local part, such as +cpu, a build's date, or a post-release.
+
+    By PEP 440 a post-release has the same software: CNTK 2.7.post2 reports 2.7.
+    """
+    return version.split("+")[0].split("-")[0].split(".post")[0]
 
 
 def read_starts(folder: Path, outcomes: list[Outcome]) -> list[Start]:
