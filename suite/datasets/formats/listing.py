@@ -156,7 +156,7 @@ def _must_be_no_splits(root: Path, classes: tuple[str, ...]) -> None:
 
 
 def _must_have_images(root: Path, base: str, of_class: dict[str, list[str]]) -> None:
-    """Raise DataError where a class has no training image: all later labels would be in doubt."""
+    """Raise DataError where a class has no training image: all later labels could be wrong."""
     empty = [_in(base, name) for name, images in of_class.items() if not images]
     if not of_class or len(empty) == len(of_class):
         raise DataError(f"{root / base} has no images in class folders", hint=HINT)

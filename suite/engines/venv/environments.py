@@ -266,7 +266,7 @@ def _pip_of_child(lock: Path, folder: Path, version: Version) -> list[str]:
 def _install(command: list[str], log: TextIO, output: PipOutput, builds: Builds) -> str | None:
     """Run pip; return its last error, or None if it succeeded.
 
-    pip itself waits for ever where a server sends a byte now and then.
+    pip itself has no limit where a server sends a byte now and then.
     """
     last = ""
     with subprocess.Popen(
@@ -284,7 +284,7 @@ def _install(command: list[str], log: TextIO, output: PipOutput, builds: Builds)
             _terminate(pip)
         with _Silence(SILENT_S, pip) as silence:
             for last in pip.stdout:
-                silence.heard()
+                silence.restart()
                 log.write(last)
                 output.line(last)
     builds.installers.discard(pip)
@@ -307,8 +307,8 @@ class _Silence:
     def __exit__(self, *error: object) -> None:
         self._timer.cancel()
 
-    def heard(self) -> None:
-        """The process has printed something."""
+    def restart(self) -> None:
+        """Begin the time again: the process has printed something."""
         self._timer.cancel()
         self._timer = self._started()
 

@@ -61,15 +61,15 @@ def _cores(where: str, samples: list[Sample], times: list[int]) -> Iterator[Outc
 def _others(where: str, record: Record, reported: list[Event]) -> Iterator[Outcome]:
     """The other processes that the blocks counted on their CPUs are among those of the machine."""
     blocks = [each for each in events.of(reported, "block") if each.get("disturbance")]
-    told = record.telemetry.other_cores if record.telemetry else None
+    sampled = record.telemetry.other_cores if record.telemetry else None
     counted = [each["disturbance"]["others_s"] for each in blocks]
     whole = len(record.counted_blocks) == len(blocks)  # telemetry is that of the counted blocks
-    if told is None or not counted or None in counted or not whole:
+    if sampled is None or not counted or None in counted or not whole:
         return
     seconds = sum(each["duration_s"] for each in blocks)
     least = LEAST_OTHERS * sum(counted) / seconds - OTHERS_SLACK
-    if told < least:
-        yield finding(where, "telemetry.other_cores", f"at least {least:.2f}", f"{told:.2f}")
+    if sampled < least:
+        yield finding(where, "telemetry.other_cores", f"at least {least:.2f}", f"{sampled:.2f}")
 
 
 def _memory(where: str, reported: list[Event], samples: list[Sample]) -> Iterator[Outcome]:
