@@ -17,14 +17,13 @@ import numpy as np
 
 from .data import Batches, batch_number, in_order
 from .loop import LONG_STEP_S, Emit, Stepper
-from .protocol import AVERAGE, Array, Session, State, Trial, Weights, read_flat, read_weights
+from .protocol import AVERAGE, SLOTS, Array, Session, State, Trial, Weights, read_flat, read_weights
 from .sketch import sketch
 
 # If every second call is faulty, one of two calls shows it. Where calls are long, the closing proof
 # does only one.
 CLOSING_CALLS = 2
 CLOSING = "closing"  # the folder in results/
-SLOTS = ("velocity", "first_moment", "second_moment")  # of all optimizers
 
 
 def parity(trial: Trial, session: Session, layout: str, emit: Emit) -> None:
@@ -47,7 +46,8 @@ def parity(trial: Trial, session: Session, layout: str, emit: Emit) -> None:
         path = perturbed_weights(Path(trial.paths["state"]), draw)
         weights = read_flat(path, trial.parameters)
         zeros = {name: np.zeros_like(values) for name, values in weights.items()}
-        slots = {**dict.fromkeys(SLOTS, zeros), AVERAGE: weights}
+        slots = {slot: zeros for of_optimizer in SLOTS.values() for slot in of_optimizer}
+        slots[AVERAGE] = weights
         session.restore(State(weights=weights, statistics=statistics, optimizer=slots, steps=0))
         _prove_steps(trial, session, layout, emit, f"draw{draw:02d}_")
 

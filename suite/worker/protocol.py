@@ -21,6 +21,14 @@ STEPS_PER_CALL = 8
 # The bits of a significand, of which the first is implicit, by the precision of a reference.
 SIMULATED_BITS = {"bf16_simulated": 8, "tf32_simulated": 11}
 
+# The arrays beside the weights that each optimizer keeps, in the order of its formula.
+SLOTS = {
+    "sgd": (),
+    "momentum": ("velocity",),
+    "adam": ("first_moment", "second_moment"),
+    "adamw": ("first_moment", "second_moment"),
+    "rmsprop": ("second_moment",),
+}
 AVERAGE = "average"  # the slot of the averaged weights
 
 Array = NDArray[Any]

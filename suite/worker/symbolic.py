@@ -14,15 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import schedules
-from .protocol import Array, State, Trial, Weights
-
-SLOTS = {
-    "sgd": (),
-    "momentum": ("velocity",),
-    "adam": ("first_moment", "second_moment"),
-    "adamw": ("first_moment", "second_moment"),
-    "rmsprop": ("second_moment",),
-}
+from .protocol import SLOTS, Array, State, Trial, Weights
 
 
 class Session(ABC):

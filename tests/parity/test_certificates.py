@@ -23,14 +23,18 @@ from tests.report.test_parity_table import certificate as partly_judged
 
 
 def certify(
-    *frameworks: str, worker: Path = WORKER, model: str = "lenet"
+    *frameworks: str, worker: Path = WORKER, model: str = "lenet", accumulate: int = 1
 ) -> dict[str, Certificate]:
     """Certificates by framework:variant, made with the environments of `make bench`.
 
     Raise the first ProofFailed.
     """
-    workloads = (each for each in catalog.suite("zoo").workloads if each.model == model)
-    return certify_of(tuple(workloads), *frameworks, worker=worker)
+    workloads = tuple(
+        each
+        for each in catalog.suite("zoo").workloads
+        if (each.model, each.accumulate) == (model, accumulate)
+    )
+    return certify_of(workloads, *frameworks, worker=worker)
 
 
 def certify_of(
@@ -73,6 +77,16 @@ def test_every_kind_of_layer_is_the_same_in_every_framework(model: str) -> None:
         assert set(certificate.worst) == quantities
         assert 0 < certificate.share < 1
         assert certificate.reference_error < 1e-9
+
+
+@pytest.mark.verify
+def test_accumulated_and_averaged_steps_are_the_same_in_every_framework() -> None:
+    certificates = certify(*names("framework"), model="every_layer", accumulate=2)
+    assert {each.split(":")[0] for each in certificates} == {
+        *("jax", "keras", "mxnet", "paddle", "pytorch", "tensorflow")
+    }
+    for name, certificate in certificates.items():
+        assert certificate.proven, f"{name}: {certificate.reason}"
 
 
 def test_the_status_has_the_number_of_judged_steps() -> None:

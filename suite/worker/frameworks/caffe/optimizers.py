@@ -10,13 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ...protocol import Array, Trial, Weights
+from ...protocol import SLOTS, Array, Trial, Weights
 
-SLOTS = {
-    "adam": ("first_moment", "second_moment"),
-    "adamw": ("first_moment", "second_moment"),
-    "rmsprop": ("second_moment",),
-}
+NAMES = ("adam", "adamw", "rmsprop")  # the solver has the others
 
 
 class Optimizer:

@@ -14,7 +14,7 @@ from ...protocol import Array, State, Trial, Weights
 from . import device as caffe_device
 from . import norms
 from .layers import DATA, LABELS, LOGITS, LOSS, ROLES, Builder, scale_of
-from .optimizers import SLOTS, Optimizer
+from .optimizers import NAMES, Optimizer
 
 LAYOUT = "NCHW"
 
@@ -44,7 +44,7 @@ class Session:
         self._inference.share_with(self._net)
         self._momentum = trial.optimizer["name"] == "momentum"
         self._rate = trial.optimizer["learning_rate"]
-        own = trial.optimizer["name"] in SLOTS
+        own = trial.optimizer["name"] in NAMES
         self._optimizer = Optimizer(trial, self._parameters) if own else None
         self._inputs, self._labels = (self._net.blobs[name].data for name in (DATA, LABELS))
         self._loss = self._net.blobs[LOSS].data

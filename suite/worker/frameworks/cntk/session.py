@@ -9,17 +9,10 @@ import numpy as np
 
 from ...child import RSS_PEAK
 from ...data import DEVICE_BATCHES
-from ...protocol import Array, State, Trial, Weights
+from ...protocol import SLOTS, Array, State, Trial, Weights
 from . import process
 
 LAYOUT = "NCHW"
-SLOTS = {
-    "sgd": (),
-    "momentum": ("velocity",),
-    "adam": ("first_moment", "second_moment"),
-    "adamw": ("first_moment", "second_moment"),
-    "rmsprop": ("second_moment",),
-}
 BATCHES = DEVICE_BATCHES + 4  # in the shared memory; steps wait for their request in the others
 _cntk = process.start()  # so that the duration of the import has CNTK's
 

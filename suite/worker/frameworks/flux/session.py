@@ -8,18 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ...protocol import Array, State, Trial, Weights
+from ...protocol import SLOTS, Array, State, Trial, Weights
 from .julia import Julia, address
 from .layers import model_of
 
 LAYOUT = "NCHW"
-SLOTS = {
-    "sgd": (),
-    "momentum": ("velocity",),
-    "adam": ("first_moment", "second_moment"),
-    "adamw": ("first_moment", "second_moment"),
-    "rmsprop": ("second_moment",),
-}
 PARAMETERS, GRADIENTS, FIRST_SLOT = 1, 2, 3  # what `Work.read_values` reads
 FLOATS, INTEGERS = ctypes.c_void_p, ctypes.c_void_p
 _julia: list[Julia] = []  # one in a process

@@ -14,21 +14,13 @@ from mxnet import autograd, gluon
 from mxnet.base import _LIB
 
 from ... import schedules
-from ...protocol import AVERAGE, Array, State, Trial, Weights
+from ...protocol import AVERAGE, SLOTS, Array, State, Trial, Weights
 from . import distributed
 from .layers import gluon_name, series
 
 T = TypeVar("T")
 
 LAYOUT = "NCHW"
-# The slots in an optimizer's state, in MXNet's order.
-SLOTS = {
-    "sgd": (),
-    "momentum": ("velocity",),
-    "adam": ("first_moment", "second_moment"),
-    "adamw": ("first_moment", "second_moment"),
-    "rmsprop": ("second_moment",),
-}
 SMALLEST = float(np.finfo(np.float32).tiny)  # of a probability: its logarithm is finite
 # The environment variables that determine MXNet's numeric policy.
 POLICY = (
