@@ -26,7 +26,7 @@ from suite.engines.venv.engine import VenvEngine
 from suite.manifests import catalog
 from suite.protocol import trial_file
 from suite.protocol.expansion import expand
-from suite.results.record import counted, rates_over_time
+from suite.results.blocks import counted, rates_over_time
 from suite.results.stats import compare_rounds, interleaved_ratio
 
 SUITE = catalog.suite("quick")

@@ -14,7 +14,8 @@ from pathlib import Path
 from statistics import median, stdev
 
 from suite.results import store
-from suite.results.record import Block, Record
+from suite.results.blocks import Block
+from suite.results.record import Record
 
 Estimate = Callable[[Sequence[Block]], float]
 TRIMMED = 0.2  # share of the blocks on each side

@@ -38,7 +38,7 @@ from suite.protocol import trial_file
 from suite.protocol.expansion import expand
 from suite.protocol.plan import Trial
 from suite.protocol.trial_file import Interleaving, Task
-from suite.results.record import counted, rates_over_time
+from suite.results.blocks import counted, rates_over_time
 from suite.results.stats import Difference, compare_rounds, interleaved_ratio
 from suite.runner import recording
 from suite.runner.selftest.faults import Fault

@@ -25,6 +25,8 @@ LEARNING_RATE = float(sys.argv[4])
 MIXED = sys.argv[5] == "bf16_mixed"  # PyTorch, JAX, and LeNet in TensorFlow, Keras
 MODEL = sys.argv[6] if sys.argv[6:] else None
 INFERENCE = MODEL is not None
+# Of the scripts that accumulate gradients and average the weights.
+MICRO_BATCHES, EMA_DECAY = 4, 0.999
 QUERIES = 256  # images for inference, used in rotation
 DEVICE_BATCHES = 8  # on a GPU, used in rotation, as the suite does with input `device`
 # The stages of ResNet-50: channels, blocks, stride of the first block.

@@ -16,6 +16,8 @@ have, and LeNet of TensorFlow and Keras. `lenet/infer` compares the median laten
 script's over the suite's.
 `lenet/cuda` and `lenet/bf16_mixed/cuda` compare on a GPU, with batches that lie there. The scripts
 for that are lenet, resnet50 and vit_tiny of PyTorch, and lenet and resnet50 of JAX.
+`lenet/accumulated` accumulates the gradients of micro-batches and averages the weights; PyTorch,
+TensorFlow and JAX have that script.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from pathlib import Path
 from contenders import BLOCK_S, HERE, Contender, Start, alternate, report, starts
 
 SLICE_S = 1.0
-WORDS = ("bf16_mixed", "infer", "cuda")  # after the script
+WORDS = ("bf16_mixed", "infer", "cuda", "accumulated")  # after the script
 
 
 def main(pairs: int, slices: int, script: str, only: list[str]) -> None:
@@ -40,7 +42,11 @@ def main(pairs: int, slices: int, script: str, only: list[str]) -> None:
     precision = "bf16_mixed" if "bf16_mixed" in named else "float32"
     device = "cuda" if "cuda" in named else "cpu"
     model = script.removesuffix("_zoo")
-    for start in starts(model, only, precision, infer=infer, device=device):
+    accumulated = "accumulated" in named
+    script += "_accumulated" if accumulated else ""
+    for start in starts(
+        model, only, precision, infer=infer, device=device, accumulated=accumulated
+    ):
         found = [statistics.median(ratios(start, script, slices)) for _ in range(pairs)]
         compared = f"p50 of {script} / suite" if infer else f"{precision}, suite / {script}"
         report(f"{start.trial.configuration}, {compared}", found)

@@ -27,7 +27,9 @@ from suite.worker.interleaving import JITTER
 
 BLOCK_S = Measure().block_s
 CALIBRATION_S = 1.0
-QUERY_SAMPLES = 256  # as in common.py
+# As in common.py.
+QUERY_SAMPLES = 256
+MICRO_BATCHES, EMA_DECAY = 4, 0.999
 WARMUP_PAIRS = 3  # of slices, before those that count
 FRAMEWORKS = ("pytorch", "tensorflow", "jax", "mxnet")
 GPU_BATCHES = {"resnet50": 256}  # of other models that of the zoo
@@ -96,8 +98,11 @@ def starts(
     *,
     infer: bool = False,
     device: str = "cpu",
+    accumulated: bool = False,
 ) -> Iterator[Start]:
     """The zoo's workload of `model` in each framework; `infer`: its inference of one image.
+
+    `accumulated`: its steps accumulate micro-batches and average the weights, as in common.py.
 
     A model that the zoo lacks is imported: it is in MODEL.model.json in the current folder.
     DLSUITE_PYTHON may name the frameworks' Pythons, as for `dlsuite run`.
@@ -108,6 +113,10 @@ def starts(
     gpus = None if device == "cpu" else Gpus(count=1)
     engine = VenvEngine(gpus=gpus, pythons=EngineOptions(pythons=pythons).interpreters())
     changes: dict[str, object] = {"precision": precision}
+    if accumulated:
+        assert workload.optimizer
+        averaged = workload.optimizer.model_copy(update={"ema_decay": EMA_DECAY})
+        changes |= {"accumulate": MICRO_BATCHES, "optimizer": averaged}
     if gpus:
         changes["input"] = "device"
         workload = workload.model_copy(

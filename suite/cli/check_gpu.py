@@ -17,7 +17,8 @@ from suite.cli.options import Frameworks, Reference, Results
 from suite.errors import UsageError
 from suite.report import check_table
 from suite.results import archive, store
-from suite.runner.planning import RunOptions, plan_of
+from suite.runner.planning import plan_of
+from suite.runner.run_options import RunOptions
 from suite.runner.timelimit import TimeLimit
 
 

@@ -37,7 +37,8 @@ from suite.protocol.plan import Plan, Trial, Work
 from suite.report import parity_table, selftest_table, table
 from suite.report.live import Live
 from suite.runner.frameworks import Unavailable
-from suite.runner.planning import RunOptions, plan_of
+from suite.runner.planning import plan_of
+from suite.runner.run_options import RunOptions
 from suite.runner.runner import Runner
 from suite.runner.selftest import import_faults, workloads
 from suite.runner.selftest import selftest as tests

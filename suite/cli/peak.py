@@ -14,7 +14,8 @@ from suite.engines import sessions
 from suite.errors import RunsFailed
 from suite.paths import home
 from suite.report import peak_table, table
-from suite.runner.planning import RunOptions, plan_of
+from suite.runner.planning import plan_of
+from suite.runner.run_options import RunOptions
 from suite.runner.runner import Runner
 
 

@@ -33,7 +33,8 @@ from suite.results.store import RunFolder
 from suite.runner import planfile, stages
 from suite.runner.estimate import estimate
 from suite.runner.planfile import Planned
-from suite.runner.planning import RunOptions, plan_of
+from suite.runner.planning import plan_of
+from suite.runner.run_options import RunOptions
 from suite.runner.runner import Runner
 from suite.runner.series import failures
 from suite.runner.timelimit import TimeLimit

@@ -13,7 +13,8 @@ from suite.engines.recipe import KINDS, Kind, Recipe, base_image, base_variable
 from suite.errors import ResultsError, UsageError
 from suite.manifests import catalog
 from suite.parity import workers
-from suite.runner.planning import RunOptions, plan_of
+from suite.runner.planning import plan_of
+from suite.runner.run_options import RunOptions
 
 
 def needed(

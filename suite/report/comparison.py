@@ -8,9 +8,10 @@ from typing import Any
 
 from suite.report.summary import TrialSummary
 from suite.results import stats
+from suite.results.blocks import rates_over_time
 from suite.results.columns import as_text
 from suite.results.equivalence import RatioInterval, ratio_of_rounds, ratio_of_runs
-from suite.results.record import Record, rates_over_time
+from suite.results.record import Record
 
 # Two trials are comparable only where these are equal.
 WORK = ("workload", "device", "cpu_parts", "interleaved")

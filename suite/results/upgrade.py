@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from suite.results.record import COLUMNS, SCHEMA_VERSION
+from suite.results.blocks import COLUMNS
+from suite.results.record import SCHEMA_VERSION
 
 UPGRADABLE = (6, 7, 8, 9, 10, 11)
 WORKLOAD = ("model", "dataset", "mode", "batch_size", "precision", "input", "optimizer")

@@ -16,10 +16,8 @@ from suite.protocol import events
 from suite.protocol.events import Event
 from suite.protocol.plan import Plan, Run
 from suite.results import rental
+from suite.results.blocks import COLUMNS, Block, Blocks, counted
 from suite.results.record import (
-    COLUMNS,
-    Block,
-    Blocks,
     Epoch,
     Inference,
     Memory,
@@ -29,7 +27,6 @@ from suite.results.record import (
     Record,
     Throttling,
     Times,
-    counted,
 )
 from suite.results.telemetry import Telemetry
 from suite.runner import stopping, telemetry

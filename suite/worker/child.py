@@ -24,7 +24,7 @@ from .protocol import Array
 FOLDER = "child"  # of the other Python's environment, inside that of this one
 PYTHON = Path(FOLDER, "bin", "python")
 ALIGNED_BYTES = 64
-RSS_PEAK = "child_rss_peak_bytes"  # in what a framework tells about its memory
+RSS_PEAK = "child_rss_peak_bytes"  # a key of `memory`
 # The errors of the other process that are the same class here; all others are RuntimeError.
 CLASSES = {each.__name__: each for each in (NotImplementedError, MemoryError, ValueError)}
 

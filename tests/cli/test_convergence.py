@@ -18,7 +18,8 @@ from suite.protocol.plan import Run
 from suite.results import store
 from suite.results.record import Epoch, Error, Parity, Record
 from suite.runner import planfile
-from suite.runner.planning import RunOptions, plan_of
+from suite.runner.planning import plan_of
+from suite.runner.run_options import RunOptions
 from tests.conftest import started
 from tests.results.test_record import record
 

@@ -9,7 +9,8 @@ import pytest
 
 from suite.cli import run
 from suite.protocol.plan import Plan
-from suite.runner.planning import RunOptions, plan_of
+from suite.runner.planning import plan_of
+from suite.runner.run_options import RunOptions
 from suite.runner.timelimit import TimeLimit
 from tests.conftest import ScriptEngine
 

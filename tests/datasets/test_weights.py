@@ -14,7 +14,8 @@ from suite.models import MODELS
 from suite.models.architecture import Architecture
 from suite.protocol.plan import Plan
 from suite.runner import sources
-from suite.runner.planning import RunOptions, plan_of
+from suite.runner.planning import plan_of
+from suite.runner.run_options import RunOptions
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,8 @@ import pytest
 from suite.errors import ManifestError, UsageError
 from suite.manifests import models
 from suite.models import MODELS
-from suite.runner.planning import RunOptions, plan_of
+from suite.runner.planning import plan_of
+from suite.runner.run_options import RunOptions
 
 NET = """
 from suite.models.architecture import Architecture

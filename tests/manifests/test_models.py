@@ -8,7 +8,8 @@ from suite.manifests import models
 from suite.models import MODELS
 from suite.models.architecture import Architecture
 from suite.models.layers import BatchNorm, Conv2d, Dense, Flatten, Layer, Relu
-from suite.runner.planning import RunOptions, plan_of
+from suite.runner.planning import plan_of
+from suite.runner.run_options import RunOptions
 
 CONV = Conv2d(name="conv", in_channels=1, out_channels=4, kernel=(3, 3), padding=(1, 1))
 NORM = BatchNorm(name="norm", channels=4)

@@ -13,7 +13,8 @@ from suite.parity.reference import Reference
 from suite.parity.tensors import ProofFailed
 from suite.protocol.plan import Trial
 from suite.results.record import Closing, Record
-from suite.runner.planning import RunOptions, plan_of
+from suite.runner.planning import plan_of
+from suite.runner.run_options import RunOptions
 from suite.worker.proof import CLOSING
 from tests.results.test_record import PROVEN, record
 

@@ -6,7 +6,8 @@ from suite.manifests.losses import Loss
 from suite.models import MODELS
 from suite.parity import keys
 from suite.paths import digest
-from suite.runner.planning import RunOptions, plan_of
+from suite.runner.planning import plan_of
+from suite.runner.run_options import RunOptions
 
 
 def test_each_loss_has_certificates_of_its_own() -> None:

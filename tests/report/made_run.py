@@ -11,7 +11,8 @@ from pathlib import Path
 from suite.manifests import catalog
 from suite.parity.certificates import CERTIFICATE_VERSION, Certificate
 from suite.results import roofline, store
-from suite.results.record import Block, Blocks, Epoch, Error, Memory, Parity, Record, Times
+from suite.results.blocks import Block, Blocks
+from suite.results.record import Epoch, Error, Memory, Parity, Record, Times
 from tests.results.test_record import CLOSED, record
 from tests.results.test_roofline import PEAK
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from suite.manifests.workloads import Sgd
 from suite.report.comparison import Comparisons, compare
 from suite.report.summary import TrialSummary, summarise
-from suite.results.record import Block, Blocks, Error, Parity
+from suite.results.blocks import Block, Blocks
+from suite.results.record import Error, Parity
 from tests.report.made_inference import inferred
 from tests.results.test_record import WORKLOAD, record
 

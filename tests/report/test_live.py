@@ -12,8 +12,9 @@ from suite.report import live
 from suite.results.record import Error, Times
 from suite.runner.costs import Costs
 from suite.runner.estimate import Estimate
-from suite.runner.planning import RunOptions, plan_of
+from suite.runner.planning import plan_of
 from suite.runner.progress import STAGES
+from suite.runner.run_options import RunOptions
 from tests.report.made_inference import inferred
 from tests.results.test_record import record
 

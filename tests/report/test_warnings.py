@@ -6,7 +6,8 @@ import pytest
 
 from suite.manifests.workloads import Scenario
 from suite.report.warnings import warnings_of
-from suite.results.record import Block, Blocks, Closing, Parity, Rank, RateTried
+from suite.results.blocks import Block, Blocks
+from suite.results.record import Closing, Parity, Rank, RateTried
 from suite.results.telemetry import Gpu, Telemetry
 from tests.report.made_inference import CERTIFIED, inferred
 from tests.results.test_record import PROVEN, record

@@ -11,7 +11,8 @@ from suite.errors import ResultsError
 from suite.manifests.tracks import RuntimeSettings
 from suite.manifests.workloads import Measure, Sgd, Workload
 from suite.results import store
-from suite.results.record import COLUMNS, SCHEMA_VERSION, Block, Closing, Epoch, Parity, Record
+from suite.results.blocks import COLUMNS, Block
+from suite.results.record import SCHEMA_VERSION, Closing, Epoch, Parity, Record
 
 NAME = "pytorch-eager-equal-lenet-mnist-train-b64-float32-sgd0.01-host-cpu"
 VERSION_7: dict[str, Any] = {

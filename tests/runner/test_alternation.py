@@ -3,7 +3,8 @@
 import pytest
 
 from suite.runner.alternation import alternating
-from suite.runner.planning import RunOptions, plan_of
+from suite.runner.planning import plan_of
+from suite.runner.run_options import RunOptions
 
 GIB = 2**30
 

@@ -9,7 +9,8 @@ from suite.protocol.plan import Plan
 from suite.runner import costs
 from suite.runner.costs import Costs
 from suite.runner.estimate import Estimate
-from suite.runner.planning import RunOptions, plan_of
+from suite.runner.planning import plan_of
+from suite.runner.run_options import RunOptions
 from suite.runner.timelimit import TimeLimit
 
 

@@ -12,7 +12,8 @@ from suite.manifests import catalog
 from suite.protocol.plan import Plan
 from suite.runner import costs
 from suite.runner.estimate import Estimate, estimate
-from suite.runner.planning import RunOptions, plan_of
+from suite.runner.planning import plan_of
+from suite.runner.run_options import RunOptions
 from suite.runner.timelimit import TimeLimit
 from tests.conftest import ScriptEngine
 

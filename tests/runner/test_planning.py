@@ -10,7 +10,8 @@ from suite.errors import ManifestError, UsageError
 from suite.manifests import catalog
 from suite.protocol.plan import Plan
 from suite.runner import processor
-from suite.runner.planning import RunOptions, plan_of
+from suite.runner.planning import plan_of
+from suite.runner.run_options import RunOptions
 from suite.runner.support import unsupported_reason
 
 

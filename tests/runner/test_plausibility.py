@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from suite.results.record import Block, Blocks, Epoch, Record
+from suite.results.blocks import Block, Blocks
+from suite.results.record import Epoch, Record
 from suite.results.roofline import Best, HardwarePeak
 from suite.runner.plausibility import problem
 from tests.results.test_record import record

@@ -23,7 +23,8 @@ from suite.protocol.events import Event
 from suite.protocol.expansion import expand
 from suite.protocol.plan import Plan, Run, Trial
 from suite.results import store
-from suite.results.record import Blocks, Record
+from suite.results.blocks import Blocks
+from suite.results.record import Record
 from suite.runner import stopping
 from suite.runner.execution import Execution
 from suite.runner.progress import STAGES, Stage

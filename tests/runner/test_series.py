@@ -9,7 +9,8 @@ from suite.manifests.workloads import Repeats, SuiteWorkload
 from suite.protocol.expansion import expand
 from suite.protocol.plan import Plan, Trial
 from suite.results.record import Inference, Parity, Record
-from suite.runner.planning import RunOptions, plan_of
+from suite.runner.planning import plan_of
+from suite.runner.run_options import RunOptions
 from suite.runner.series import Outcomes, closes, failures
 from tests.results.test_record import CLOSED, record
 

@@ -10,7 +10,8 @@ from safetensors.numpy import save_file
 from suite.errors import DataError, ManifestError
 from suite.manifests import model_files
 from suite.models import MODELS, mlp
-from suite.runner.planning import RunOptions, plan_of
+from suite.runner.planning import plan_of
+from suite.runner.run_options import RunOptions
 
 SUITE = """\
 name: mine

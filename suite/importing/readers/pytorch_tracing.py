@@ -1,4 +1,4 @@
-"""Tracing of modules whose code asks for the shapes of its tensors.
+"""The graph of a module, also of one whose code asks for the shapes of its tensors.
 
 `torch.fx` alone has no numbers: code such as `if x.shape[1] % 2` or `range(x.size(1))` ends its
 tracing. Here each traced value has a fake tensor beside it, which knows its shape without data.
@@ -12,8 +12,55 @@ import torch
 from torch import fx, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from .pytorch_operations import is_drop_path
+from .common import Refused
+from .pytorch_modules import is_drop_path
+from .pytorch_recurrent import KINDS
 from .pytorch_windows import is_attention
+
+BATCH = 2  # samples that are propagated to find the shapes
+
+
+def trace(
+    module: nn.Module, shape: tuple[int, ...]
+) -> tuple[fx.GraphModule, dict[str, Any], list[str]]:
+    """The graph, the shape of each result, and notes; in training mode where it has one result."""
+    notes: list[str] = []
+    for training in (True, False):
+        module.train(training)
+        traced = fx.GraphModule(module, Tracer((BATCH, *shape)).trace(module))
+        traced.graph.eliminate_dead_code()  # such as the unused state of a recurrent layer
+        shapes = Shapes(traced).of(torch.zeros(BATCH, *shape))
+        output = next(node for node in traced.graph.nodes if node.op == "output").args[0]
+        if isinstance(output, fx.Node) and output.name in shapes:
+            return traced, shapes, notes
+        notes.append("several results in training: traced in inference, without functional dropout")
+    raise Refused(f"the module returns {output!r}, not one tensor")
+
+
+class Shapes(fx.Interpreter):
+    """Runs the graph and keeps the shape of each tensor."""
+
+    def of(self, inputs: torch.Tensor) -> dict[str, Any]:
+        self.found: dict[str, Any] = {}
+        training = {each: each.training for each in self.module.modules()}
+        with torch.no_grad():
+            self.module.eval()  # batch norms keep their statistics
+            self.run(inputs)
+        for each, mode in training.items():
+            each.training = mode
+        return self.found
+
+    def run_node(self, n: fx.Node) -> Any:
+        result = super().run_node(n)
+        # Of an attention the second result is its weights, which are None here; of a recurrent
+        # layer it is the last state.
+        several = isinstance(result, tuple)
+        recurrent = n.op == "call_module" and type(self.fetch_attr(str(n.target))) in KINDS
+        first = result[0] if several and (result[1:] == (None,) or recurrent) else result
+        if isinstance(first, torch.Tensor):
+            n.meta["shape"] = tuple(first.shape)
+            self.found[n.name] = tuple(first.shape[1:])
+        return result
 
 
 class Known(fx.Proxy):

@@ -34,7 +34,7 @@ class Net(nn.Module):
         x = self.gelu(self.grouped(self.norm(self.conv(x))))
         return self.head(self.tanh(self.hidden(self.mean(self.pool(x)).flatten(1))))
 """
-OPERATIONS, CONVERTER, COMMON = "pytorch_operations.py", "in_pytorch.py", "common.py"
+MODULES, CONVERTER, COMMON = "pytorch_modules.py", "pytorch_converter.py", "common.py"
 KEPT = "kept = values.detach().double().numpy()\n"
 # Name: the file of the readers, what is replaced in it, and by what.
 FAULTS = {
@@ -42,13 +42,13 @@ FAULTS = {
         *(COMMON, "found = [int(each) for each in (top, bottom, left, right)]"),
         "found = [1, 1, 1, 1]",
     ),
-    "the incomplete window omitted": (OPERATIONS, '"ceil": bool(ceil)', '"ceil": False'),
+    "the incomplete window omitted": (MODULES, '"ceil": bool(ceil)', '"ceil": False'),
     "the usual epsilon": (
-        OPERATIONS,
+        MODULES,
         '"epsilon": module.eps,\n        "mom',
         '"epsilon": 1e-5,\n        "mom',
     ),
-    "the exact GELU": (OPERATIONS, 'approximate == "tanh"', "False"),
+    "the exact GELU": (MODULES, 'approximate == "tanh"', "False"),
     "a transposed weight": (
         *(CONVERTER, KEPT),
         f"{KEPT}            kept = kept.T if kept.shape == (32, 32) else kept\n",
@@ -58,17 +58,17 @@ FAULTS = {
         f"{KEPT}            kept = kept.swapaxes(-1, -2) if kept.ndim == 4 else kept\n",
     ),
     "no bias": (
-        *(OPERATIONS, '"bias": module.bias is not None,\n        "groups"'),
+        *(MODULES, '"bias": module.bias is not None,\n        "groups"'),
         '"bias": False,\n        "groups"',
     ),
-    "padding that counts": (OPERATIONS, "counts = bool(count) or", "counts = True or"),
+    "padding that counts": (MODULES, "counts = bool(count) or", "counts = True or"),
     "no groups": (
-        OPERATIONS,
+        MODULES,
         '"groups": module.groups,\n        "dil',
         '"groups": 1,\n        "dil',
     ),
     "an activation left out": (
-        *(OPERATIONS, "nn.Identity: lambda module, before, after: None,"),
+        *(MODULES, "nn.Identity: lambda module, before, after: None,"),
         "nn.Tanh: lambda module, before, after: None,",
     ),
 }

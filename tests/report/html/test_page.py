@@ -13,7 +13,8 @@ from suite.report import run_data
 from suite.report.html import answer, details, page
 from suite.report.run_data import RunData
 from suite.results import certificate, store
-from suite.results.record import Block, Blocks, Parity, Record
+from suite.results.blocks import Block, Blocks
+from suite.results.record import Parity, Record
 from tests.report.made_inference import made_inference
 from tests.report.made_run import made_run
 from tests.results.test_record import record
