@@ -22,13 +22,19 @@ Cell = Callable[[Sequence[Record]], str]  # of the records of one framework
 def render(
     records: Sequence[Record], width: int = PIPED_WIDTH, peak: HardwarePeak | None = None
 ) -> Fitted:
-    """The checks in the order in which they are made; the ones of figures follow."""
+    """The table for a terminal."""
+    rows = rows_of(records, peak)
+    return of_rows(TITLE, rows, left=[*rows[0]], width=width, caption=NOTE)
+
+
+def rows_of(records: Sequence[Record], peak: HardwarePeak | None) -> list[dict[str, str]]:
+    """The checks in the order in which they are made, then figures: a text for each framework."""
     records = sorted(records, key=_position)
     usual = catalog.suite(SUITE).frameworks
     found = dict.fromkeys(_framework(each) for each in records)
     names = sorted(found, key=lambda name: usual.index(name) if name in usual else len(usual))
     of = {name: [each for each in records if _framework(each) == name] for name in names}
-    rows = [
+    return [
         *_peak_rows(names, peak),
         *(
             {"check": label, **{name: _status(_with(of[name], label)) for name in names}}
@@ -39,16 +45,21 @@ def render(
             for label, cell in FIGURES.items()
         ),
     ]
-    return of_rows(TITLE, rows, left=("check", *names), width=width, caption=NOTE)
 
 
 def problems(records: Sequence[Record]) -> Iterator[str]:
-    """A line for each check that did not succeed, with the reason."""
+    """A line for each reason for which checks did not succeed, with these checks."""
+    by_reason: dict[str, list[Record]] = {}
     for each in sorted(records, key=_position):
         expected = each.status == "oom" and _label(each) == TOO_LARGE
         reason = each.error.message if each.error else each.parity.reason
         if reason and not expected and not _unsupported(each):
-            yield f"{_framework(each)}, {_label(each)}: {reason}"
+            by_reason.setdefault(reason, []).append(each)
+    for reason, found in by_reason.items():
+        if all(map(_is_late, found)):
+            yield f"not reached: {reason}; --max-time allows more"
+        else:
+            yield f"{reason} ({'; '.join(f'{_framework(each)}, {_label(each)}' for each in found)})"
 
 
 TOO_LARGE = "out of memory, recognized"
@@ -103,8 +114,11 @@ def _status(record: Record | None) -> str:
 
 def _not(record: Record) -> str:
     """The status of a check without its result; that the time was up is no failure."""
-    late = record.error is not None and record.error.error_class == "TimeLimit"
-    return "not reached" if late else "fits" if record.status == "ok" else record.status
+    return "not reached" if _is_late(record) else "fits" if record.status == "ok" else record.status
+
+
+def _is_late(record: Record) -> bool:
+    return record.error is not None and record.error.error_class == "TimeLimit"
 
 
 def _peak_rows(names: Sequence[str], peak: HardwarePeak | None) -> Iterator[dict[str, str]]:

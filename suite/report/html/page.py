@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from suite.paths import write_atomically
 from suite.report import (
+    check_table,
     comparison_table,
     convergence,
     convergence_table,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 NAME = "report.html"  # in a run's folder
 MOST_PLOTS = 8  # of each kind
 SECTIONS = {
+    "checks": "Checks",
     "answer": "Answer",
     "inference": "Inference",
     "training": "Training",
@@ -83,6 +85,7 @@ def _values(run: RunData, against: RunData | None) -> dict[str, Any]:
         "version": run.records[0].environment.get("dlsuite", ""),
         "several": len(run.by_workload) > 1,  # workloads: then headings name them
         "choices": _choices(run),
+        "checks": _checks(run),
         "answers": answer.answers(run),
         "latencies": _figures(latency, run),
         "ladder": _ladder(run),
@@ -109,6 +112,8 @@ def _values(run: RunData, against: RunData | None) -> dict[str, Any]:
 def _sections(values: dict[str, Any]) -> dict[str, str]:
     """The sections with content: the name of their template, and their title."""
     empty = {
+        "checks": not values["checks"],
+        "answer": values["checks"],  # rates of single short runs: no framework is fastest
         "inference": not (values["latencies"].groups or values["ladder"]),
         "training": not (
             values["curves"].groups or values["accuracies"] or values["batch_sizes"].groups
@@ -123,6 +128,15 @@ def _sections(values: dict[str, Any]) -> dict[str, str]:
 def _figures(make: Callable[[RunData], Iterator[Figure]], run: RunData) -> Figures:
     """The first figures of one kind."""
     return Figures.of(make(run), most=MOST_PLOTS)
+
+
+def _checks(run: RunData) -> dict[str, Any] | None:
+    """The checks of `dlsuite check-gpu`, and the reasons of those that did not succeed."""
+    if run.records[0].suite != check_table.SUITE:
+        return None
+    rows = [Row(cells=each) for each in check_table.rows_of(run.records, run.peak)]
+    table = Table(caption=check_table.NOTE, rows=rows)
+    return {"table": table, "problems": [*check_table.problems(run.records)]}
 
 
 def _choices(run: RunData) -> dict[str, list[str]]:

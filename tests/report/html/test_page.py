@@ -227,3 +227,11 @@ def test_the_page_of_inference_has_latencies_the_knee_and_the_ladder(inference: 
 def test_a_page_of_training_has_no_section_of_inference(text: str) -> None:
     assert 'id="inference"' not in text
     assert '<th scope="col">answers</th>' not in text
+
+
+def test_the_page_of_a_gpu_check_begins_with_its_checks(run: RunData) -> None:
+    records = tuple(each.model_copy(update={"suite": "check_gpu"}) for each in run.records)
+    text = page.html(replace(run, records=records))
+    assert re.findall(r'<section id="(\w+)"', text)[0] == "checks"
+    assert '<section id="answer"' not in text
+    assert "lenet, training, float32" in section(text, "checks")

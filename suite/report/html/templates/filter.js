@@ -11,7 +11,8 @@ function apply() {
     element.classList.toggle("out", chosen.some(other));
   }
   const shown = [...rows].filter((row) => !row.closest(".out")).length;
-  document.getElementById("shown").textContent = `${shown} of ${rows.length} rows`;
+  const count = rows.length ? `${shown} of ${rows.length} rows` : ""; // a page without rates has none
+  document.getElementById("shown").textContent = count;
 }
 
 form.hidden = false;
