@@ -121,6 +121,9 @@ def _limits(facts: dict[str, Any]) -> Iterator[str]:
     addresses = resource.getrlimit(resource.RLIMIT_AS)[0]
     if addresses != resource.RLIM_INFINITY:
         yield f"at most {addresses / 2**30:.3g} GiB of addresses in a process by ulimit -v"
+    size = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    if size != resource.RLIM_INFINITY:
+        yield f"at most {size / 2**30:.3g} GiB in a file by ulimit -f"
 
 
 def _gpus() -> Iterator[Finding]:

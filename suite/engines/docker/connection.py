@@ -71,7 +71,7 @@ def _unusable(address: str | None, reason: str) -> EngineMisconfigured:
     host = address or os.environ.get("DOCKER_HOST")
     places = [*filter(None, (host, find_config_file()))]
     return EngineMisconfigured(
-        f"Docker's settings cannot be used ({', '.join(places)}): {' '.join(reason.split())}",
+        f"Docker's settings cannot be used: {' '.join(reason.split())} ({', '.join(places)})",
         hint="docker info; then correct DOCKER_HOST, config.json or the context that it names",
     )
 
