@@ -35,6 +35,7 @@ TEXTS = ("varchar", "enum")  # DuckDB's types of categories
 MOST_CATEGORIES = 100  # of a column: more is a name or a number, not a category
 MOST_CLASSES = 1000
 SHOWN = 3  # rows that a message names
+MOST_CHARACTERS = 300  # of DuckDB's reason
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,8 +114,9 @@ def _columns(path: Path) -> list[_Column]:
         types = [kind.id for kind in found.types]
         columns = found.fetchnumpy()
     except duckdb.Error as error:
-        # The line of the file and what is wrong with it; then come suggestions.
-        reason = " ".join(str(error).strip().splitlines()[:3])
+        # A line of the file, which may have megabytes, is left out; then come suggestions.
+        lines = [each for each in str(error).splitlines() if each and each[:9] != "Original "]
+        reason = " ".join(lines[:2])[:MOST_CHARACTERS]
         raise DataError(
             f"{path}: {reason}", hint="a table with a header and one row a sample"
         ) from None

@@ -180,3 +180,10 @@ def test_columns_of_parquet_that_are_no_numbers_and_no_texts_are_refused(
     duckdb.sql(f"SELECT n % 2 bought, {value} b FROM range(9) t(n)").write_parquet(str(path))
     with pytest.raises(DataError, match=f"column b: values of type {kind}"):
         read(path)
+
+
+def test_a_line_of_megabytes_is_not_in_the_message(table: Path) -> None:
+    table.write_text(",".join(f"c{n}" for n in range(400_000)) + "\n")
+    with pytest.raises(DataError, match="Maximum line size") as caught:
+        read(table)
+    assert len(str(caught.value)) < 600 and "\n" not in str(caught.value)
