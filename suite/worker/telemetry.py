@@ -49,8 +49,8 @@ def sampling(trial: Trial) -> Iterator[None]:
             try:
                 code = process.wait(ANSWER_S)
                 if code:
-                    ending = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
-                    _note(trial, f"the sampler ended with {ending}")
+                    ended = f"was killed by signal {-code}" if code < 0 else f"ended with {code}"
+                    _note(trial, f"the sampler {ended}")
             except subprocess.TimeoutExpired:
                 process.kill()
                 _note(trial, f"the sampler did not end within {ANSWER_S:g} s, and was killed")
