@@ -1,9 +1,19 @@
-"""Unpacks tar archives that others made."""
+"""Unpacks tar archives that others made, and knows the errors of damaged files."""
 
 from __future__ import annotations
 
+import lzma
 import tarfile
+import zipfile
+import zlib
 from pathlib import Path
+
+# What the readers of archives, arrays and images raise where a file is damaged.
+BROKEN: tuple[type[Exception], ...] = (
+    *(OSError, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError),
+    *(ValueError, SyntaxError),  # of arrays and of PNGs
+    RuntimeError,  # of an archive with a password, or compressed by a method that is not known
+)
 
 
 def extract(packed: tarfile.TarFile, folder: Path) -> None:

@@ -17,6 +17,7 @@ from suite.engines import cuda
 from suite.engines.errors import EngineLost, FrameworkUnavailable
 from suite.engines.gpus import gives_gpus
 from suite.engines.venv import environments, interpreters
+from suite.errors import EngineError
 from suite.manifests import catalog
 from suite.manifests.files import names
 from suite.manifests.frameworks import FrameworkManifest
@@ -120,6 +121,9 @@ def _limits(facts: dict[str, Any]) -> Iterator[str]:
     addresses = resource.getrlimit(resource.RLIMIT_AS)[0]
     if addresses != resource.RLIM_INFINITY:
         yield f"at most {addresses / 2**30:.3g} GiB of addresses in a process by ulimit -v"
+    size = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    if size != resource.RLIM_INFINITY:
+        yield f"at most {size / 2**30:.3g} GiB in a file by ulimit -f"
 
 
 def _gpus() -> Iterator[Finding]:
@@ -143,19 +147,24 @@ def _gpus() -> Iterator[Finding]:
 
 
 def _docker() -> Iterator[Finding]:
-    """The engine, its GPUs and its images."""
+    """The engine, its GPUs and its images, as far as it answers."""
+    try:
+        yield from _engine()
+    except EngineError as error:
+        without = "; without an engine, workers run in virtual environments"
+        step = error.hint + (without if isinstance(error, EngineLost) else "")
+        yield Finding(good=False, text=str(error), next_step=step)
+
+
+def _engine() -> Iterator[Finding]:
     from suite.engines.docker.client import Daemon
     from suite.engines.docker.images import Images
     from suite.engines.recipe import KINDS
 
-    try:
-        daemon = Daemon()
-    except EngineLost as error:
-        step = f"{error.hint}; without an engine, workers run in virtual environments"
-        yield Finding(good=False, text=str(error), next_step=step)
-        return
+    daemon = Daemon()
     info = daemon.info
-    yield Finding(good=True, text=f"Docker engine {info['ServerVersion']} on {info['Name']}")
+    name = f"Docker engine {info.get('ServerVersion')} on {info.get('Name')}"
+    yield Finding(good=True, text=name)
     gpus = gives_gpus(info)
     kinds: tuple[Kind, ...] = KINDS if gpus else ("cpu",)
     if gpus is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import resource
 import signal
 import sys
 import traceback
@@ -141,7 +143,10 @@ def as_known(error: Exception) -> DlsuiteError:
     if isinstance(error, DlsuiteError):
         return error
     if isinstance(error, OSError):  # also of a write to a full disk, which names no file
-        reason = error.strerror or str(error)
+        reason = error.strerror or f"a file was not written whole: {error}"  # of NumPy
+        limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+        if error.errno in (None, errno.EFBIG) and limit != resource.RLIM_INFINITY:
+            reason += f"; ulimit -f allows {limit:,} bytes in a file"
         text = f"{error.filename}: {reason}" if error.filename else reason
         return EngineError(text, hint="dlsuite doctor")
     return DlsuiteError(

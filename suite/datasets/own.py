@@ -6,6 +6,8 @@ Its name has a digest of the content and of the options, so that other content i
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from suite.datasets import own_images, own_manifest, tables, targets
-from suite.datasets.formats import prepared
+from suite.datasets.formats import arrays, prepared
 from suite.datasets.own_images import ImageSet, Sizes
 from suite.datasets.tables import READERS, Missing
 from suite.datasets.targets import Targets
@@ -28,6 +30,7 @@ from suite.paths import digest, home, part_of, sha256, write_atomically
 
 SEED = 1  # of the split
 ARRAYS = (".npz", ".npy")
+MOST_CLASSES = 100_000  # of class numbers in an array: more are other numbers, or unset labels
 INPUT_KEYS, LABEL_KEYS = ("X", "x", "inputs", "images", "data"), ("y", "Y", "labels", "targets")
 
 
@@ -126,7 +129,7 @@ def _of_arrays(
     inputs, labels = _arrays(path, options)
     if inputs.ndim == 3:  # signals are images of height 1
         inputs = inputs[:, :, None]
-    if inputs.ndim not in (2, 4):
+    if inputs.ndim not in (2, 4) or not inputs.size:
         raise DataError(
             f"{path}: shape {inputs.shape} is neither (samples, features) nor"
             " (samples, channels, length) nor (samples, channels, height, width)",
@@ -134,14 +137,13 @@ def _of_arrays(
         )
     of_pixels = labels.ndim == 3 and labels.shape[1:] == inputs.shape[2:]
     fits = of_pixels or labels.ndim in (1, 2)
-    if len(inputs) != len(labels) or not fits or labels.dtype.kind not in "iufb":
+    if labels.shape[:1] != inputs.shape[:1] or not fits or labels.dtype.kind not in "iufb":
         raise DataError(
             f"{path}: {len(inputs):,} samples and {labels.dtype} labels of shape {labels.shape}",
             hint="one label for each sample, one row of numbers, or the class of each pixel",
         )
     if inputs.dtype != np.uint8:
-        _must_be_finite(path, inputs)
-        inputs = inputs.astype(np.float32)
+        inputs = _floats(path, inputs)
     train = np.random.default_rng(SEED).permutation(len(labels)) >= round(
         options.split * len(labels)
     )
@@ -172,7 +174,7 @@ def _targets(
     hot = rows.shape[1] > 1 and targets.is_binary(rows)
     one_hot = hot and bool((rows.sum(axis=1) == 1).all())
     if loss is None and rows.shape[1] == 1 and labels.dtype.kind == "f":
-        if bool(np.all(rows % 1 == 0)):
+        if not _fractions(rows).any():
             raise DataError(
                 f"{path}: labels of type {labels.dtype} without fractions: classes, or numbers?",
                 hint="--loss cross_entropy, or --loss mean_squared_error",
@@ -206,7 +208,7 @@ def _classes(path: Path, labels: NDArray[Any]) -> Targets:
             hint="--loss mean_squared_error",
         )
     flat = labels.reshape(-1)
-    wrong = (flat < 0) | (flat % 1 != 0)
+    wrong = (flat < 0) | _fractions(flat)
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0]) + 1
         raise DataError(
@@ -214,6 +216,12 @@ def _classes(path: Path, labels: NDArray[Any]) -> Targets:
             hint="np.unique(y, return_inverse=True)[1]",
         )
     classes = int(flat.max()) + 1
+    if not 2 <= classes <= MOST_CLASSES:
+        raise DataError(
+            f"{path}: labels up to {classes - 1:,} are {classes:,} classes, a target has 2 to"
+            f" {MOST_CLASSES:,}",
+            hint="np.unique(y, return_inverse=True)[1] numbers the labels that there are",
+        )
     return Targets(
         values=flat.astype(np.int32),
         loss="cross_entropy",
@@ -224,15 +232,22 @@ def _classes(path: Path, labels: NDArray[Any]) -> Targets:
 
 def _arrays(path: Path, options: Options) -> tuple[NDArray[Any], NDArray[Any]]:
     """The inputs and the labels; pickled objects are refused."""
+    if path.suffix.lower() == ".npz":
+        with _loaded(path, several=True) as file:
+            return _of(file, INPUT_KEYS, path), _of(file, LABEL_KEYS, path)
+    if options.labels is None:
+        raise DataError(f"{path}: where are its labels?", hint="--labels y.npy")
+    with _loaded(path) as inputs, _loaded(options.labels) as labels:
+        return inputs, labels
+
+
+@contextmanager
+def _loaded(path: Path, *, several: bool = False) -> Iterator[Any]:
+    """As formats.arrays.loaded, with DataError."""
     try:
-        if path.suffix.lower() == ".npz":
-            with np.load(path, allow_pickle=False) as file:
-                found = [_of(file, keys, path) for keys in (INPUT_KEYS, LABEL_KEYS)]
-            return found[0], found[1]
-        if options.labels is None:
-            raise DataError(f"{path}: where are its labels?", hint="--labels y.npy")
-        return np.load(path, allow_pickle=False), np.load(options.labels, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        with arrays.loaded(path, several=several) as values:
+            yield values
+    except ValueError as error:
         raise DataError(f"{path}: {error}", hint="np.savez(FILE, X=inputs, y=labels)") from None
 
 
@@ -247,15 +262,27 @@ def _of(file: Any, keys: tuple[str, ...], path: Path) -> NDArray[Any]:
     return found
 
 
-def _must_be_finite(path: Path, inputs: NDArray[Any]) -> None:
-    flat = inputs.reshape(len(inputs), -1)
+def _fractions(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Where a value is no whole number; infinite ones are none."""
+    with np.errstate(invalid="ignore"):
+        found: NDArray[np.bool_] = values % 1 != 0
+    return found
+
+
+def _floats(path: Path, inputs: NDArray[Any]) -> NDArray[np.float32]:
+    """The inputs in float32; DataError where one is none, or is larger than float32 allows."""
     if inputs.dtype.kind not in "iuf":
         raise DataError(f"{path}: values of type {inputs.dtype}", hint="numbers")
-    if place := targets.first(~np.isfinite(flat)):
+    with np.errstate(over="ignore"):
+        values = inputs.astype(np.float32)
+    if place := targets.first(~np.isfinite(values.reshape(len(values), -1))):
         row, column = place
+        value = inputs.reshape(len(inputs), -1)[row, column]
         raise DataError(
-            f"{path}, row {row + 1}, column {column + 1}: {flat[row, column]}", hint="correct it"
+            f"{path}, row {row + 1}, column {column + 1}: {value} is no finite float32",
+            hint="correct it",
         )
+    return values
 
 
 def _write(

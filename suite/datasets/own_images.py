@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,7 +79,9 @@ def read(root: Path, sizes: Sizes, share: float, notify: Notify) -> ImageSet:
         raise DataError(f"{root} has one class, {found.classes[0]}", hint=listing.HINT)
     names = [name for names in found.names.values() for name in names]
     notify(f"{root.name}: {len(names):,} images, {len(found.classes)} classes")
-    form = _form([_header(found.root / name) for name in names], names, root, sizes)
+    with warnings.catch_warnings(action="ignore"):  # about large images and metadata
+        headers = [_header(found.root / name) for name in names]
+    form = _form(headers, names, root, sizes)
     notify(f"{root.name}: {form.width} x {form.height} pixels, {form.channels} channels")
     return ImageSet(found=found, form=form)
 
@@ -91,8 +94,8 @@ def _header(path: Path) -> Header | None:
     try:
         with Image.open(path) as image:
             return image.size, image.mode in GREY
-    except (OSError, ValueError, Image.DecompressionBombError):
-        return None  # the decoder names the reason
+    except Exception:  # decoders raise many kinds; the one of the pixels names the reason
+        return None
 
 
 def _form(headers: list[Header | None], names: list[str], root: Path, sizes: Sizes) -> Form:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import errno
 import gzip
-import lzma
 import shutil
 import tarfile
 import time
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,11 +24,6 @@ from suite.paths import sha256
 from suite.web import Limits, Stream, Unreadable, web_page
 
 DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
-BROKEN: tuple[type[Exception], ...] = (
-    *(OSError, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError),
-    *(ValueError, SyntaxError),  # of arrays and of PNGs
-    RuntimeError,  # of an archive with a password, or compressed by a method that is not known
-)
 
 
 class SourceUnavailable(Exception):
@@ -89,7 +82,9 @@ def obtain(
 
 def _search(manifest: DatasetManifest, source: Path, raw: Path) -> None:
     """Take the files from the user's folder, whatever library has put them there."""
-    files, failed = search.files_below(source), list[str]()
+    failed: list[str] = []
+    with _blaming(shown(source)):
+        files = search.files_below(source)
     packed = search.archives(files, manifest.name)
     try:
         return _take_all(manifest, files, raw, source, failed)
@@ -233,7 +228,7 @@ def _blaming(origin: str) -> Iterator[None]:
     """Blame the source for what goes wrong in the block, except for a disk that is full."""
     try:
         yield
-    except BROKEN as error:
+    except archives.BROKEN as error:
         if isinstance(error, OSError) and error.errno in DISK_ERRORS:
             raise
         reason = " ".join(str(error).split())  # tarfile's has a line for each kind of archive

@@ -7,6 +7,7 @@ unless the user says what becomes of it.
 
 from __future__ import annotations
 
+import glob
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,10 +23,19 @@ from suite.errors import DataError, nearest
 from suite.manifests.losses import Loss
 
 Missing = Literal["refuse", "mean", "drop"]
-READERS = {".csv": "read_csv", ".tsv": "read_csv", ".parquet": "read_parquet"}
+# No line is taken for a title or a comment and left out, and no column comes from the name of a
+# folder (year=2020).
+CSV = "read_csv(?, skip=0, comment='', hive_partitioning=false)"
+READERS = {
+    ".csv": CSV,
+    ".tsv": CSV,
+    ".parquet": "read_parquet(?, hive_partitioning=false)",
+}
+TEXTS = ("varchar", "enum")  # DuckDB's types of categories
 MOST_CATEGORIES = 100  # of a column: more is a name or a number, not a category
 MOST_CLASSES = 1000
 SHOWN = 3  # rows that a message names
+MOST_CHARACTERS = 300  # of DuckDB's reason
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,21 +107,30 @@ def read(
 def _columns(path: Path) -> list[_Column]:
     import duckdb
 
-    function = READERS[path.suffix.lower()]
+    reader = READERS[path.suffix.lower()]
     try:
-        found = duckdb.sql(f"SELECT * FROM {function}(?)", params=[str(path)]).fetchnumpy()
+        # A name such as data[1].csv or *.csv is one file, not a pattern of several.
+        found = duckdb.sql(f"SELECT * FROM {reader}", params=[glob.escape(str(path))])
+        types = [kind.id for kind in found.types]
+        columns = found.fetchnumpy()
     except duckdb.Error as error:
-        reason = str(error).strip().splitlines()[0]
+        # A line of the file, which may have megabytes, is left out; then come suggestions.
+        lines = [each for each in str(error).splitlines() if each and each[:9] != "Original "]
+        reason = " ".join(lines[:2])[:MOST_CHARACTERS]
         raise DataError(
             f"{path}: {reason}", hint="a table with a header and one row a sample"
         ) from None
-    return [_column(path, name, values) for name, values in found.items()]
+    return [
+        _column(path, name, values, kind)
+        for (name, values), kind in zip(columns.items(), types, strict=True)
+    ]
 
 
-def _column(path: Path, name: str, values: Any) -> _Column:
+def _column(path: Path, name: str, values: Any, kind: str) -> _Column:
+    """A column; `kind` is DuckDB's type. DataError where it has lists, dates or bytes."""
     hidden = np.asarray(np.ma.getmaskarray(values))
     plain = np.asarray(np.ma.getdata(values))
-    if plain.dtype.kind == "O":
+    if plain.dtype.kind == "O" and kind in TEXTS:
         text = np.array(
             ["" if gone else str(each) for each, gone in zip(plain, hidden, strict=True)]
         )
@@ -119,7 +138,7 @@ def _column(path: Path, name: str, values: Any) -> _Column:
         return _Column(name, text, hidden)
     if plain.dtype.kind not in "iufbU":
         raise DataError(
-            f"{path}, column {name}: {plain.dtype} is neither a number nor a category",
+            f"{path}, column {name}: values of type {kind} are neither numbers nor categories",
             hint="leave the column out, or write it as a number",
         )
     if plain.dtype.kind == "f":
@@ -231,7 +250,9 @@ def _features(path: Path, column: _Column, train: NDArray[np.bool_]) -> tuple[ND
     if not np.isfinite(values).all():
         row = int(np.flatnonzero(~np.isfinite(values))[0]) + 1
         raise DataError(f"{path}, column {column.name}, row {row}: infinite", hint="correct it")
-    mean, std = values[train].mean(), values[train].std()
+    mean, std = targets.scale(values[train])
+    if not np.isfinite(std):
+        raise DataError(f"{path}, column {column.name}: {targets.TOO_LARGE}", hint="correct it")
     line = f"{column.name}: number, mean {mean:.4g}, standard deviation {std:.4g}"
     return ((values - mean) / (std or 1.0))[:, None], line
 

@@ -6,6 +6,7 @@ What they are determines the loss. Numbers are standardized by the training samp
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from suite.errors import DataError
 from suite.manifests.losses import Loss
 
+TOO_LARGE = "the values are too large: their standard deviation is not finite"
 Values = NDArray[np.int32 | np.float32]
 
 
@@ -29,6 +31,12 @@ class Targets:
 def is_binary(values: NDArray[np.generic]) -> bool:
     """Whether all values are 0 or 1."""
     return bool(np.isin(values, (0, 1)).all())
+
+
+def scale(values: NDArray[np.generic]) -> tuple[Any, Any]:
+    """Mean and standard deviation of each column; infinite where the values are too large."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return values.mean(axis=0), values.std(axis=0)
 
 
 def first(wrong: NDArray[np.bool_]) -> tuple[int, int] | None:
@@ -50,7 +58,9 @@ def numbers(
         raise DataError(
             f"{where}, row {row + 1}: target {column + 1} is {wide[row, column]}", hint="correct it"
         )
-    mean, std = wide[train].mean(axis=0), wide[train].std(axis=0)
+    mean, std = scale(wide[train])
+    if not np.isfinite(std).all():
+        raise DataError(f"{where}: {TOO_LARGE}", hint="correct them")
     if not std.all():
         column = int(np.flatnonzero(std == 0)[0])
         raise DataError(

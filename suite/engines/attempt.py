@@ -153,19 +153,19 @@ def _other_ranks(results: Path) -> list[RankOutput]:
 
 
 class _Output:
-    """A worker's events, and its violations of the protocol."""
+    """A worker's events, and its first violation of the protocol."""
 
     def __init__(self, on_event: OnEvent) -> None:
         self._on_event = on_event
         self.events: list[Event] = []
-        self.violations: list[ProtocolError] = []
+        self.violation: ProtocolError | None = None  # not all: it may print gigabytes
 
     def line(self, line: str) -> None:
         """Read one line of its standard output, and pass on the event."""
         try:
             event = events.parse(line)
         except ProtocolError as violation:
-            self.violations.append(violation)
+            self.violation = self.violation or violation
         else:
             self.events.append(event)
             self._on_event(event)
@@ -175,7 +175,7 @@ class _Output:
         try:
             self.events = max(events.read(path), self.events, key=len)
         except ProtocolError as violation:
-            self.violations.append(violation)
+            self.violation = self.violation or violation
 
 
 def _verdict(
@@ -202,8 +202,8 @@ def _verdict(
         return failed(event["error_class"], event["message"], status=status)
     if outcome.exit_code:
         return failed("WorkerCrashed", f"the worker {ended(outcome.exit_code, log, here=False)}")
-    if output.violations:
-        return failed("ProtocolError", f"the worker violated the protocol: {output.violations[0]}")
+    if output.violation:
+        return failed("ProtocolError", f"the worker violated the protocol: {output.violation}")
     if not events.one(output.events, "finished"):
         return failed("NoResult", "the worker ended without a result")
     return "ok", None

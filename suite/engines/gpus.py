@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from suite.errors import EngineError, UsageError
 
 CAPABILITIES = [["gpu", "compute", "utility"]]  # compute: CUDA; utility: nvidia-smi and NVML
+VARIABLE = "CUDA_VISIBLE_DEVICES"
 CDI_KIND = "nvidia.com/gpu"
 INDEX = re.compile(r"\d+(:\d+)?")  # of a board, or of a MIG slice on its board
 CDI_INDEX = re.compile(r"(?:gpu|mig)?(\d+)(?::(\d+))?")  # gpu0 and mig0:1 in one of CDI's namings
@@ -103,7 +105,8 @@ def visible(
 ) -> list[dict[str, Any]]:
     """The GPUs (worker/host.py) that a process may use; EngineError if one is missing.
 
-    `problem`: why nvidia-smi did not report all.
+    A number of GPUs, or all, are those that CUDA_VISIBLE_DEVICES leaves: on a shared machine, the
+    others are somebody else's. `problem`: why nvidia-smi did not report all.
     """
     if gpus is None:
         return []
@@ -112,17 +115,37 @@ def visible(
         selected = [gpu for found in matches.values() for gpu in found]
         missing = [gpu_id for gpu_id, found in matches.items() if not found]
     else:
-        selected = present if gpus.count == -1 else present[: gpus.count]
+        left = _left(present)
+        selected = left if gpus.count == -1 else left[: gpus.count]
         wanted = "all" if gpus.count == -1 else str(gpus.count)
         missing = [wanted] if len(selected) < max(1, gpus.count or 0) else []
     if missing:
         names = ", ".join(f"{n} {gpu['name']}" for n, gpu in enumerate(present)) or "none"
         reason = f" ({problem})" if problem else ""
+        if not gpus.ids and VARIABLE in os.environ:
+            reason += f", and {VARIABLE}={os.environ[VARIABLE]} leaves {len(selected)} of them"
         raise EngineError(
             f"--gpus {','.join(missing)}: the GPUs that nvidia-smi shows here are: {names}{reason}",
             hint="nvidia-smi -L lists them; --gpus 0 uses none",
         )
     return selected
+
+
+def _left(present: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The GPUs that CUDA_VISIBLE_DEVICES leaves, in its order; CUDA ignores all after a wrong name.
+
+    A number is taken as nvidia-smi's, as batch systems do.
+    """
+    names = os.environ.get(VARIABLE)
+    if names is None:
+        return present
+    found: list[dict[str, Any]] = []
+    for name in map(str.strip, names.split(",")):
+        matching = _matching(name, present)[:1] if name else []
+        if not matching:
+            break
+        found += [gpu for gpu in matching if gpu not in found]
+    return found
 
 
 def _matching(gpu_id: str, present: list[dict[str, Any]]) -> list[dict[str, Any]]:

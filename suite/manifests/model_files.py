@@ -119,8 +119,9 @@ def read_weights(path: Path, architecture: Architecture) -> dict[str, NDArray[An
     """The parameters and statistics of a model; ManifestError where one is missing or wrong."""
     try:
         found = load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise ManifestError(f"{path}: {error}", hint="dlsuite model import FILE") from None
+    except (OSError, SafetensorError, AttributeError, LookupError, TypeError) as error:
+        # The last ones are of a type that NumPy lacks, such as bfloat16.
+        raise ManifestError(f"{path}: {error}", hint="save the weights in float32") from None
     for each in (*architecture.parameters(), *architecture.statistics()):
         shape = found[each.name].shape if each.name in found else None
         if shape != each.shape:
@@ -128,7 +129,19 @@ def read_weights(path: Path, architecture: Architecture) -> dict[str, NDArray[An
                 f"{path}: {each.name} has shape {shape}, the model needs {each.shape}",
                 hint="dlsuite model import FILE",
             )
+        if not _are_floats(found[each.name]):
+            raise ManifestError(
+                f"{path}: {each.name} ({found[each.name].dtype}) has values that are no finite"
+                " float32",
+                hint="save finite weights in float32",
+            )
     return found
+
+
+def _are_floats(values: NDArray[Any]) -> bool:
+    """Whether these are numbers with fractions, and finite in float32."""
+    with np.errstate(over="ignore"):
+        return values.dtype.kind == "f" and bool(np.isfinite(values.astype(np.float32)).all())
 
 
 def register(path: Path) -> str:

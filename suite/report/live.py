@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from suite.runner.estimate import Estimate
 
 LINE_EVERY_S = 60.0  # seconds between lines that repeat the state, where lines stay
+WARNING = "warning: "  # the beginning of a message that stays
 MANY = 20  # trials: with more, only those whose run is in progress have a line
 
 
@@ -90,14 +91,20 @@ class Live:
         self._bars.stop()
 
     def notify(self, text: str) -> None:
-        """Show a message; it replaces an earlier one on the same topic ("PyTorch: ...")."""
+        """Show a message; it replaces an earlier one on the same topic ("PyTorch: ...").
+
+        A warning stays.
+        """
         if not self._console.is_interactive:
             # A package installer sends hundreds of messages: too many for a log.
             if "downloading" not in text and "collecting" not in text:
                 self._console.print(text, soft_wrap=True)
             self._each_minute()
             return
-        self._messages[text.partition(":")[0]] = text
+        if text.startswith(WARNING):
+            self.announce(text)
+        else:
+            self._messages[text.partition(":")[0]] = text
 
     def announce(self, text: str) -> None:
         """Show a line that stays."""

@@ -80,8 +80,9 @@ def plain(text: str) -> str:
 
 def style_help() -> None:
     """Let Typer's help and errors follow the same rules; it has its own for GitHub's actions."""
-    if not os.environ.get("TERMINAL_WIDTH", "0").isdecimal():
-        del os.environ["TERMINAL_WIDTH"]  # Typer fails where it is not a number
+    for name in ("TERMINAL_WIDTH", "COLUMNS", "LINES"):
+        if not os.environ.get(name, "0").isdecimal():
+            del os.environ[name]  # Typer, or Rich for digits such as \u00b2, fails
     from typer import core, rich_utils
 
     streams = (sys.stdout, sys.stderr)

@@ -70,7 +70,7 @@ def cpus() -> list[int]:
 def _os_name() -> str:
     try:
         return platform.freedesktop_os_release()["PRETTY_NAME"]
-    except (AttributeError, OSError, KeyError):  # Python 3.9 does not have the function
+    except (AttributeError, OSError, KeyError, ValueError):  # Python 3.9 has no such function
         return platform.system()
 
 

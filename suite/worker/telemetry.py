@@ -49,8 +49,8 @@ def sampling(trial: Trial) -> Iterator[None]:
             try:
                 code = process.wait(ANSWER_S)
                 if code:
-                    ending = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
-                    _note(trial, f"the sampler ended with {ending}")
+                    ended = f"was killed by signal {-code}" if code < 0 else f"ended with {code}"
+                    _note(trial, f"the sampler {ended}")
             except subprocess.TimeoutExpired:
                 process.kill()
                 _note(trial, f"the sampler did not end within {ANSWER_S:g} s, and was killed")
@@ -282,7 +282,8 @@ class Gpu:
         if handle is None:
             return None
         uuid = self._read(lambda: self._nvml.nvmlDeviceGetUUID(handle))
-        return uuid.decode() if isinstance(uuid, bytes) else uuid
+        # Older packages return bytes.
+        return uuid.decode("utf-8", "replace") if isinstance(uuid, bytes) else uuid
 
     def __call__(self) -> Sample:
         nvml, handle = self._nvml, self._handle
@@ -291,40 +292,45 @@ class Gpu:
         board = self._board
         energy_mj = power_mw = rates = None
         if not self._slice:
-            energy_mj = self._read(lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle))
-            power_mw = self._read(lambda: nvml.nvmlDeviceGetPowerUsage(handle))
-            rates = self._read(lambda: nvml.nvmlDeviceGetUtilizationRates(handle))
-        memory = self._read(lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
-        processes = self._read(lambda: nvml.nvmlDeviceGetComputeRunningProcesses(handle))
+            energy_mj = self._number(lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle))
+            power_mw = self._number(lambda: nvml.nvmlDeviceGetPowerUsage(handle))
+            rates = self._number(lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu)
         return {
             "gpu": {
                 "uuid": self.uuid,
-                "used_bytes": memory.used if memory else None,
+                "used_bytes": self._number(lambda: nvml.nvmlDeviceGetMemoryInfo(handle).used),
                 "energy_j": energy_mj / 1e3 if energy_mj is not None else None,
                 "power_w": power_mw / 1e3 if power_mw is not None else None,
-                "utilisation": rates.gpu / 100 if rates else None,
-                "sm_clock_mhz": self._read(
+                "utilisation": rates / 100 if rates is not None else None,
+                "sm_clock_mhz": self._number(
                     lambda: nvml.nvmlDeviceGetClockInfo(board, nvml.NVML_CLOCK_SM)
                 ),
-                "temperature_c": self._read(
+                "temperature_c": self._number(
                     lambda: nvml.nvmlDeviceGetTemperature(board, nvml.NVML_TEMPERATURE_GPU)
                 ),
                 "throttle": self._throttle(),
-                "processes": len(processes) if processes is not None else None,
+                "processes": self._number(
+                    lambda: len(nvml.nvmlDeviceGetComputeRunningProcesses(handle))
+                ),
             }
         }
 
     def _throttle(self) -> int | None:
         """NVML's bits for the reasons why the clocks are not higher."""
         nvml, handle = self._nvml, self._board
-        reasons = self._read(lambda: nvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
+        reasons = self._number(lambda: nvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
         if reasons is None:  # older drivers have an older name
-            reasons = self._read(lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
+            reasons = self._number(lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
         return reasons
 
     def _call(self, name: str, *arguments: Any) -> Any:
         """The result of one of NVML's functions; None where it fails or does not exist."""
         return self._read(lambda: getattr(self._nvml, name)(*arguments))
+
+    def _number(self, query: Callable[[], Any]) -> int | None:
+        """All of NVML's values are whole numbers; anything else is unknown."""
+        value = self._read(query)
+        return value if isinstance(value, int) else None
 
     def _read(self, query: Callable[[], T]) -> T | None:
         # Not only NVMLError: an old package lacks a function, or takes another type.

@@ -4,10 +4,12 @@ Most tests call a command in this process. Where a signal or the end of the proc
 and where frameworks run, `dlsuite` is a process of its own.
 """
 
+import errno
 import fcntl
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -194,6 +196,16 @@ def test_a_bug_is_shown_as_one() -> None:
     error = main.as_known(ZeroDivisionError("division by zero"))
     assert str(error) == "bug in dlsuite: ZeroDivisionError: division by zero"
     assert error.exit_code == 1 and "--debug" in error.hint
+
+
+@pytest.mark.parametrize(
+    "error", [OSError("401408 requested and 102272 written"), OSError(errno.EFBIG, "too large")]
+)
+def test_a_limit_of_the_size_of_files_is_named(
+    error: OSError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (102400, 102400))
+    assert "ulimit -f allows 102,400 bytes in a file" in str(main.as_known(error))
 
 
 def test_the_version_is_shown(command: Command, capsys: pytest.CaptureFixture[str]) -> None:

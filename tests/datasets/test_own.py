@@ -122,6 +122,12 @@ def test_two_files_are_one_data_set() -> None:
         ({"X": IMAGES, "y": LABELS * 1.0}, "classes, or numbers"),
         ({"X": IMAGES, "y": np.where(LABELS == 2, np.nan, 0.5)}, "row 3: target 1 is nan"),
         ({"X": IMAGES[:1], "y": LABELS[:1]}, "too few for a split"),
+        ({"X": IMAGES[:0], "y": LABELS[:0]}, r"shape \(0, 1, 6, 6\) is neither"),
+        ({"X": np.zeros((40, 0)), "y": LABELS}, r"shape \(40, 0\) is neither"),
+        ({"X": IMAGES, "y": np.array(3)}, r"labels of shape \(\)"),
+        ({"X": IMAGES, "y": LABELS * 0}, "are 1 classes"),
+        ({"X": IMAGES, "y": LABELS * 10**9}, "labels up to 3,000,000,000 are"),
+        ({"X": np.where(IMAGES == 7, 1e300, IMAGES), "y": LABELS}, r"1e\+300 is no finite float32"),
         ({"X": np.where(IMAGES == 7, np.nan, IMAGES), "y": LABELS}, "row .*, column .*: nan"),
         ({"X": np.full((40, 2), "a"), "y": LABELS}, "values of type"),
         ({"X": np.array([{}] * 40), "y": LABELS}, "pickle"),
@@ -136,7 +142,26 @@ def test_what_cannot_be_used_is_named_and_nothing_is_left(
 
 
 def test_a_file_that_is_damaged_or_missing_is_one_line() -> None:
+    whole = npz(X=IMAGES, y=LABELS).read_bytes()
     Path("bad.npz").write_bytes(b"PK nothing")
-    for name in ("bad.npz", "none.npz"):
+    Path("half.npz").write_bytes(whole[: len(whole) // 2])
+    Path("changed.npz").write_bytes(whole.replace(IMAGES.tobytes(), IMAGES.tobytes()[::-1]))
+    np.save("one.npy", IMAGES)
+    Path("one.npy").rename("one.npz")
+    for name in ("bad.npz", "none.npz", "half.npz", "changed.npz", "one.npz"):
         with pytest.raises(DataError, match=name):
             own.register(Path(name), own.Options(), quiet)
+
+
+def test_a_file_of_labels_that_cannot_be_read_is_the_one_that_is_named() -> None:
+    np.save("X.npy", IMAGES)
+    npz(y=LABELS).rename("y.npz")
+    head = b"{'descr': '<f4', 'fortran_order': False, 'shape': (10000000000000, 3), }"
+    Path("huge.npy").write_bytes(b"\x93NUMPY\x01\x00v\x00" + head.ljust(117) + b"\n")
+    for name, reason in (
+        ("y.npz", "several arrays"),
+        ("huge.npy", "allocate"),
+        ("no.npy", "No such"),
+    ):
+        with pytest.raises(DataError, match=f"{name}: .*{reason}"):
+            own.register(Path("X.npy"), own.Options(labels=Path(name)), quiet)

@@ -122,6 +122,9 @@ def test_what_is_no_folder_of_classes_is_refused() -> None:
     put("ant/1.png", 1)
     with pytest.raises(DataError, match="pictures has one class, ant"):
         own.register(Path("pictures"), own.Options(), quiet)
+    put("bee/1.png", 1)
+    with pytest.raises(DataError, match="2 images in 2 classes are too few for a split"):
+        own.register(Path("pictures"), own.Options(), quiet)
     two_classes()
     with pytest.raises(UsageError, match="--crop 9 is larger than --resize 8"):
         own.register(Path("pictures"), own.Options(sizes=Sizes(resize=8, crop=9)), quiet)

@@ -104,6 +104,8 @@ def test_what_is_beside_the_files_does_not_hinder(
     os.mkfifo(mine / "train-images-idx3-ubyte")
     (mine / "broken.npz").write_bytes(b"PK")
     np.savez(mine / "imdb.npz", x_train=np.array([[1], [2, 3]], dtype=object))
+    np.save(mine / "array.npy", np.zeros(3))
+    (mine / "array.npy").rename(mine / "array.npz")
     (mine / "here").symlink_to(mine)
     (tmp_path / "elsewhere").mkdir()
     np.savez(tmp_path / "elsewhere" / "mnist.npz", **arrays)

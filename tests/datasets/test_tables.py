@@ -124,7 +124,17 @@ def test_a_missing_number_is_the_mean(table: Path) -> None:
         ("a,b\n1,2.5\n2,2.5\n3,2.5\n4,2.5\n", {"target": ("b",)}, "have target 1 = 2.5"),
         ("a,b\n1,2.5\n2,inf\n3,1.5\n4,2.5\n", {"target": ("b",)}, "row 2: target 1 is inf"),
         ("a,bought\ninf,yes\n1,no\n2,no\n3,yes\n", {}, "column a, row 1: inf is no number"),
-        ("a,bought\n2020-01-01,yes\n2020-01-02,no\n", {}, "neither a number nor a category"),
+        (
+            "a,bought\n2020-01-01,yes\n2020-01-02,no\n",
+            {},
+            "type date are neither numbers nor categories",
+        ),
+        ("a,bought\n10:00:00,yes\n11:00:00,no\n", {}, "type time are neither numbers"),
+        ("A title\n\n" + ROWS, {}, "no column 'bought'; known: A title"),
+        ("a,bought\n1,yes\n#2,no\n3,no\n4,yes\n", {}, "row 2: #2 is no number"),
+        ("a,bought\n1,yes\n2,no\n3,yes,4\n", {}, "no column 'bought'; nearest: 'a,bought'"),
+        ("a,bought\n1e300,yes\n-1e300,no\n1,yes\n2,no\n", {}, "a: the values are too large"),
+        ("a,b\n1,1e300\n2,-1e300\n3,.1\n4,.2\n", {"target": ("b",)}, "values are too large"),
         ("a,bought\n1,yes\n?,no\n2,no\n3,yes\n", {}, r"row 2: \? is no number"),
         ('a,bought\n"0,5",yes\n"1,5",no\n2,no\n', {}, "row 1: 0,5 is a number with a comma"),
         ('a,b\n1,"0,5"\n2,"1,5"\n3,"2,5"\n', {"target": ("b",)}, "b, row 1: 0,5 is a number with"),
@@ -139,3 +149,41 @@ def test_what_cannot_be_used_is_named(
     with pytest.raises(DataError, match=reason) as caught:
         read(table, **changes)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["*.csv", "people[1].csv", "p?.csv", "year=2020/people.csv", "a[b]c*/it's $x%.csv"]
+)
+def test_a_file_is_read_alone_whatever_its_path_is(table: Path, name: str) -> None:
+    path = table.parent / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(ROWS)
+    found = read(path)
+    assert found.inputs.shape == (20, 1 + 3 + 1) and np.array_equal(
+        found.inputs, read(table).inputs
+    )
+
+
+def test_bytes_that_are_no_utf8_are_named(table: Path) -> None:
+    table.write_bytes(ROWS.replace("Bern", "Z\xfcrich").encode("latin-1"))
+    with pytest.raises(DataError, match="This file is not utf-8 encoded"):
+        read(table)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"), [("[n, n]", "list"), ("{'x': n}", "struct"), ("'a'::BLOB", "blob")]
+)
+def test_columns_of_parquet_that_are_no_numbers_and_no_texts_are_refused(
+    tmp_path: Path, value: str, kind: str
+) -> None:
+    path = tmp_path / "people.parquet"
+    duckdb.sql(f"SELECT n % 2 bought, {value} b FROM range(9) t(n)").write_parquet(str(path))
+    with pytest.raises(DataError, match=f"column b: values of type {kind}"):
+        read(path)
+
+
+def test_a_line_of_megabytes_is_not_in_the_message(table: Path) -> None:
+    table.write_text(",".join(f"c{n}" for n in range(400_000)) + "\n")
+    with pytest.raises(DataError, match="Maximum line size") as caught:
+        read(table)
+    assert len(str(caught.value)) < 600 and "\n" not in str(caught.value)

@@ -1,9 +1,12 @@
 """Weights of the user become the initial weights of a workload."""
 
+import json
+import struct
 from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from suite.datasets import obtain
 from suite.datasets.formats import synthetic
@@ -99,3 +102,36 @@ def test_weights_that_are_no_longer_kept_are_named(tmp_path: Path) -> None:
     kept.write_bytes(b"changed")
     with pytest.raises(DataError, match="are not here, or have changed"):
         inputs_of(plan, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "reason"),
+    [
+        (np.float32, np.nan, "no finite float32"),
+        (np.float64, 1e300, "no finite float32"),
+        (np.int64, 1, "int64"),
+        (np.complex64, 1, "complex64"),
+    ],
+)
+def test_weights_that_float32_cannot_hold_are_refused(
+    dtype: type, value: float, reason: str
+) -> None:
+    model = MODELS["lenet"]()
+    named = {each.name: np.full(each.shape, value, dtype) for each in model.parameters()}
+    save_file(named, "net.safetensors")
+    with pytest.raises(ManifestError, match=f"net.safetensors: .*{reason}"):
+        model_files.read_weights(Path("net.safetensors"), model)
+
+
+def test_a_type_that_numpy_lacks_is_named() -> None:
+    model = MODELS["lenet"]()
+    header: dict[str, object] = {}
+    end = 0
+    for each in model.parameters():
+        start, end = end, end + 2 * int(np.prod(each.shape))
+        entry = {"dtype": "BF16", "shape": each.shape, "data_offsets": [start, end]}
+        header[each.name] = entry
+    text = json.dumps(header).encode()
+    Path("net.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + bytes(end))
+    with pytest.raises(ManifestError, match="bfloat16"):
+        model_files.read_weights(Path("net.safetensors"), model)

@@ -13,6 +13,11 @@ CDI = {
 PRESENT = [{"uuid": f"GPU-{letter}", "name": "H100"} for letter in "abc"]
 
 
+@pytest.fixture(autouse=True)
+def no_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+
 def test_the_option_is_a_number_all_or_ids() -> None:
     assert parse("0") is None
     assert parse("2") == Gpus(count=2)
@@ -123,6 +128,34 @@ def test_an_engine_reports_gpus_by_cdi_or_by_its_runtimes() -> None:
 def test_a_process_sees_the_chosen_gpus(gpus: Gpus | None, letters: str) -> None:
     uuids = [gpu["uuid"] for gpu in visible(gpus, PRESENT)]
     assert uuids == [f"GPU-{letter}" for letter in letters]
+
+
+@pytest.mark.parametrize(
+    ("variable", "gpus", "letters"),
+    [
+        ("2", Gpus(count=1), "c"),
+        ("2,0", Gpus(count=-1), "ca"),
+        ("GPU-b, GPU-a", Gpus(count=2), "ba"),
+        ("1,1,7,0", Gpus(count=-1), "b"),
+        ("2", Gpus(ids=("0",)), "a"),  # it is named, so it is wanted
+    ],
+)
+def test_a_number_of_gpus_is_of_those_that_the_variable_leaves(
+    monkeypatch: pytest.MonkeyPatch, variable: str, gpus: Gpus, letters: str
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", variable)
+    uuids = [gpu["uuid"] for gpu in visible(gpus, PRESENT)]
+    assert uuids == [f"GPU-{letter}" for letter in letters]
+
+
+@pytest.mark.parametrize("variable", ["", "-1", "NoDevFiles", "9", "GPU-x,0"])
+def test_a_variable_that_leaves_no_gpu_is_named(
+    monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", variable)
+    for gpus in (Gpus(count=1), Gpus(count=-1)):
+        with pytest.raises(EngineError, match=f"VISIBLE_DEVICES={variable} leaves 0 of them"):
+            visible(gpus, PRESENT)
 
 
 @pytest.mark.parametrize(

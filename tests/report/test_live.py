@@ -53,6 +53,17 @@ def test_a_terminal_shows_a_live_line_with_phase_rate_and_time_left(
     assert words.split("\x1b")[-2].endswith("pytorch:eager ━━━━━━━━ █ 650 1/1 ok ")
 
 
+def test_warnings_stay_on_a_terminal_and_do_not_replace_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown = use_console(monkeypatch, terminal=True)
+    with live.Live() as display:
+        for text in ("warning: one", "warning: two", "PyTorch: a message"):
+            display.notify(text)
+    text = shown.getvalue()
+    assert text.count("warning: one\n") == 1 and text.count("warning: two\n") == 1
+
+
 def test_a_pipe_gets_one_plain_line_for_each_message_and_each_run(
     quick: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
 ) -> None:

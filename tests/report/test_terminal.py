@@ -138,7 +138,7 @@ def test_messages_of_programs_lose_their_control_sequences() -> None:
 @pytest.mark.parametrize("columns", ["40", "69", "70", "120"])
 def test_help_has_the_whole_name_of_each_option(columns: str) -> None:
     command = [sys.executable, "-c", "from suite.cli.main import main; main()", "run", "--help"]
-    environment = {**os.environ, "COLUMNS": columns}
+    environment = {**os.environ, "COLUMNS": columns, "LINES": "\u00b2"}  # a digit, but no number
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
     assert "--full-durations" in done.stdout and "--sync-batch-norm" in done.stdout
     widest = max(map(len, done.stdout.splitlines()))

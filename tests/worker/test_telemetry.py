@@ -284,6 +284,36 @@ class DividedNvml(OldNvml):
         return f"{'MIG' if handle >= 100 else 'GPU'}-{handle:02d}".encode()
 
 
+class OddNvml(OldNvml):
+    """A UUID that is no UTF-8, and values of other types; one device of all answers."""
+
+    @staticmethod
+    def nvmlDeviceGetHandleByIndex(index: int) -> int:
+        if index != 5:
+            raise OSError("Unknown Error")
+        return index
+
+    @staticmethod
+    def nvmlDeviceGetUUID(handle: int) -> bytes:
+        return b"GPU-\xff5"
+
+    @staticmethod
+    def nvmlDeviceGetTotalEnergyConsumption(handle: int) -> Any:
+        return b"5000"
+
+    @staticmethod
+    def nvmlDeviceGetMemoryInfo(handle: int) -> Any:
+        return {"used": 1}
+
+    @staticmethod
+    def nvmlDeviceGetUtilizationRates(handle: int) -> Any:
+        return None
+
+    @staticmethod
+    def nvmlDeviceGetComputeRunningProcesses(handle: int) -> Any:
+        return 3
+
+
 @pytest.mark.parametrize(
     ("nvml", "visible", "uuid", "energy_j"),
     [
@@ -293,6 +323,7 @@ class DividedNvml(OldNvml):
         (DividedNvml, "", "MIG-100", None),
         (DividedNvml, "MIG-101", "MIG-101", None),
         (DividedNvml, "1", "GPU-01", 2.0),
+        (OddNvml, "5", "GPU-\ufffd5", None),
     ],
 )
 def test_other_packages_and_divided_boards(

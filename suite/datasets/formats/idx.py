@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from suite.datasets.formats.arrays import loaded
 from suite.manifests.datasets import DatasetManifest
 
 MOST = 255  # of an unsigned byte
@@ -43,7 +44,7 @@ def from_npz(path: Path, folder: Path, manifest: DatasetManifest) -> list[Path]:
     """
     written = []
     folder.mkdir(exist_ok=True)
-    with np.load(path, allow_pickle=False) as arrays:
+    with loaded(path, several=True) as arrays:
         for role, file in manifest.files.items():
             split, _, kind = role.partition("_")
             name = f"{'x' if kind == 'images' else 'y'}_{split}"

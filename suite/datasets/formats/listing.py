@@ -86,6 +86,13 @@ def read(root: Path, share: float | None = None) -> Listing:
     _must_have_images(root, base, training)
     if share and not testing:
         training, testing = _divided(training, share)
+        if len(classes) > 1 and not any(testing.values()):
+            images = sum(map(len, training.values()))
+            raise DataError(
+                f"{root}: {images} images in {len(classes)} classes are too few for a split of"
+                f" {share:g}",
+                hint="--split 0.5, and at least two images in a class",
+            )
     of_split: dict[Split, dict[str, list[str]]] = {"train": training, "test": testing}
     listed_ = {split: _shuffled(of_class, classes) for split, of_class in of_split.items()}
     return Listing(
@@ -137,10 +144,8 @@ def without(classes: Iterable[str], labels: dict[Split, NDArray[np.int32]]) -> I
 
 def _order_note(classes: tuple[str, ...]) -> Iterator[str]:
     if all(name.isdecimal() for name in classes) and list(classes) != sorted(classes, key=int):
-        yield (
-            "class folders are in the order of their names as text: label 1 is"
-            f" {classes[1]}, label 2 is {classes[2]}"
-        )
+        first = ", ".join(f"label {label} is {name}" for label, name in [*enumerate(classes)][1:3])
+        yield f"class folders are in the order of their names as text: {first}"
 
 
 def _must_be_no_splits(root: Path, classes: tuple[str, ...]) -> None:

@@ -1,7 +1,8 @@
 """A client of the Docker engine with the calls that the suite needs.
 
-Only this module, `container` and `connection` import the SDK. They do not know frameworks or
-trials. Every call raises EngineLost if the engine does not answer, EngineError if it refuses.
+Only this module, `container`, `connection` and `credentials` import the SDK. They do not know
+frameworks or trials. Every call raises EngineLost if the engine does not answer, EngineError if it
+refuses.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from docker.types import Mount
 from suite.engines.docker.connection import REQUEST_S, connect, sdk_errors, within
 from suite.engines.docker.container import CONFLICT, POLL_S, REMOVAL_S, Container, Labels
 from suite.engines.docker.streaming import items_until, write
+from suite.engines.errors import EngineLost
 from suite.errors import EngineError
 
 COPY_TIMEOUT_S = 3600  # of copying an image: the engine answers when it has packed or unpacked it
@@ -50,6 +52,12 @@ class Daemon:
         with sdk_errors(address):
             self._client = connect(address)
             self.info: dict[str, Any] = within(REQUEST_S, self._client.info)
+        if not _is_engine(self.info):
+            raise EngineLost(
+                f"what answers{f' at {address}' if address else ''} is no Docker engine: it tells"
+                " no numbers of CPUs and bytes of memory (NCPU, MemTotal)",
+                hint="docker info; DOCKER_HOST or the Docker context may name another server",
+            )
 
     def close(self) -> None:
         """Close the connection."""
@@ -294,6 +302,13 @@ class Daemon:
         with sdk_errors():
             reply = self._client.images.prune(filters={"dangling": True, "label": label})
         return int(reply.get("SpaceReclaimed") or 0)
+
+
+def _is_engine(info: Any) -> bool:
+    """Whether this is an engine's description of itself, as far as the suite depends on it."""
+    return isinstance(info, dict) and all(
+        isinstance(info.get(name), int) and info[name] > 0 for name in ("NCPU", "MemTotal")
+    )
 
 
 def _filter(labels: Mapping[str, str]) -> list[str]:

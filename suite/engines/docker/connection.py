@@ -14,13 +14,20 @@ import requests
 from docker.context import ContextAPI
 from docker.context.config import get_current_context_name
 from docker.credentials.errors import StoreError
-from docker.errors import APIError, DockerException, TLSParameterError
+from docker.errors import (
+    APIError,
+    ContextException,
+    DockerException,
+    InvalidConfigFile,
+    TLSParameterError,
+)
 from docker.tls import TLSConfig
 from docker.utils import kwargs_from_env
 from docker.utils.config import find_config_file
 from urllib3.exceptions import HTTPError
 
 import docker
+from suite.engines.docker.credentials import Credentials
 from suite.engines.errors import EngineLost, EngineMisconfigured
 from suite.errors import EngineError
 
@@ -32,6 +39,9 @@ TLS = (
 # The connection ended: no statement about keys and certificates.
 TLS_ENDS = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 ANSWER_S = 60  # to the first requests: whether an engine is there
+# What the SDK raises for a failed connection. For settings that it does not expect, which it does
+# not check, it raises any other exception.
+FAILURES = (requests.RequestException, DockerException, HTTPError, OSError)
 # Of each later request; streams have none. To create or remove a container may take minutes on a
 # slow disk or a busy engine.
 REQUEST_S = 600
@@ -43,9 +53,27 @@ def connect(address: str | None = None, *, timeout_s: int = REQUEST_S) -> Any:
     Without `address`: the engine that DOCKER_HOST or the current Docker context names.
     `timeout_s` is the limit of a request after the first.
     """
-    client = within(ANSWER_S, lambda: _client(address))  # asks for the engine's version
+    try:
+        client = within(ANSWER_S, lambda: _client(address))  # asks for the engine's version
+        client.api._auth_configs = Credentials.of(client.api._auth_configs)
+    except (ContextException, InvalidConfigFile) as error:
+        raise _unusable(address, str(error)) from None
+    except (EngineError, *FAILURES):
+        raise
+    except Exception as error:
+        raise _unusable(address, f"{type(error).__name__}: {error}") from None
     client.api.timeout = timeout_s
     return client
+
+
+def _unusable(address: str | None, reason: str) -> EngineMisconfigured:
+    """The error where the address of the engine or a file of Docker has wrong values."""
+    host = address or os.environ.get("DOCKER_HOST")
+    places = [*filter(None, (host, find_config_file()))]
+    return EngineMisconfigured(
+        f"Docker's settings cannot be used: {' '.join(reason.split())} ({', '.join(places)})",
+        hint="docker info; then correct DOCKER_HOST, config.json or the context that it names",
+    )
 
 
 def within(limit_s: float, work: Callable[[], Any]) -> Any:
@@ -96,18 +124,24 @@ def _client(address: str | None) -> Any:
     if host := os.environ.get("DOCKER_HOST"):  # as for docker itself, it comes before a context
         tls = EngineTls.of(kwargs_from_env().get("tls"))
         return docker.DockerClient(base_url=host, tls=tls, **options)
-    name = os.environ.get("DOCKER_CONTEXT") or get_current_context_name()
+    context = _context()
+    if context.name == "default":
+        return docker.from_env(**options)
+    return docker.DockerClient(
+        base_url=context.Host, tls=EngineTls.of(context.TLSConfig), **options
+    )
+
+
+def _context() -> Any:
+    """The Docker context that the user's settings name; EngineMisconfigured where it is missing."""
+    name = os.environ.get("DOCKER_CONTEXT") or get_current_context_name() or "default"
     context = ContextAPI.get_context(name)
     if context is None:
         raise EngineMisconfigured(
             f"there is no Docker context {name!r}",
             hint="docker context ls; then set DOCKER_CONTEXT, or: docker context use NAME",
         )
-    if context.name == "default":
-        return docker.from_env(**options)
-    return docker.DockerClient(
-        base_url=context.Host, tls=EngineTls.of(context.TLSConfig), **options
-    )
+    return context
 
 
 @contextmanager
@@ -116,25 +150,38 @@ def sdk_errors(address: str | None = None) -> Iterator[None]:
     try:
         yield
     except APIError as error:
-        reason = str(error.explanation or error).strip()
+        reason = " ".join(str(error.explanation or error).split())  # a proxy sends a whole page
         hint = TLS if "HTTPS server" in reason else "dlsuite doctor"
         raise EngineError(f"the engine refused: {reason}", hint=hint) from None
     except TLSParameterError as error:
         raise EngineMisconfigured(
             f"TLS to the engine is not set up: {error.msg}", hint=TLS
         ) from None
-    except (requests.RequestException, DockerException, HTTPError, OSError) as error:
+    except StoreError as error:
+        raise _no_credentials(error) from None
+    except FAILURES as error:
         if isinstance(error.__cause__, StoreError):
             raise _no_credentials(error.__cause__) from None
         if problem := _tls_problem(error):
             raise EngineMisconfigured(f"TLS to the engine fails: {problem}", hint=TLS) from None
-        reason, hint = _cause(error, address or os.environ.get("DOCKER_HOST"))
+        reason, hint = _cause(error, address or _host())
         if address:
             message = f"no Docker engine answers at {address}: {reason}"
             hint = f"docker --host {address} info"
         else:
             message = f"no Docker engine answers: {reason}"
         raise EngineLost(message, hint=hint) from None
+
+
+def _host() -> str | None:
+    """The address that the user's settings name; None of the default one."""
+    if host := os.environ.get("DOCKER_HOST"):
+        return host
+    try:
+        context = _context()
+    except Exception:  # see FAILURES
+        return None
+    return None if context.name == "default" else str(context.Host)
 
 
 def _no_credentials(error: StoreError) -> EngineMisconfigured:
@@ -161,6 +208,8 @@ def _cause(error: BaseException, address: str | None) -> tuple[str, str]:
             reason = f"no permission for {address or 'its socket'}"
             return reason, "join the group docker and log in again, or sudo"
         if isinstance(inner, FileNotFoundError):
+            if inner.filename == "ssh":
+                return "ssh is not on PATH", "install an SSH client, or set DOCKER_HOST"
             return f"there is no socket at {address or 'its default path'}", NO_ENGINE
     return str(error), NO_ENGINE
 

@@ -97,6 +97,8 @@ class Watch:
             self._stderr.write(err or b"")
             self._stderr.flush()
             self._pass_on(out or b"")
+            if left_s <= 0 and self._runs():  # it prints without a pause
+                return False
 
     def _pass_on(self, out: bytes) -> None:
         """Pass on whole lines, each once: after a restart the engine may send some twice."""

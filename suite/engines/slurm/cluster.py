@@ -15,9 +15,12 @@ from suite.worker.programs import Answer, ask
 TIMEOUT_S = 60.0  # of a command of Slurm
 POLL_S = 10.0  # between two questions; sites limit how often a program may ask
 ATTEMPTS = 30  # a controller that restarts may need minutes
-FINAL = re.compile(
-    r"invalid|not on PATH|unrecognized option", re.IGNORECASE
-)  # asking again is vain
+# Of sbatch and scancel: they are asked while somebody waits for an end or a reason.
+FEWER_ATTEMPTS = 3
+# Asking again is vain.
+FINAL = re.compile(r"invalid|not on PATH|unrecognized option|already complet", re.IGNORECASE)
+# The controller is late or is not there: sbatch can be asked again.
+BUSY = re.compile(r"timed out|not answer|connect|zero bytes|temporarily", re.IGNORECASE)
 # The variables of an outer job change what Slurm's commands do: they are not inherited, but for
 # those by which a user chooses the cluster and the account.
 PREFIXES = ("SLURM_", "SBATCH_", "SRUN_", "SALLOC_", "SQUEUE_", "SINFO_", "SCANCEL_", "SCONTROL_")
@@ -25,7 +28,12 @@ CONFIGURATION = (
     *("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT"),
     *("SBATCH_ACCOUNT", "SBATCH_CLUSTERS", "SBATCH_QOS", "SBATCH_RESERVATION"),
 )
-LIVE = ("PENDING", "CONFIGURING", "RUNNING", "REQUEUED", "SUSPENDED")
+CLUSTER = "SLURM_CLUSTERS"  # the variable by which all of Slurm's commands ask another cluster
+HOLDING = ("RUNNING", "RESIZING", "SIGNALING")  # states of a job that has its nodes
+LIVE = (
+    *(*HOLDING, "PENDING", "CONFIGURING", "SUSPENDED", "STOPPED"),
+    *("REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"),
+)
 # The user's options that take the place of one that dlsuite adds.
 REPLACING = {
     "--exclusive": ("--exclusive", "--oversubscribe", "--share", "-s"),
@@ -35,6 +43,11 @@ REPLACING = {
         *("--gres", "--tres-per-node", "--tres-per-task"),
     ),
 }
+# What sbatch prints: a number and, where it asked another cluster, its name.
+SUBMITTED = re.compile(
+    r"^(?:Submitted batch job )?(\d+)(?:;(\S+)| on cluster (\S+))?\s*$", re.MULTILINE
+)
+NO_REASON = ("None", "(null)", "N/A")
 # The batch script holds the nodes until the job is cancelled or its time is over.
 HOLD = "exec sleep infinity"
 HINT = "sinfo shows the cluster's partitions and nodes"
@@ -73,6 +86,13 @@ class Allocation:
         ]
         return [f"--nodes={self.nodes}", *kept, *of_user]
 
+    @property
+    def cluster(self) -> str | None:
+        """The name of another cluster, from the user's options or SBATCH_CLUSTERS."""
+        words = " ".join(self.options)
+        named = _word(r"(?:^|\s)(?:--clusters?[= ]|-M ?)(\S+)", words)
+        return named or os.environ.get("SBATCH_CLUSTERS")
+
 
 def _names(option: str, names: Sequence[str]) -> bool:
     """Whether an option is one of these, with or without a value: --gres=gpu:4, -G4."""
@@ -83,10 +103,19 @@ def _names(option: str, names: Sequence[str]) -> bool:
 
 @dataclass(frozen=True)
 class Job:
-    """A job in the queue or on its nodes."""
+    """A job in the queue, on its nodes, or ended."""
 
     number: str
-    state: str  # as squeue names it: PENDING, RUNNING, ...
+    state: str  # as squeue names it: PENDING, RUNNING, NODE_FAIL, ...
+    reason: str = ""  # why it is in this state; empty where Slurm gives none
+
+    def __str__(self) -> str:
+        return f"{self.state} ({self.reason})" if self.reason else self.state
+
+
+def use(cluster: str) -> None:
+    """Let all later commands ask this cluster."""
+    os.environ[CLUSTER] = cluster
 
 
 def environment() -> dict[str, str]:
@@ -111,19 +140,30 @@ class Cluster:
     def submit(self, name: str, allocation: Allocation, log: str) -> str:
         """Submit the job that holds the nodes; return its number.
 
-        EngineError where Slurm refuses it. sbatch is not repeated: one without an answer may have
-        submitted the job, which is then found by its name.
+        EngineError where Slurm refuses it. An sbatch without an answer may have submitted the job,
+        which is then found by its name; it is asked again only where it is not.
         """
         command = ["sbatch", "--parsable", f"--job-name={name}", f"--output={log}"]
-        reply = _ask([*command, *allocation.arguments(), f"--wrap={HOLD}"])
-        found = re.findall(r"^(?:Submitted batch job )?(\d+)(?:;\S+)?$", reply.output, re.MULTILINE)
-        if found and not reply.problem:
-            return str(found[-1])
-        refused = reply.problem and FINAL.search(reply.problem)
-        job = None if refused else self.find(name)
-        if job:
-            return job.number
-        raise NoAnswer(_message("sbatch", reply), hint=HINT)
+        command += [*allocation.arguments(), f"--wrap={HOLD}"]
+        for attempt in range(1, FEWER_ATTEMPTS + 1):
+            reply = _ask(command)
+            found = SUBMITTED.findall(reply.output)
+            if found and not reply.problem:
+                number, *clusters = found[-1]
+                for each in filter(None, clusters):
+                    use(each)
+                return str(number)
+            message = _message("sbatch", reply)
+            job = None if FINAL.search(message) else self.find(name)
+            if not job and BUSY.search(message) and attempt < FEWER_ATTEMPTS:
+                self.notify(f"{message}; asking again in {self.poll_s:g} s")
+                time.sleep(self.poll_s)
+                job = self.find(name)
+            elif not job:
+                break
+            if job:
+                return job.number
+        raise NoAnswer(message, hint=HINT)
 
     def find(self, name: str) -> Job | None:
         """The job with this name that has not ended; None where there is none."""
@@ -133,32 +173,30 @@ class Cluster:
                 return Job(number, state)
         return None
 
-    def state(self, number: str) -> str | None:
-        """The state of a job; None where squeue and scontrol agree that it has ended.
+    def job(self, number: str) -> Job:
+        """A job as squeue knows it, else scontrol; its state is ENDED where neither does.
 
         One empty answer of squeue does not end a job.
         """
-        job = ["squeue", "--noheader", f"--jobs={number}", "--format=%i %T"]
+        command = ["squeue", "--noheader", f"--jobs={number}", "--format=%i %T %r"]
         try:
-            text = self.output_of(job)
-        except NoAnswer as error:
-            if "invalid job id" not in str(error).lower():
-                raise
+            text = self.output_of(command)
+        except NoAnswer:  # scontrol may answer
             text = ""
-        states = re.findall(rf"^\s*{number}\s+([A-Z_]+)\s*$", text, re.MULTILINE)
-        if not states:
-            states = re.findall(r"\bJobState=([A-Z_]+)", self._shown(number))
-        return states[0] if states and states[0] in LIVE else None
-
-    def why_waiting(self, number: str) -> str:
-        """Slurm's reason why a job does not run yet."""
-        return _word(r"\bReason=(\S+)", self._shown(number)) or "unknown reason"
+        found = re.search(rf"^\s*{number}\s+([A-Z_]+\+?)(?: +(.*?))?\s*$", text, re.MULTILINE)
+        if found is None:
+            shown = self._shown(number)
+            found = re.search(r"\bJobState=([A-Z_]+)(?:\s+Reason=(\S+))?", shown)
+        if found is None:
+            return Job(number, "ENDED")
+        reason = found[2] or ""
+        return Job(number, found[1], "" if reason in NO_REASON else reason)
 
     def steps(self, number: str) -> dict[str, str]:
         """The running steps of a job: JOB.STEP -> name; none where Slurm does not know the job."""
         command = ["squeue", "--noheader", "--steps", f"--jobs={number}", "--format=%i %j"]
         try:
-            text = self.output_of(command)
+            text = self.output_of(command, attempts=FEWER_ATTEMPTS)
         except NoAnswer:
             return {}
         found = re.findall(r"^\s*(\d+\.\d+)\s+(\S.*)$", text, re.MULTILINE)
@@ -177,14 +215,26 @@ class Cluster:
             raise NoAnswer(f"scontrol shows no address of {nodes}", hint=HINT)
         return found
 
-    def output_of(self, command: Sequence[str]) -> str:
-        """The standard output of a command that only asks; it is repeated where it fails."""
-        for attempt in range(1, ATTEMPTS + 1):
+    def cancel(self, *arguments: str) -> None:
+        """End a job, a step JOB.STEP, or with --name=NAME all jobs with this name.
+
+        Where Slurm does not answer, a job ends at its time limit: a message says so.
+        """
+        try:
+            self.output_of(["scancel", *arguments], attempts=FEWER_ATTEMPTS)
+        except NoAnswer as error:
+            if not FINAL.search(str(error)):
+                self.notify(f"warning: {error}; it holds its nodes: scancel {' '.join(arguments)}")
+
+    def output_of(self, command: Sequence[str], *, attempts: int | None = None) -> str:
+        """The standard output of a command that can be repeated, as it is where it fails."""
+        attempts = attempts or ATTEMPTS
+        for attempt in range(1, attempts + 1):
             reply = _ask(command)
             if reply.problem is None:
                 return reply.output
             message = _message(command[0], reply)
-            if FINAL.search(message) or attempt == ATTEMPTS:
+            if FINAL.search(message) or attempt == attempts:
                 break
             if attempt == 1:
                 self.notify(f"{message}; asking again every {self.poll_s:g} s")
@@ -203,14 +253,6 @@ class Cluster:
 
 class NoAnswer(EngineError):
     """Slurm did not answer, or refused."""
-
-
-def cancel(*arguments: str) -> None:
-    """End a job, a step JOB.STEP, or with --name=NAME all jobs of this name that have not ended.
-
-    Where Slurm does not answer, a job ends at its time limit.
-    """
-    _ask(["scancel", *arguments])
 
 
 def answer_of(command: Sequence[str]) -> str:

@@ -75,14 +75,15 @@ class SlurmEngine(VenvEngine):
 
         A resumed session finds the job that its killed process left, and ends its steps.
         """
-        job = self._cluster.find(
-            self._job_name
-        )  # where Slurm does not answer, nothing is cancelled
+        if self._allocation.cluster:
+            cluster.use(self._allocation.cluster)
+        # Where Slurm does not answer, nothing is cancelled.
+        job = self._cluster.find(self._job_name)
         try:
             if job:
                 self.job = job.number
                 for step in self._cluster.steps(self.job):
-                    cluster.cancel(step)
+                    self._cluster.cancel(step)
             else:
                 log = _log(self._job_name)
                 self.job = self._cluster.submit(self._job_name, self._allocation, str(log))
@@ -90,8 +91,7 @@ class SlurmEngine(VenvEngine):
             self._addresses = self._cluster.addresses(self.job)
             self.host = self._describe()
         except BaseException:
-            # By name: an interrupted sbatch may have submitted it.
-            cluster.cancel(f"--name={self._job_name}")
+            self._cluster.cancel(f"--name={self._job_name}")
             raise
         return self
 
@@ -101,7 +101,8 @@ class SlurmEngine(VenvEngine):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        cluster.cancel(self.job)
+        # By name: an sbatch that was interrupted or without an answer may have submitted another.
+        self._cluster.cancel(f"--name={self._job_name}")
 
     def prepare(self, manifest: FrameworkManifest, notify: Notify) -> Prepared:
         if self._images is None:
@@ -161,17 +162,16 @@ class SlurmEngine(VenvEngine):
 
     def _wait(self) -> None:
         """Return when the job has its nodes."""
-        announced = False
-        while (state := self._cluster.state(self.job)) != "RUNNING":
-            if state is None:
+        announced = ""
+        while (job := self._cluster.job(self.job)).state not in cluster.HOLDING:
+            if job.state not in cluster.LIVE:
                 raise EngineError(
-                    f"job {self.job} ended before it had its nodes",
+                    f"job {self.job} ended before it had its nodes: {job}",
                     hint=f"scontrol show job {self.job}",
                 )
-            if not announced:
-                reason = self._cluster.why_waiting(self.job)
-                self._notify(f"job {self.job} waits for {self._allocation.nodes} nodes: {reason}")
-                announced = True
+            if str(job) != announced:
+                announced = str(job)
+                self._notify(f"job {self.job} waits for {self._allocation.nodes} nodes: {job}")
             time.sleep(self._cluster.poll_s)
 
     def _describe(self) -> dict[str, Any]:
@@ -203,7 +203,7 @@ class SlurmEngine(VenvEngine):
         yield Network(name=None, hosts=hosts, separate=True, starts_all=True)
 
     @contextmanager
-    def _process(self, worker: WorkerRun, stderr: int) -> Iterator[subprocess.Popen[str]]:
+    def _process(self, worker: WorkerRun, stderr: int) -> Iterator[subprocess.Popen[bytes]]:
         try:
             with super()._process(worker, stderr) as process:
                 yield process
@@ -211,15 +211,18 @@ class SlurmEngine(VenvEngine):
             self._cancel(worker.name)
 
     def _outcome(self, exit_code: int, *, expired: bool) -> Outcome:
-        if exit_code and not self._holds_nodes():
-            raise EngineLost(f"job {self.job} has ended", hint="dlsuite resume starts another one")
+        if exit_code and (job := self._present()).state not in cluster.HOLDING:
+            raise EngineLost(
+                f"job {self.job} is no longer running: {job}",
+                hint="dlsuite resume starts another one, or goes on in it",
+            )
         # srun exits with 128 + N where signal N killed a process of the step.
         return super()._outcome(signed(exit_code), expired=expired)
 
-    def _holds_nodes(self) -> bool:
-        """Whether the job is still running; one that Slurm requeued has lost its nodes."""
+    def _present(self) -> cluster.Job:
+        """The job now; one that Slurm requeued has lost its nodes."""
         try:
-            return self._cluster.state(self.job) == "RUNNING"
+            return self._cluster.job(self.job)
         except cluster.NoAnswer as error:
             raise EngineLost(str(error), hint="dlsuite resume goes on in the same job") from None
 
@@ -227,7 +230,7 @@ class SlurmEngine(VenvEngine):
         """End the steps of a worker that are left after srun has ended."""
         for step, of_step in self._cluster.steps(self.job).items():
             if of_step == name:
-                cluster.cancel(step)
+                self._cluster.cancel(step)
 
     def _command(self, worker: WorkerRun) -> list[str]:
         trial = trial_file.read(worker.folder)

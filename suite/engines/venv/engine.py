@@ -26,6 +26,7 @@ from suite.engines.base import (
 )
 from suite.engines.gpus import Gpus, visible
 from suite.engines.venv import environments
+from suite.engines.venv.output import lines_of
 from suite.errors import EngineError
 from suite.manifests.devices import KINDS, DeviceKind
 from suite.manifests.frameworks import FrameworkManifest
@@ -73,7 +74,7 @@ class VenvEngine:
             self.host["tpus"] = accelerators.chosen(tpus)
         if problem:  # of other GPUs than the chosen ones
             self.host["gpus_problem"] = problem
-        self._running: set[subprocess.Popen[str]] = set()
+        self._running: set[subprocess.Popen[bytes]] = set()
         self._stopped = False
         self._builds = environments.Builds()
 
@@ -127,8 +128,7 @@ class VenvEngine:
             deadline = threading.Timer(worker.deadline_s, expire)
             deadline.start()
             try:
-                assert process.stdout is not None
-                for line in process.stdout:
+                for line in lines_of(process):
                     on_line(line)
                 exit_code = process.wait()
             finally:
@@ -148,7 +148,7 @@ class VenvEngine:
         yield Network(name=None, hosts=(LOOPBACK,) * nodes)
 
     @contextmanager
-    def _process(self, worker: WorkerRun, stderr: int) -> Iterator[subprocess.Popen[str]]:
+    def _process(self, worker: WorkerRun, stderr: int) -> Iterator[subprocess.Popen[bytes]]:
         """The worker's process, in a group that is killed at the end of the block."""
         # A new TMPDIR for each process: a compiler's cache of another run would hide the cost of
         # the first step. It is not in the trial's folder: that path is too long for a socket.
@@ -164,8 +164,6 @@ class VenvEngine:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=stderr,
-            encoding="utf-8",  # whatever the locale is
-            errors="replace",
             start_new_session=True,
         )
         self._running.add(process)
@@ -235,7 +233,7 @@ def _is_of_python(folder: Path) -> bool:
     return any(folder.glob("libpython3*.so*")) and not any(folder.glob("libcud*.so*"))
 
 
-def _kill(process: subprocess.Popen[str]) -> None:
+def _kill(process: subprocess.Popen[bytes]) -> None:
     """End the process and its children: SIGTERM, then SIGKILL."""
     for signal_number in (signal.SIGTERM, signal.SIGKILL):
         try:

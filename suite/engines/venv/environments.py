@@ -25,6 +25,7 @@ from suite.engines.base import Prepared
 from suite.engines.errors import FrameworkUnavailable
 from suite.engines.pip import PipOutput, answers
 from suite.engines.venv import interpreters
+from suite.engines.venv.output import lines_of
 from suite.errors import EngineError
 from suite.manifests.devices import KINDS, DeviceKind
 from suite.manifests.frameworks import FrameworkManifest
@@ -47,7 +48,7 @@ class Builds:
 
     def __init__(self) -> None:
         self.stopping = threading.Event()
-        self.installers: set[subprocess.Popen[str]] = set()
+        self.installers: set[subprocess.Popen[bytes]] = set()
 
     def stop(self) -> None:
         """End the builds in other threads, and refuse new ones."""
@@ -56,7 +57,7 @@ class Builds:
             _terminate(pip)
 
 
-def _terminate(pip: subprocess.Popen[str]) -> None:
+def _terminate(pip: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError):
         os.killpg(pip.pid, signal.SIGTERM)  # pip has a child process
 
@@ -274,16 +275,13 @@ def _install(command: list[str], log: TextIO, output: PipOutput, builds: Builds)
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env=pip_settings.environment(),
-        encoding="utf-8",
-        errors="replace",
         start_new_session=True,  # Ctrl-C is handled by Builds.stop
     ) as pip:
-        assert pip.stdout is not None
         builds.installers.add(pip)
         if builds.stopping.is_set():  # since the last check
             _terminate(pip)
         with _Silence(SILENT_S, pip) as silence:
-            for last in pip.stdout:
+            for last in lines_of(pip):
                 silence.restart()
                 log.write(last)
                 output.line(last)
@@ -296,7 +294,7 @@ def _install(command: list[str], log: TextIO, output: PipOutput, builds: Builds)
 class _Silence:
     """Ends a process that is silent for a time."""
 
-    def __init__(self, limit_s: float, process: subprocess.Popen[str]) -> None:
+    def __init__(self, limit_s: float, process: subprocess.Popen[bytes]) -> None:
         self._limit_s, self._process = limit_s, process
         self.ended = False
         self._timer = self._started()

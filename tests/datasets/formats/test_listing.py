@@ -102,6 +102,14 @@ def test_classes_that_are_numbers_are_in_the_order_of_text(root: Path) -> None:
     )
 
 
+def test_two_classes_that_are_numbers_are_in_the_order_of_text(root: Path) -> None:
+    for split in ("train", "val"):
+        for old, new in (("b", "9"), ("d", "10")):
+            (root / split / old).rename(root / split / new)
+    note = "class folders are in the order of their names as text: label 1 is 9"
+    assert listing.read(root).notes == (note,)
+
+
 @pytest.mark.parametrize("place", ["train/caf\udce9/1.jpg", "train/b/caf\udce9.jpg"])
 def test_a_name_that_is_not_utf8_is_refused_while_listing(root: Path, place: str) -> None:
     put(root / place)

@@ -6,17 +6,14 @@ import socket
 import socketserver
 import threading
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 import requests
-from docker.auth import load_config
 
 from suite.engines.docker import client, connection, streaming
-from suite.engines.docker.connection import sdk_errors
 from suite.engines.docker.container import State
 from suite.engines.errors import EngineLost, EngineMisconfigured
 from suite.errors import EngineError
@@ -125,21 +122,6 @@ def test_a_stream_that_breaks_off_does_not_end_like_a_complete_one() -> None:
     assert list(streaming.items_until(never, [1, 2])) == [1, 2]
     with pytest.raises(EngineLost, match="the engine's answer broke off: reset"):
         list(streaming.items_until(never, broken()))
-
-
-def test_a_credential_helper_that_is_missing_is_named_with_its_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "config.json").write_text('{"credsStore": "no-such-thing"}')
-    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
-    with (
-        warnings.catch_warnings(action="ignore"),
-        pytest.raises(EngineMisconfigured) as caught,
-        sdk_errors(),
-    ):
-        load_config().resolve_authconfig("registry")
-    assert "docker-credential-no-such-thing" in str(caught.value)
-    assert str(tmp_path / "config.json") in str(caught.value)
 
 
 def test_a_docker_context_that_does_not_exist_is_refused(

@@ -245,6 +245,21 @@ time.sleep(600)
     assert leftovers(engine) == []
 
 
+def test_a_worker_that_prints_without_a_pause_is_killed_at_its_deadline(
+    engine: DockerEngine, run: Run
+) -> None:
+    script = """
+started()
+while True:
+    sys.stderr.write("x" * 1000 + chr(10))
+    time.sleep(0.0002)
+"""
+    done = run(engine, script, deadline_s=3)
+    assert done.status == "timeout" and done.error is not None
+    assert done.total_s is not None and done.total_s < 60
+    assert leftovers(engine) == []
+
+
 def test_the_output_is_attached_before_the_container_starts(
     engine: DockerEngine, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,16 +67,68 @@ def test_an_empty_or_half_answer_does_not_end_a_job(
 ) -> None:
     stub("squeue", f"echo '{printed}'")
     stub("scontrol", "echo 'JobId=12 JobName=x'; echo '   JobState=RUNNING Reason=None'")
-    assert slurm.state("12") == "RUNNING"
+    assert slurm.job("12") == Job("12", "RUNNING")
     stub("scontrol", "echo '   JobState=CANCELLED Reason=None'")
-    assert slurm.state("12") is None
+    assert slurm.job("12") == Job("12", "CANCELLED")
 
 
 def test_a_job_that_neither_program_knows_has_ended(stub: Stub, slurm: Cluster) -> None:
     stub("squeue", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1")
     stub("scontrol", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1")
-    assert slurm.state("12") is None
+    assert slurm.job("12") == Job("12", "ENDED")
     assert slurm.steps("12") == {}
+
+
+@pytest.mark.parametrize(
+    ("printed", "state", "shown"),
+    [
+        ("12 PENDING Priority", "PENDING", "PENDING (Priority)"),
+        ("12 RUNNING None", "RUNNING", "RUNNING"),
+        ("12 NODE_FAIL NodeDown", "NODE_FAIL", "NODE_FAIL (NodeDown)"),
+        ("12 CANCELLED by 1000", "CANCELLED", "CANCELLED (by 1000)"),
+        ("12 OUT_OF_ME+ ", "OUT_OF_ME+", "OUT_OF_ME+"),
+        ("CLUSTER: iris\n 12 PREEMPTED (null)", "PREEMPTED", "PREEMPTED"),
+        ("12 PENDING (Nodes required are DOWN)", "PENDING", "PENDING ((Nodes required are DOWN))"),
+    ],
+)
+def test_the_state_of_a_job_is_said_with_its_reason(
+    stub: Stub, slurm: Cluster, printed: str, state: str, shown: str
+) -> None:
+    stub("squeue", f"printf '{printed}\\n'")
+    stub("scontrol", "exit 1")
+    assert slurm.job("12").state == state and str(slurm.job("12")) == shown
+
+
+def test_an_end_that_slurm_does_not_hear_is_asked_again_and_said(
+    stub: Stub, slurm: Cluster, messages: list[str]
+) -> None:
+    stub("scancel", 'echo x >> "$HERE/asked"; echo "Socket timed out" >&2; exit 1')
+    slurm.cancel("--name=dlsuite-1")
+    assert Path(os.environ["HERE"], "asked").read_text() == "x\n" * cluster.FEWER_ATTEMPTS
+    assert "Socket timed out" in messages[-1] and "scancel --name=dlsuite-1" in messages[-1]
+    messages.clear()
+    stub("scancel", "echo 'Kill job error on job id 12: Invalid job id specified' >&2; exit 1")
+    slurm.cancel("12")
+    assert not messages
+
+
+@pytest.mark.parametrize("printed", ["12;iris", "Submitted batch job 12 on cluster iris"])
+def test_a_job_on_another_cluster_is_asked_there(
+    stub: Stub, slurm: Cluster, monkeypatch: pytest.MonkeyPatch, printed: str
+) -> None:
+    monkeypatch.setenv("SLURM_CLUSTERS", "")
+    stub("sbatch", f"echo '{printed}'")
+    stub("squeue", 'test "$SLURM_CLUSTERS" = iris && echo "12 RUNNING None"')
+    assert slurm.submit("name", Allocation(), "log") == "12"
+    assert slurm.job("12") == Job("12", "RUNNING")
+
+
+@pytest.mark.parametrize(
+    "options", [("--clusters=iris",), ("-Miris",), ("-M iris",), ("--cluster=iris", "--mem=1G")]
+)
+def test_the_cluster_that_the_user_names_is_known(options: tuple[str, ...]) -> None:
+    assert Allocation(options=options).cluster == "iris"
+    assert Allocation(options=("--mem=8G", "--comment=-M")).cluster is None
 
 
 @pytest.mark.parametrize(
@@ -96,6 +148,36 @@ def test_a_job_whose_sbatch_failed_late_is_found_by_its_name(stub: Stub, slurm: 
     stub("squeue", "true")
     with pytest.raises(NoAnswer, match="sbatch: Socket timed out"):
         slurm.submit("name", Allocation(), "log")
+
+
+def test_an_sbatch_that_a_busy_controller_did_not_hear_is_repeated(
+    stub: Stub, slurm: Cluster, messages: list[str]
+) -> None:
+    stub(
+        "sbatch",
+        'if [ -e "$HERE/asked" ]; then echo 16; else touch "$HERE/asked";'
+        " echo 'sbatch: error: Batch job submission failed: Socket timed out' >&2; exit 1; fi",
+    )
+    stub("squeue", "true")
+    assert slurm.submit("name", Allocation(), "log") == "16"
+    assert len(messages) == 1 and messages[0].endswith("asking again in 0.01 s")
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("true", "sbatch printed no job number: nothing"),
+        ("echo 'sbatch: error: Requested node is not available' >&2; exit 1", "is not available"),
+    ],
+)
+def test_an_sbatch_that_refuses_is_not_repeated(
+    stub: Stub, slurm: Cluster, script: str, reason: str
+) -> None:
+    stub("sbatch", f'echo x >> "$HERE/asked"; {script}')
+    stub("squeue", "true")
+    with pytest.raises(NoAnswer, match=reason):
+        slurm.submit("name", Allocation(), "log")
+    assert Path(os.environ["HERE"], "asked").read_text() == "x\n"
 
 
 def test_steps_and_addresses_behind_banners(stub: Stub, slurm: Cluster) -> None:

@@ -82,8 +82,8 @@ def test_a_cancelled_job_stops_the_run_and_not_the_plan(
 ) -> None:
     trial = quick("pytorch").trials[0]
     inputs = made_up(trial.workload, tmp_path)
-    slurm.cancel(engine.job)
-    with pytest.raises(EngineLost, match=f"job {engine.job} has ended"):
+    slurm.Cluster(print).cancel(engine.job)
+    with pytest.raises(EngineLost, match=f"job {engine.job} is no longer running: CANCELLED"):
         train(engine, trial, inputs, tmp_path / "cancelled", device=TWO_NODES)
 
 

@@ -1,6 +1,8 @@
 """The engine with faulty workers: each attempt gets its status and leaves no process."""
 
 import json
+import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +11,7 @@ import pytest
 
 from suite.engines.attempt import Attempt, attempt
 from suite.engines.base import WorkerRun
+from suite.engines.venv import output
 from suite.manifests import catalog
 from suite.protocol.events import Event
 from tests.conftest import ScriptEngine
@@ -122,6 +125,52 @@ def test_a_worker_is_killed_with_its_children_at_the_deadline(run: Callable[...,
     assert done.error.message == "not finished after 1.5 s, so it was stopped"
     assert time.monotonic() - started < 60
     assert len(pids) == 2 and all(has_ended(pid) for pid in pids)
+
+
+@pytest.mark.parametrize("end", ["os.kill(os.getpid(), signal.SIGKILL)", 'emit("finished")'])
+def test_a_process_that_keeps_the_output_open_does_not_delay_the_end(
+    run: Callable[..., Attempt], monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    """It is in a session of its own, so that it is not killed with the worker."""
+    monkeypatch.setattr(output, "CLOSE_S", 0.2)
+    pids: list[int] = []
+    started_s = time.monotonic()
+    done = run(
+        f"""
+        child = subprocess.Popen(["sleep", "600"], start_new_session=True)
+        emit("pids", pids=[child.pid])
+        started()
+        {end}
+        """,
+        deadline_s=300,
+        on_event=lambda event: pids.extend(event.get("pids", [])),
+    )
+    os.kill(pids[0], signal.SIGKILL)
+    assert time.monotonic() - started_s < 60
+    if "finished" in end:
+        assert done.status == "ok" and done.error is None
+    else:
+        assert done.error is not None and "SIGKILL" in done.error.message
+
+
+def test_a_worker_that_closes_its_output_and_lives_has_the_deadline(
+    run: Callable[..., Attempt],
+) -> None:
+    done = run("started(); os.close(1); time.sleep(600)", deadline_s=1.5)
+    assert done.status == "timeout"
+
+
+def test_megabytes_without_an_event_are_one_violation(run: Callable[..., Attempt]) -> None:
+    done = run(
+        """
+        sys.stdout.buffer.write(b"x" * 3_000_000 + b"\\n" + b"\\xff\\n" * 10_000 + b"half")
+        sys.stderr.write("noise " * 1_000_000)
+        sys.stdout.flush()
+        emit("finished")
+        """
+    )
+    assert done.error is not None and done.error.error_class == "ProtocolError"
+    assert len(done.error.message) < 200 and "not JSON: 'xxx" in done.error.message
 
 
 def test_other_text_on_standard_output_violates_the_protocol(run: Callable[..., Attempt]) -> None:
