@@ -29,6 +29,7 @@ from suite.messages import Notify
 from suite.paths import digest, home, part_of, sha256, write_atomically
 
 SEED = 1  # of the split
+READER = "2"  # the version of the reading of tables and arrays: what another one read is not used
 ARRAYS = (".npz", ".npy")
 MOST_CLASSES = 100_000  # of class numbers in an array: more are other numbers, or unset labels
 INPUT_KEYS, LABEL_KEYS = ("X", "x", "inputs", "images", "data"), ("y", "Y", "labels", "targets")
@@ -97,7 +98,7 @@ def _of_images(images: ImageSet, notify: Notify) -> str:
 
 def _name(path: Path, options: Options) -> str:
     labels = sha256(options.labels) if options.labels and options.labels.is_file() else ""
-    parts = [sha256(path), labels, *options.target, str(options.loss)]
+    parts = [READER, sha256(path), labels, *options.target, str(options.loss)]
     parts += [f"{options.split:g}", options.missing]
     return f"{_slug(path.stem)}_{digest(parts)[:8]}"
 
