@@ -23,7 +23,7 @@ def of_parameters(parameters: list[list[Any]], whole: Callable[[Any], Any]) -> A
     attributes for the optimizer's own.
     """
 
-    class Lamb(keras.optimizers.Lamb):  # type: ignore[misc]
+    class Lamb(keras.optimizers.Lamb):
         def _apply_weight_decay(self, variables: Any) -> None:
             """Do nothing: the update has the decay."""
 
