@@ -6,6 +6,8 @@ from typing import Any
 
 import mxnet as mx
 
+MANY = 1_000_000  # values of which a dot product on a CPU has an error of about 2e-5
+
 
 class Lamb(mx.optimizer.Optimizer):
     """The formulas of docs/reference/optimizers.md; exempt parameters take the step of Adam.
@@ -35,11 +37,12 @@ class Lamb(mx.optimizer.Optimizer):
 
 
 def _norm(values: Any) -> Any:
-    """The norm (1,) of all values, whose squares BLAS adds in each row.
+    """The norm (1,) of all values, by a dot product, of many values by one for each row.
 
     For forty million values MXNet's own norm has an error of 5e-2, and one dot product of 8e-4.
     """
-    if values.ndim == 1:
-        return mx.nd.sqrt(mx.nd.dot(values, values))
+    if values.ndim == 1 or values.size <= MANY:
+        flat = values.reshape(-1)
+        return mx.nd.sqrt(mx.nd.dot(flat, flat))
     rows = values.reshape((values.shape[0], 1, -1))
     return mx.nd.sqrt(mx.nd.sum(mx.nd.batch_dot(rows, rows, transpose_b=True)))
