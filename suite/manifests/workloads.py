@@ -43,6 +43,7 @@ Recipe = Literal[
     "exempt_vectors",
     "accumulate",
     "ema_decay",
+    "lamb",
 ]
 SHOWN_WEIGHTS = 10  # weights of classes in a title, at most
 ONE_SAMPLE = ("single_stream", "server")  # scenarios whose calls have one sample
@@ -122,7 +123,12 @@ class Adam(AnyOptimizer):
 class AdamW(Adam):
     name: Literal["adamw"]  # type: ignore[assignment]
     weight_decay: NonNegativeFloat = 0.01
-    exempt_vectors: bool = False  # parameters with one axis, such as biases, do not decay
+    # Parameters with one axis, such as biases, take the step of Adam.
+    exempt_vectors: bool = False
+
+
+class Lamb(AdamW):
+    name: Literal["lamb"]  # type: ignore[assignment]
 
 
 class RmsProp(AnyOptimizer):
@@ -132,7 +138,7 @@ class RmsProp(AnyOptimizer):
 
 
 # The formulas: docs/reference/optimizers.md.
-Optimizer = Annotated[Sgd | Momentum | Adam | AdamW | RmsProp, Field(discriminator="name")]
+Optimizer = Annotated[Sgd | Momentum | Adam | AdamW | Lamb | RmsProp, Field(discriminator="name")]
 
 
 class Measure(Strict):
@@ -253,6 +259,7 @@ class Workload(WorkloadDefaults):
             "exempt_vectors": isinstance(self.optimizer, AdamW) and self.optimizer.exempt_vectors,
             "accumulate": self.accumulate > 1,
             "ema_decay": self.optimizer is not None and self.optimizer.ema_decay is not None,
+            "lamb": isinstance(self.optimizer, Lamb),
         }
         return {name for name in get_args(Recipe) if has[name]}
 

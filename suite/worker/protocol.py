@@ -27,6 +27,7 @@ SLOTS = {
     "momentum": ("velocity",),
     "adam": ("first_moment", "second_moment"),
     "adamw": ("first_moment", "second_moment"),
+    "lamb": ("first_moment", "second_moment"),
     "rmsprop": ("second_moment",),
 }
 AVERAGE = "average"  # the slot of the averaged weights
@@ -157,7 +158,7 @@ class Trial:
 
     @property
     def exempt(self) -> set[str]:
-        """The parameters that weight decay leaves as they are."""
+        """The parameters that do not decay; with LAMB they take the step of Adam."""
         if not self.optimizer.get("exempt_vectors"):
             return set()
         return {each["name"] for each in self.parameters if len(each["shape"]) == 1}

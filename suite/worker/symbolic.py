@@ -168,10 +168,21 @@ class Session(ABC):
         first = _mean(options["beta1"], slots["first_moment"], gradient)
         second = _mean(options["beta2"], slots["second_moment"], gradient**2)
         largest = (second / self._correction("beta2")) ** 0.5 + options["epsilon"]
-        decay = options["weight_decay"] if name == "adamw" and decays else 0.0
-        kept = weight * (1 - rate * decay) if decay else weight
-        step = rate * (first / self._correction("beta1")) / largest
-        return {slots["first_moment"]: first, slots["second_moment"]: second, weight: kept - step}
+        decay = options["weight_decay"] if name in ("adamw", "lamb") and decays else 0.0
+        update = (first / self._correction("beta1")) / largest
+        if decay:
+            update = update + decay * weight
+        if name == "lamb" and decays:
+            update = self._trust_ratio(weight, update) * update
+        changed = {slots["first_moment"]: first, slots["second_moment"]: second}
+        return {**changed, weight: weight - rate * update}
+
+    def _trust_ratio(self, weight: Any, update: Any) -> Any:
+        """The norm of the weights over that of their update; 1 where one of them is 0."""
+        of_weight, of_update = ((each**2).sum() ** 0.5 for each in (weight, update))
+        is_zero = self.ops.eq(self.ops.minimum(of_weight, of_update), 0)
+        ratio = self.ops.switch(is_zero, 1.0, of_weight / of_update)
+        return ratio.astype(self._trial.dtype)
 
     def _correction(self, beta: str) -> Any:
         """1 - beta^t for the present step t, computed in float64."""

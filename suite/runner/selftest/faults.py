@@ -269,6 +269,24 @@ ACCUMULATE_FAULTS = (
     ),
 )
 
+# Of LAMB.
+LAMB_FAULTS = (
+    Fault(
+        name="LAMB without its trust ratios",
+        framework="jax",
+        file="frameworks/jax/session.py",
+        right="optax.masked(optax.scale_by_trust_ratio(), decaying)",
+        wrong="optax.identity()",
+    ),
+    Fault(
+        name="trust ratios over the gradients instead of the updates",
+        framework="mxnet",
+        file="frameworks/mxnet/lamb.py",
+        right="_norm(weight), _norm(step)",
+        wrong="_norm(weight), _norm(grad * self.rescale_grad)",
+    ),
+)
+
 # In a model of text, whose biases and norms do not decay.
 TEXT_FAULTS = (
     Fault(

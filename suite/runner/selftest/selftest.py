@@ -40,6 +40,7 @@ from suite.runner.selftest.faults import (
     BFLOAT16_FAULTS,
     FAULTS,
     INFERENCE_FAULTS,
+    LAMB_FAULTS,
     NUMBER_FAULTS,
     RANK_FAULTS,
     RECIPE_FAULTS,
@@ -179,7 +180,7 @@ class SelfTest:
     def _faults(self) -> Iterator[Fault]:
         """The faults that this machine has cores for."""
         yield from (*FAULTS, *NUMBER_FAULTS, *RECIPE_FAULTS, *WEIGHT_FAULTS, *ACCUMULATE_FAULTS)
-        yield from LAYER_FAULTS
+        yield from (*LAMB_FAULTS, *LAYER_FAULTS)
         yield from (*TEXT_FAULTS, *BFLOAT16_FAULTS)
         yield from (fault for fault in RANK_FAULTS if self._has_cores(fault.device))
         yield from (*INFERENCE_FAULTS, *RUN_FAULTS, *DROPOUT_FAULTS, *TIMED_INFERENCE_FAULTS)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from suite.manifests.workloads import Adam, AdamW, Measure, Momentum, Schedule, Sgd, Workload
+from suite.manifests.workloads import Adam, AdamW, Lamb, Measure, Momentum, Schedule, Sgd, Workload
 from suite.runner.selftest.faults import (
     ACCUMULATE_FAULTS,
     INFERENCE_FAULTS,
+    LAMB_FAULTS,
     NUMBER_FAULTS,
     RECIPE_FAULTS,
     TEXT_FAULTS,
@@ -54,6 +55,12 @@ RECIPE_WORKLOAD = Workload(
 WEIGHT_WORKLOAD = NUMBER_WORKLOAD.model_copy(
     update={"model": "kent_small", "loss": "cross_entropy", "class_weights": (1.0, 2.0) * 5}
 )
+LAMB_WORKLOAD = WEIGHT_WORKLOAD.model_copy(
+    update={
+        "class_weights": None,
+        "optimizer": Lamb(name="lamb", learning_rate=0.01, weight_decay=0.5, exempt_vectors=True),
+    }
+)
 ACCUMULATE_WORKLOAD = WORKLOAD.model_copy(
     update={"accumulate": 2, "optimizer": Sgd(name="sgd", learning_rate=0.001, ema_decay=0.8)}
 )
@@ -86,7 +93,8 @@ INFERENCE_WORKLOAD = Workload(
 SAME_INPUTS = {"precision": "float32", "batch_norm": "per_rank"}
 TIMED_WORKLOADS = (RUN_WORKLOAD, DROPOUT_WORKLOAD, INFERENCE_WORKLOAD)
 LAYER_WORKLOADS = (DECODER_WORKLOAD, RESPONSE_WORKLOAD, ATTENTION_WORKLOAD)
-OTHER_WORKLOADS = (RECIPE_WORKLOAD, WEIGHT_WORKLOAD, ACCUMULATE_WORKLOAD, *LAYER_WORKLOADS)
+RECIPE_WORKLOADS = (RECIPE_WORKLOAD, WEIGHT_WORKLOAD, LAMB_WORKLOAD, ACCUMULATE_WORKLOAD)
+OTHER_WORKLOADS = (*RECIPE_WORKLOADS, *LAYER_WORKLOADS)
 WORKLOADS = (WORKLOAD, NUMBER_WORKLOAD, TEXT_WORKLOAD, *OTHER_WORKLOADS, *TIMED_WORKLOADS)
 RUN_MEASURE = Measure(
     block_s=0.1,
@@ -111,6 +119,8 @@ def workload_of(fault: Fault) -> Workload:
         return RECIPE_WORKLOAD
     if fault in WEIGHT_FAULTS:
         return WEIGHT_WORKLOAD
+    if fault in LAMB_FAULTS:
+        return LAMB_WORKLOAD
     if fault in ACCUMULATE_FAULTS:
         return ACCUMULATE_WORKLOAD
     if fault in DECODER_FAULTS:

@@ -34,6 +34,7 @@ def selftest_of(
     for name in (
         *others,
         "ACCUMULATE_FAULTS",
+        "LAMB_FAULTS",
         "RANK_FAULTS",
         "INFERENCE_FAULTS",
         "TIMED_INFERENCE_FAULTS",

@@ -28,6 +28,7 @@ SLOTS = {
     "momentum": {"velocity": "trace"},
     "adam": {"first_moment": "mu", "second_moment": "nu"},
     "adamw": {"first_moment": "mu", "second_moment": "nu"},
+    "lamb": {"first_moment": "mu", "second_moment": "nu"},
     "rmsprop": {"second_moment": "nu"},
 }
 LOSSES = {
@@ -300,6 +301,13 @@ def _unclipped(trial: Trial, decaying: Tree) -> optax.GradientTransformation:
         decay = options["weight_decay"]
         constants = {"eps": options["epsilon"], "weight_decay": decay, "mask": decaying}
         return optax.adamw(rate, **constants, **betas)
+    if name == "lamb":  # as optax.lamb, but without ratios of the parameters that do not decay
+        return optax.chain(
+            optax.scale_by_adam(options["beta1"], options["beta2"], options["epsilon"]),
+            optax.add_decayed_weights(options["weight_decay"], decaying),
+            optax.masked(optax.scale_by_trust_ratio(), decaying),
+            optax.scale_by_learning_rate(rate),
+        )
     if name == "rmsprop":
         rmsprop = optax.rmsprop(
             rate, decay=options["decay"], eps=options["epsilon"], eps_in_sqrt=True

@@ -260,6 +260,13 @@ class Gates:
         self.path = variable.path
         self.shape = variable.shape if row is None else variable.shape[1:]
 
+    @property
+    def mask(self) -> Any:
+        """Where the parameter is in the variable; None: it is the whole variable."""
+        return (
+            None if self._row is None else np.arange(self.variable.shape[0])[:, None] == self._row
+        )
+
     def of(self, values: Any) -> Any:
         """The parameter in an array with the variable's shape."""
         return self._swapped(np.array(values) if self._row is None else np.array(values)[self._row])

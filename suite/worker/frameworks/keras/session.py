@@ -25,7 +25,7 @@ os.environ["KERAS_BACKEND"] = {"pytorch": "torch"}.get(BACKEND, BACKEND)
 import keras  # noqa: E402
 from keras import ops  # noqa: E402
 
-from . import layers  # noqa: E402
+from . import lamb, layers  # noqa: E402
 
 backend = importlib.import_module(f".on_{BACKEND}", __package__)
 
@@ -35,6 +35,7 @@ SLOTS = {
     "momentum": {"velocity": "momentums"},
     "adam": {"first_moment": "_momentums", "second_moment": "_velocities"},
     "adamw": {"first_moment": "_momentums", "second_moment": "_velocities"},
+    "lamb": {"first_moment": "_momentums", "second_moment": "_velocities"},
     "rmsprop": {"second_moment": "_velocities"},
 }
 LOSSES = {
@@ -65,7 +66,7 @@ class Session:
         self._statistics = {each["name"]: found[each["name"]][0] for each in trial.statistics}
         self._shapes: dict[str, list[tuple[int, ...]]] = {}  # the 2-D ones of a parameter's parts
         self._load(to_channels_last(trial, weights))
-        optimizer = _optimizer(trial)
+        optimizer = _optimizer(trial, list(self._variables.values()))
         if trial.ema_decay is not None:
             optimizer._update_model_variables_moving_average = partial(_average, optimizer)
         if trial.exempt:
@@ -278,7 +279,7 @@ def _weighted(of_classes: list[float]) -> Any:
     return losses
 
 
-def _optimizer(trial: Trial) -> Any:
+def _optimizer(trial: Trial, parameters: list[list[Any]]) -> Any:
     options = trial.optimizer
     name, rate = options["name"], options["learning_rate"]
     own = {"global_clipnorm": options.get("clip_norm")}
@@ -294,9 +295,10 @@ def _optimizer(trial: Trial) -> Any:
         numbers = {"momentum": options["momentum"], "nesterov": options.get("nesterov", False)}
         kind = _momentum() if schedule else keras.optimizers.SGD
         return kind(rate, **numbers, **own)
-    if name in ("adam", "adamw"):
+    if name in ("adam", "adamw", "lamb"):
         constants = rate, options["beta1"], options["beta2"], options["epsilon"]
-        return _adam()(*constants, weight_decay=options.get("weight_decay"), **own)
+        kind = lamb.of_parameters(parameters, backend.whole) if name == "lamb" else _adam()
+        return kind(*constants, weight_decay=options.get("weight_decay"), **own)
     if name == "rmsprop":
         numbers = {"rho": options["decay"], "epsilon": options["epsilon"]}
         return keras.optimizers.RMSprop(rate, **numbers, **own)

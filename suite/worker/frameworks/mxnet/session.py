@@ -16,6 +16,7 @@ from mxnet.base import _LIB
 from ... import schedules
 from ...protocol import AVERAGE, SLOTS, Array, State, Trial, Weights
 from . import distributed
+from .lamb import Lamb
 from .layers import gluon_name, series
 
 T = TypeVar("T")
@@ -381,6 +382,9 @@ def _optimizer(trial: Trial) -> mx.optimizer.Optimizer:
         betas = {key: float(np.float32(options[key])) for key in ("beta1", "beta2")}
         own = {"epsilon": options["epsilon"], "weight_decay": options.get("weight_decay", 0.0)}
         return Adam(learning_rate=rate, **betas, **own, **scheduler)
+    if name == "lamb":
+        own = {key: options[key] for key in ("beta1", "beta2", "epsilon", "weight_decay")}
+        return Lamb(learning_rate=rate, **own, **scheduler)
     if name == "rmsprop":
         own = {"gamma1": options["decay"], "epsilon": options["epsilon"]}
         return mx.optimizer.RMSProp(rate, **own, **scheduler)

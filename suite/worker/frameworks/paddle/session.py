@@ -21,6 +21,7 @@ SLOTS = {
     "momentum": {"velocity": "velocity"},
     "adam": {"first_moment": "moment1", "second_moment": "moment2"},
     "adamw": {"first_moment": "moment1", "second_moment": "moment2"},
+    "lamb": {"first_moment": "moment1", "second_moment": "moment2"},
     "rmsprop": {"second_moment": "mean_square"},
 }
 LOSSES = {
@@ -191,15 +192,33 @@ def _optimizer(trial: Trial, named: Mapping[str, Any]) -> paddle.optimizer.Optim
     if name == "momentum":
         nesterov = options.get("nesterov", False)
         return paddle.optimizer.Momentum(momentum=options["momentum"], use_nesterov=nesterov, **own)
-    if name in ("adam", "adamw"):
+    if name in ("adam", "adamw", "lamb"):
         numbers = {key: options[key] for key in ("beta1", "beta2", "epsilon")}
         if name == "adam":
             return paddle.optimizer.Adam(**numbers, **own)
-        own["weight_decay"] = options["weight_decay"]
-        if exempt := {named[each].name for each in trial.exempt}:
+        decay, exempt = options["weight_decay"], {named[each].name for each in trial.exempt}
+        if name == "lamb":
+            return Lamb(exempt, lamb_weight_decay=decay, **numbers, **own)
+        own["weight_decay"] = decay
+        if exempt:
             own["apply_decay_param_fun"] = lambda of_paddle: of_paddle not in exempt
         return paddle.optimizer.AdamW(**numbers, **own)
     if name == "rmsprop":
         decay, epsilon = options["decay"], options["epsilon"]
         return paddle.optimizer.RMSProp(rho=decay, epsilon=epsilon, **own)
     raise NotImplementedError(f"PaddlePaddle module has no optimizer {name!r}")
+
+
+class Lamb(paddle.optimizer.Lamb):
+    """PaddlePaddle's LAMB, in which parameters with these names take the step of Adam.
+
+    Its own option would give the trust ratio 1 to all parameters where the decay is 0.
+    """
+
+    def __init__(self, exempt: set[str], **options: Any) -> None:
+        super().__init__(exclude_from_weight_decay_fn=lambda each: each.name in exempt, **options)
+        self._exempt = exempt
+
+    def _append_optimize_op(self, block: Any, param_and_grad: Any) -> None:
+        self.always_adapt = param_and_grad[0].name not in self._exempt
+        super()._append_optimize_op(block, param_and_grad)

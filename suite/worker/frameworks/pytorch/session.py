@@ -18,6 +18,7 @@ from ...protocol import AVERAGE, STEPS_PER_CALL, Array, State, Trial, Weights
 from . import cuda_graph, distributed, rounding
 from . import device as pytorch_device
 from .device import on_device
+from .lamb import Lamb
 from .layers import BatchNorm, parameter_of, series
 
 LAYOUT = "NCHW"
@@ -27,6 +28,7 @@ SLOTS = {
     "momentum": {"velocity": "momentum_buffer"},
     "adam": {"first_moment": "exp_avg", "second_moment": "exp_avg_sq"},
     "adamw": {"first_moment": "exp_avg", "second_moment": "exp_avg_sq"},
+    "lamb": {"first_moment": "exp_avg", "second_moment": "exp_avg_sq"},
     "rmsprop": {"second_moment": "square"},
 }
 LOSSES = {
@@ -83,7 +85,8 @@ class Session:
         self._averages: dict[str, torch.Tensor] = {}
         if self._ema_decay is not None:
             self._averages = {n: p.detach().clone() for n, p in self._parameters.items()}
-        # Only Adam counts its steps. The hook is called after each step that was actually done.
+        # Only Adam has a count of steps in its state. The hook is called after each step that
+        # was actually done.
         self._steps: Any = 0
         graphed = trial.variant == "cuda_graph"
         self._graph = self._capturable() if graphed else None
@@ -242,7 +245,8 @@ class Session:
                 values = torch.from_numpy(state.optimizer[slot][name])
                 parameter_state[key] = torch.empty_like(parameter).copy_(values)
             if "first_moment" in self._slots:
-                parameter_state["step"] = torch.tensor(float(state.steps))
+                step = parameter_state.get("step", torch.tensor(0.0))
+                parameter_state["step"] = torch.full_like(step, state.steps)
         for name, average in self._averages.items():
             average.copy_(torch.from_numpy(state.optimizer[AVERAGE][name]))
         self._steps = state.steps
@@ -334,12 +338,15 @@ def _optimizer(trial: Trial, named: Mapping[str, nn.Parameter]) -> torch.optim.O
     own = {"fused": fused, "capturable": trial.variant == "cuda_graph"}
     if name == "adam":
         return torch.optim.Adam(parameters, lr=rate, **_adam(options), **own)
-    if name == "adamw":
-        decay, exempt = options["weight_decay"], trial.exempt
-        decaying = [each for name, each in named.items() if name not in exempt]
+    if name in ("adamw", "lamb"):
+        decay = options["weight_decay"]
+        decaying = [each for name, each in named.items() if name not in trial.exempt]
+        exempt = [each for name, each in named.items() if name in trial.exempt]
+        if name == "lamb":
+            return Lamb(decaying, exempt, lr=rate, weight_decay=decay, **_adam(options))
         groups = [{"params": decaying, "weight_decay": decay}]
         if exempt:
-            groups.append({"params": [named[name] for name in exempt], "weight_decay": 0.0})
+            groups.append({"params": exempt, "weight_decay": 0.0})
         return torch.optim.AdamW(groups, lr=rate, **_adam(options), **own)
     if name == "rmsprop":
         return RMSprop(parameters, rate, options["decay"], options["epsilon"])

@@ -236,24 +236,23 @@ def _statistic(named: dict[str, Any], trial: Trial) -> Any:
 
 # The protocol's names for the slots.
 SLOTS = {"accum": "velocity", "m": "first_moment", "v": "second_moment", "ms": "second_moment"}
+Kernel = tuple[Any, tuple[str, ...], dict[str, str]]
+ADAM: Kernel = (
+    tf.raw_ops.ResourceApplyAdam,
+    ("m", "v"),
+    {"lr": "learning_rate", "beta1": "beta1", "beta2": "beta2"},
+)
 # The fused kernels of TensorFlow's own optimizers, with their slots and their numbers.
-KERNELS: dict[str, tuple[Any, tuple[str, ...], dict[str, str]]] = {
+KERNELS: dict[str, Kernel] = {
     "sgd": (tf.raw_ops.ResourceApplyGradientDescent, (), {"alpha": "learning_rate"}),
     "momentum": (
         tf.raw_ops.ResourceApplyMomentum,
         ("accum",),
         {"lr": "learning_rate", "momentum": "momentum"},
     ),
-    "adam": (
-        tf.raw_ops.ResourceApplyAdam,
-        ("m", "v"),
-        {"lr": "learning_rate", "beta1": "beta1", "beta2": "beta2"},
-    ),
-    "adamw": (
-        tf.raw_ops.ResourceApplyAdam,
-        ("m", "v"),
-        {"lr": "learning_rate", "beta1": "beta1", "beta2": "beta2"},
-    ),
+    "adam": ADAM,
+    "adamw": ADAM,
+    "lamb": ADAM,
     "rmsprop": (
         tf.raw_ops.ResourceApplyRMSProp,
         ("ms", "mom"),
@@ -279,6 +278,12 @@ class Optimizer:
         exempt = trial.exempt
         self._decays = [name not in exempt for name in variables]
         self._slots = [{s: tf.Variable(tf.zeros_like(v)) for s in slots} for v in self._variables]
+        adapting = set(variables) - exempt if self._name == "lamb" else set()
+        self._updates = {
+            each.ref(): tf.Variable(tf.zeros_like(each))
+            for name, each in variables.items()
+            if name in adapting
+        }
         self._numbers = {
             key: tf.constant(options[number], dtype) for key, number in numbers.items()
         }
@@ -290,7 +295,7 @@ class Optimizer:
         self.steps = tf.Variable(0, dtype=tf.int64, trainable=False)
         if self._name == "rmsprop":
             self._numbers["momentum"] = tf.constant(0, dtype)
-        self._is_adam = self._name in ("adam", "adamw")
+        self._is_adam = self._name in ("adam", "adamw", "lamb")
         if self._is_adam:
             self._epsilon = tf.constant(options["epsilon"], dtype)
             # beta to the power of the number of the step
@@ -320,12 +325,29 @@ class Optimizer:
             if self._name == "adamw" and decays:
                 variable.assign(variable * kept)
             handles = {name: slot.handle for name, slot in slots.items()}
-            self._kernel(var=variable.handle, **handles, **numbers, **{self._gradient: gradient})
+            given = {**handles, **numbers, self._gradient: gradient}
+            if self._name == "lamb" and decays:
+                self._adapt(variable, given)
+            else:
+                self._kernel(var=variable.handle, **given)
         if self._is_adam:
             for key, power in self._powers.items():
                 power.assign(power * self._numbers[key])
         for variable, average in zip(self._variables, self.averages.values()):
             average.assign_sub(self._ema_share * (average - variable))
+
+    def _adapt(self, variable: Any, given: dict[str, Any]) -> None:
+        """Do LAMB's step for one variable; `given` is what the kernel of Adam takes.
+
+        The kernel subtracts Adam's step, at the learning rate 1, from the negative of the decay.
+        """
+        update = self._updates[variable.ref()]
+        update.assign(-self._options["weight_decay"] * variable)
+        self._kernel(var=update.handle, **given | {"lr": tf.ones([], variable.dtype)})
+        weights, updates = (tf.sqrt(2 * tf.nn.l2_loss(each)) for each in (variable, update))
+        is_zero = tf.logical_or(weights == 0, updates == 0)
+        ratio = tf.where(is_zero, tf.ones([], variable.dtype), weights / updates)
+        variable.assign_add(given["lr"] * ratio * update)
 
     def _adam_numbers(self) -> dict[str, Any]:
         # The kernel adds epsilon before it corrects the bias of the second moment. With epsilon
