@@ -18,7 +18,7 @@ from ...protocol import AVERAGE, STEPS_PER_CALL, Array, State, Trial, Weights
 from . import cuda_graph, distributed, rounding
 from . import device as pytorch_device
 from .device import on_device
-from .layers import BatchNorm, parameter_of, series
+from .layers import BatchNorm, build, parameter_of
 
 LAYOUT = "NCHW"
 # The names of the slots in the optimizers' states.
@@ -60,7 +60,7 @@ class Session:
         torch.set_default_dtype(getattr(torch, trial.dtype))
         self._device = torch.device(trial.device)
         modules: dict[str, nn.Module] = {}
-        self._model = series(trial.layers, trial.slice_size, modules)
+        self._model = build(trial, trial.slice_size, modules)
         of_images = len(trial.architecture["input_shape"]) == 3
         # `compiled` uses channels-last memory too. The compiler converts images to it anyway, and
         # where it did so, torch 2.13 computed zero gradients before max-pools
