@@ -34,12 +34,12 @@ parity: $(READY) ## prove the suite `quick`
 
 SMALL := lenet kent_small kent_medium kent_big adnn_cnn db_mlp lstm gpt_tiny every_layer \
   every_sequence every_mobile every_window every_channel every_decoder every_attention \
-  every_swin every_text every_response every_signal unet_small
+  every_swin every_text every_padded every_response every_signal unet_small
 LARGE := alexnet_cifar10 googlenet_cifar10 resnet50_cifar10 vgg16_cifar10 vit_tiny_cifar10 \
   vit_tiny alexnet googlenet resnet50 vgg16 gpt_mini
 # Each kind of layer, without further networks of the same kinds.
 KINDS := lenet lstm gpt_tiny every_layer every_sequence every_mobile every_window every_channel \
-  every_decoder every_attention every_swin every_text every_response unet_small
+  every_decoder every_attention every_swin every_text every_padded every_response unet_small
 # Frameworks of the published comparisons' time, with those of their models that are small.
 OLD := theano caffe cntk flux
 # PyTensor compiles large models for minutes; the others of these are for inference or small networks.

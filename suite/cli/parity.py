@@ -156,7 +156,7 @@ def selftest(
 ) -> None:
     """Insert faults into copies of the worker, one by one, and check that a proof finds each.
 
-    Sixty-six show in a certificate, nine of them in bf16_mixed, ten in single layers, four in
+    Sixty-eight show in a certificate, nine of them in bf16_mixed, twelve in single layers, four in
     inference, eight on two ranks; eleven show only in a timed run. With the docker engine each
     fault gets an image, which is removed afterwards. With the engine venv and PyTorch, ten faults
     of an import follow. The self-test ends at the first fault that is not found, or at the first

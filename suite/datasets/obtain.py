@@ -29,8 +29,10 @@ def obtain(workload: Workload, *, seed: int, folder: Path, notify: Notify) -> In
     """
     dataset = library.of(workload)
     if dataset.format == "synthetic":
-        # Models with inputs of the same shape, and targets of the same loss, share the data.
+        # Models with inputs of the same kind, and targets of the same loss, share the data.
         shape = "x".join(map(str, dataset.shape))
+        if dataset.vocabulary is not None:
+            shape += f"-of-{dataset.vocabulary}-padding-{dataset.padding_id}"
         sizes = "-".join(str(dataset.samples[split]) for split in SPLITS)
         targets = f"{dataset.classes}-{dataset.loss}"
         data = folder.parent / f"synthetic-{shape}-{targets}-{sizes}-seed{seed}"

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import Field, PositiveFloat, PositiveInt, ValidationInfo, field_validator
+from pydantic import (
+    Field,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    ValidationInfo,
+    field_validator,
+)
 
 from suite.manifests.losses import Loss
 from suite.manifests.strict import Name, Strict
@@ -76,7 +83,9 @@ class DatasetManifest(Strict):
     shape: tuple[PositiveInt, ...] = Field(default=(), validate_default=True)
     classes: PositiveInt  # or the number of outputs, where the targets are no classes
     loss: Loss = "cross_entropy"  # which the targets are for
-    positions: tuple[PositiveInt, ...] = ()  # of an image: the number of its labels, if several
+    positions: tuple[PositiveInt, ...] = ()  # the number of a sample's labels, if several
+    vocabulary: PositiveInt | None = None  # of tokens, where it is not the number of classes
+    padding_id: NonNegativeInt | None = None  # the token that fills shorter sequences, if any
     normalize: Normalize = Field(default=Normalize(mean=(), std=()), validate_default=True)
     samples: dict[Split, PositiveInt] = Field(default={}, validate_default=True)
     tokens: dict[Split, PositiveInt] = Field(default={}, validate_default=True)

@@ -109,6 +109,12 @@ def _name(annotation: object) -> object:
 MODELS: dict[str, Make] = dict(_found(__path__, __name__))
 
 
+def predicted_tokens(name: str) -> int:
+    """The tokens of a sample that a model predicts; 1 where it predicts none, or is unknown."""
+    length = sequence_length(name)
+    return 1 if length is None or not MODELS[name]().positions else length
+
+
 def sequence_length(name: str) -> int | None:
     """The tokens of a sample; None where the model takes no tokens, or is unknown or broken."""
     try:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from suite.models import padding
 from suite.models.branches import (
     first_input_gradient_macs,
     series_macs,
@@ -41,8 +42,13 @@ class Architecture:
 
     @property
     def takes_tokens(self) -> bool:
-        """Whether its input is a sequence of tokens, and its output one score for each of them."""
+        """Whether its input is a sequence of tokens."""
         return self.layers[0].kind == "embedding"
+
+    @property
+    def padding_id(self) -> int | None:
+        """The token that only fills the input; None where every token is one of the sample."""
+        return padding.padding_of(tuple(self.leaves()))
 
     @property
     def positions(self) -> Shape:
@@ -59,9 +65,12 @@ class Architecture:
         """
         shapes = series_shapes(self.layers, self.input_shape)
         end, classes = shapes[-1], self.classes
-        known = [(*self.input_shape, classes)] if self.takes_tokens else [(classes,)]
-        if end not in known and (self.takes_tokens or len(end) != 2 or end[1] != classes):
-            raise ValueError(f"{self.name} ends in shape {end}, not {known[0]}")
+        of_tokens = (*self.input_shape, classes)
+        fits = end == of_tokens if self.takes_tokens else len(end) == 2 and end[1] == classes
+        if end != (classes,) and not fits:
+            wanted = f"{of_tokens} or {(classes,)}" if self.takes_tokens else f"{(classes,)}"
+            raise ValueError(f"{self.name} ends in shape {end}, not {wanted}")
+        padding.check(tuple(self.leaves()), end, classes)
         return shapes
 
     def parameters(self) -> tuple[Parameter, ...]:

@@ -1,4 +1,4 @@
-"""Eleven small models that hold every kind of layer, for the self-test and for tests.
+"""Twelve small models that hold every kind of layer, for the self-test and for tests.
 
 They follow no published network.
 """
@@ -315,6 +315,26 @@ def every_text() -> Architecture:
         TiedHead(name="head", embedding="embedding", bias=True, **sizes),
     )
     return Architecture(name="every_text", input_shape=(32,), classes=256, layers=layers)
+
+
+def every_padded() -> Architecture:
+    """Sequences of several lengths, filled with token 1, which attention and the mean leave out."""
+    grouped: dict[str, Any] = {"heads": 4, "kv_heads": 2, "rotary_theta": 1e4}
+    block = (
+        LayerNorm(name="norm1", features=16),
+        SelfAttention(name="causal", features=16, causal=True, padding_id=1, **grouped),
+    )
+    whole = (SelfAttention(name="whole", features=16, heads=2),)
+    layers: tuple[Layer, ...] = (
+        Embedding(name="embedding", vocabulary=64, features=16),
+        PositionEmbedding(name="positions", length=24, features=16),
+        LayerNorm(name="norm0", features=16),
+        SelfAttention(name="attention", features=16, heads=2, padding_id=1),
+        Add(name="add", branches=((), block, whole)),
+        MeanToken(name="mean", padding_id=1),
+        Dense(name="classes", in_features=16, out_features=10),
+    )
+    return Architecture(name="every_padded", input_shape=(24,), classes=10, layers=layers)
 
 
 def every_swin() -> Architecture:

@@ -128,13 +128,22 @@ class FirstToken(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class MeanToken(Layer):
-    """(length, features) to (features,): the mean of the members of the sequence."""
+    """(length, features) to (features,): the mean of the members of the sequence.
+
+    With `padding_id`, of those whose token in the model's input is another one; where there is no
+    such token, of all.
+    """
 
     kind = "mean_token"
+    padding_id: int | None = None
 
     def output_shape(self, shape: Shape) -> Shape:
         expect(self, shape, len(shape) == 2)
         return shape[1:]
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return super().needs | (set() if self.padding_id is None else {"mean_token.padding_id"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,6 +170,9 @@ class SelfAttention(Layer):
     With `rotary_theta`, queries and keys are rotated by their position p (Su et al. 2021): pair i
     of the n values of a head by the angle p theta^(-2i / n). Pair i is values i and i + n / 2, or
     where `interleaved` values 2i and 2i + 1.
+
+    With `padding_id`, a member attends only to members whose token in the model's input is another
+    one. Where all are padding that it would attend to, it attends to them.
     """
 
     kind = "self_attention"
@@ -171,6 +183,7 @@ class SelfAttention(Layer):
     kv_heads: int | None = None  # None: `heads`
     rotary_theta: float | None = None
     interleaved: bool = False
+    padding_id: int | None = None
 
     def __post_init__(self) -> None:
         if self.features % self.heads:
@@ -211,6 +224,7 @@ class SelfAttention(Layer):
             *([] if self.bias else ["self_attention.bias"]),
             *([] if self.kv_heads is None else ["self_attention.kv_heads"]),
             *([] if self.rotary_theta is None else ["self_attention.rotary_theta"]),
+            *([] if self.padding_id is None else ["self_attention.padding_id"]),
         )
         return super().needs | set(fields_used)
 

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from suite.models import sequence_length
+from suite.models import predicted_tokens
 from suite.report.warning import ReportWarning
 from suite.results.record import Epoch, Record
 
@@ -41,13 +41,13 @@ def _workload(record: Record, epoch: Epoch) -> Hashable:
 def _last_epoch(runs: Sequence[Record]) -> Epoch | None:
     """The last epoch of the first run that has one, with the number of its test predictions.
 
-    A sequence has one for each of its tokens.
+    A text has one for each of its tokens.
     """
     found = next((run for run in runs if run.status == "ok" and run.epochs), None)
     if found is None:
         return None
-    epoch, length = found.epochs[-1], sequence_length(found.workload.model) or 1
-    predictions = (epoch.test_samples or 0) * length
+    epoch = found.epochs[-1]
+    predictions = (epoch.test_samples or 0) * predicted_tokens(found.workload.model)
     return epoch.model_copy(update={"test_samples": predictions})
 
 

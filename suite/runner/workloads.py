@@ -133,8 +133,7 @@ def _of_own_model(
         if options.scenarios and workload.scenario not in options.scenarios:
             continue
         own = MODELS[model]()
-        same = own.takes_tokens or data.positions == own.positions
-        if data.shape == own.input_shape and same:
+        if (data.shape, data.positions) == (own.input_shape, own.positions):
             alike = replaced.model_copy(update={"query_samples": None})
             known = found.setdefault(alike, replaced)
             if (replaced.query_samples or 0) > (known.query_samples or 0):
@@ -198,19 +197,19 @@ def check_data(workload: Workload, suite: str) -> None:
     model = MODELS[workload.model]()
     of_classes = data.loss == "cross_entropy"
     fits = data.classes <= model.classes if of_classes else data.classes == model.classes
-    if not model.takes_tokens and data.positions != model.positions:
-        ours, theirs = (_by(each) or "one" for each in (model.positions, data.positions))
-        raise ManifestError(
-            f"suite {suite!r}: {workload.model} finds {ours} classes in a sample,"
-            f" {workload.dataset} has {theirs}",
-            hint="--data synthetic",
-        )
     if data.shape != model.input_shape or not fits:
         outputs = "classes" if of_classes else "outputs"
         raise ManifestError(
             f"suite {suite!r}: {workload.model} takes {model.input_shape} and has "
             f"{model.classes} {outputs}, {workload.dataset} has {data.shape} and {data.classes}",
             hint="dlsuite list",
+        )
+    if data.positions != model.positions:
+        ours, theirs = (_by(each) or "one" for each in (model.positions, data.positions))
+        raise ManifestError(
+            f"suite {suite!r}: {workload.model} finds {ours} classes in a sample,"
+            f" {workload.dataset} has {theirs}",
+            hint="--data synthetic",
         )
     weights = workload.class_weights
     if weights and len(weights) != model.classes:

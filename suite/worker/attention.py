@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,16 @@ def part_sizes(layer: dict[str, Any]) -> list[int]:
 def kv_heads(layer: dict[str, Any]) -> int:
     """The number of heads of an attention's keys, and of its values."""
     return int(layer["kv_heads"] or layer["heads"])
+
+
+def masks_needed(leaves: Iterable[dict[str, Any]]) -> tuple[int | None, list[bool]]:
+    """The `padding_id` of a model, and of each mask that its layers need whether it is causal.
+
+    A mask is that of the keys to which a member attends; that of a mean is not causal.
+    """
+    found = [layer for layer in leaves if layer.get("padding_id") is not None]
+    causal = sorted({layer.get("causal", False) for layer in found})
+    return (found[0]["padding_id"] if found else None), causal
 
 
 def window_rows(layer: dict[str, Any]) -> Array:

@@ -1,8 +1,8 @@
 """Batches of the shared data format, in one fixed order for every framework.
 
-On disk: `<split>_inputs.npy`, images (N, C, H, W) uint8 or float32, rows (N, features) float32, and
-`<split>_labels.npy`, classes (N,) int32 or numbers (N, outputs) float32. Of a text:
-`<split>_tokens.npy` (tokens,) uint8.
+On disk: `<split>_inputs.npy`, images (N, C, H, W) uint8 or float32, rows (N, features) float32,
+tokens (N, length) int32, and `<split>_labels.npy`, classes (N,) int32 or numbers (N, outputs)
+float32. Of a text: `<split>_tokens.npy` (tokens,) uint8.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from onnx import helper
 
 from .protocol import Array, Weights
 
+INPUT = ".inputs"  # no name of a layer
 Layer = dict[str, Any]
 
 

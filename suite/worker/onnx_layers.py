@@ -9,7 +9,14 @@ import numpy as np
 
 from .layouts import kept, paddings, side_paddings
 from .onnx_graph import Graph, Layer, axes, product
-from .onnx_sequences import gru, lstm, patch_merging, self_attention, window_attention
+from .onnx_sequences import (
+    gru,
+    lstm,
+    mean_of_real,
+    patch_merging,
+    self_attention,
+    window_attention,
+)
 
 
 def series(graph: Graph, layers: list[Layer], value: str) -> str:
@@ -204,6 +211,8 @@ def _first_token(graph: Graph, layer: Layer, value: str) -> str:
 
 
 def _mean_token(graph: Graph, layer: Layer, value: str) -> str:
+    if layer["padding_id"] is not None:
+        return mean_of_real(graph, layer, value)
     return graph.node("ReduceMean", [value, axes(graph, 1)], layer["name"], keepdims=0)
 
 

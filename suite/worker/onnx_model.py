@@ -10,12 +10,11 @@ import onnx
 from onnx import helper, numpy_helper
 
 from .layouts import input_form, output_shape
-from .onnx_graph import Graph
+from .onnx_graph import INPUT, Graph
 from .onnx_layers import series
 from .protocol import Trial, Weights
 
 LAYOUT = "NCHW"
-INPUT = ".inputs"  # no name of a layer
 # The newest operator set for which both frameworks have a kernel of each operator. ONNX Runtime
 # 1.32 and OpenVINO 2026.4 also know set 27, but ONNX Runtime has no kernel for the Attention of set
 # 25: it would compute it by many small operators.

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 
-from .attention import kv_heads, part_sizes, rotation, window_mask, window_rows
-from .onnx_graph import Graph, Layer, axes, product
+from .attention import EXCLUDED, kv_heads, part_sizes, rotation, window_mask, window_rows
+from .onnx_graph import INPUT, Graph, Layer, axes, product
 from .protocol import Array
 
 # ONNX's order of the gates, as numbers of ours: input, output, forget, cell; update, reset, new.
@@ -23,8 +24,57 @@ def self_attention(graph: Graph, layer: Layer, value: str) -> str:
     if layer["rotary_theta"] is not None:
         parts[:2] = (_rotated(graph, layer, part) for part in parts[:2])
     options = {"q_num_heads": heads, "kv_num_heads": kept, "is_causal": int(layer["causal"])}
+    if layer["padding_id"] is not None:
+        parts.append(_excluded(graph, layer))
     mixed = graph.node("Attention", parts, f"{name}.mixed", **options)
     return product(graph, layer, mixed, "out_weight", "out_bias")
+
+
+def _excluded(graph: Graph, layer: Layer) -> str:
+    """What is added to the scores of an attention, (N, 1, length, length)."""
+    name, length = layer["name"], layer["input_shape"][0]
+    keys = _keys(graph, layer, causal=layer["causal"])
+    others = graph.node("Sub", [_one(graph), keys], f"{name}.others")
+    low = graph.shared("excluded", np.array(EXCLUDED, "float32"))
+    excluded = graph.node("Mul", [others, low], f"{name}.excluded")
+    heads = graph.node("Unsqueeze", [excluded, axes(graph, 1)], f"{name}.excluded.heads")
+    whole = graph.constant(f"{name}.pairs_shape", np.array([graph.batch_size, 1, length, length]))
+    return graph.node("Expand", [heads, whole], f"{name}.mask")
+
+
+def _keys(graph: Graph, layer: Layer, *, causal: bool) -> str:
+    """1 for the members that are not padding, (N, 1 or length, length).
+
+    Where there are none, or in a causal attention none up to a member, 1 for all.
+    """
+    name = layer["name"]
+    padding_id = graph.constant(f"{name}.padding_id", np.array(layer["padding_id"], "int32"))
+    padding = graph.node("Equal", [INPUT, padding_id], f"{name}.is_padding")
+    real = graph.node("Not", [padding], f"{name}.is_real")
+    real = graph.node("Cast", [real], f"{name}.real", to=int(onnx.TensorProto.FLOAT))
+    if causal:
+        count = graph.node("CumSum", [real, graph.shared("one", np.array(1))], f"{name}.count")
+        some = graph.node("Min", [count, _one(graph)], f"{name}.some")
+    else:
+        some = graph.node("ReduceMax", [real, axes(graph, 1)], f"{name}.some", keepdims=1)
+    none = graph.node("Sub", [_one(graph), some], f"{name}.none")
+    none = graph.node("Unsqueeze", [none, axes(graph, 2)], f"{name}.none.queries")
+    real = graph.node("Unsqueeze", [real, axes(graph, 1)], f"{name}.real.keys")
+    return graph.node("Max", [real, none], f"{name}.kept")
+
+
+def _one(graph: Graph) -> str:
+    return graph.shared("ones", np.array(1, "float32"))
+
+
+def mean_of_real(graph: Graph, layer: Layer, value: str) -> str:
+    """The mean of the members of a sequence that are not padding."""
+    name = layer["name"]
+    keys = _keys(graph, layer, causal=False)
+    total = graph.node("MatMul", [keys, value], f"{name}.total")
+    count = graph.node("ReduceSum", [keys, axes(graph, 2)], f"{name}.members", keepdims=1)
+    mean = graph.node("Div", [total, count], f"{name}.mean")
+    return graph.node("Squeeze", [mean, axes(graph, 1)], name)
 
 
 def _rotated(graph: Graph, layer: Layer, value: str) -> str:

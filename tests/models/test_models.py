@@ -62,7 +62,7 @@ def test_each_model_is_valid(name: str) -> None:
     assert models.problem(name) is None
 
 
-def test_eleven_small_models_hold_every_kind_of_layer() -> None:
+def test_twelve_small_models_hold_every_kind_of_layer() -> None:
     used = {each for name in MODELS for layer in MODELS[name]().leaves() for each in layer.needs}
     names = (
         "every_layer",
@@ -74,6 +74,7 @@ def test_eleven_small_models_hold_every_kind_of_layer() -> None:
         "every_attention",
         "every_swin",
         "every_text",
+        "every_padded",
         "every_response",
         "gpt_tiny",
     )

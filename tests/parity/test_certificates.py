@@ -62,7 +62,8 @@ def certify_of(
     "model",
     [
         *("every_layer", "every_sequence", "every_mobile", "every_window", "every_channel"),
-        *("every_decoder", "every_attention", "every_swin", "every_text", "every_response"),
+        *("every_decoder", "every_attention", "every_swin", "every_text", "every_padded"),
+        "every_response",
     ],
 )
 def test_every_kind_of_layer_is_the_same_in_every_framework(model: str) -> None:

@@ -32,11 +32,12 @@ NAMES = (
     "every_channel",
     "every_decoder",
     "every_attention",
+    "every_padded",
     "every_swin",
     "every_response",
     "vit_tiny_cifar10",
 )
-DATASETS = {"vit_tiny_cifar10": "cifar10"}  # mnist for the others
+DATASETS = {"vit_tiny_cifar10": "cifar10", "every_padded": "synthetic"}  # mnist for the others
 BATCH_SIZE = 4
 TIMEOUT_S = 600  # PyTensor and torch.compile take minutes to compile all models
 QUICK = "pytorch:eager"  # the others only in `make verify`

@@ -18,8 +18,8 @@ BATCH_SIZE = 3
 # ResNet-50 takes smaller images than its own, to save time.
 NAMES = (
     *("lenet", "every_layer", "every_sequence", "every_mobile", "every_window", "every_channel"),
-    *("every_decoder", "every_attention", "every_swin", "every_text", "unet_small"),
-    *("every_response", "gpt_tiny", "vit_tiny_cifar10", "resnet50"),
+    *("every_decoder", "every_attention", "every_swin", "every_text", "every_padded"),
+    *("every_response", "unet_small", "gpt_tiny", "vit_tiny_cifar10", "resnet50"),
 )
 
 PREDICT = """

@@ -1,6 +1,7 @@
 """The shared format of prepared datasets, with the following files in a dataset's folder:
 
-    <split>_inputs.npy   uint8 (N, channels, height, width), or float32 (N, features)
+    <split>_inputs.npy   uint8 (N, channels, height, width), float32 (N, features), or tokens int32
+                         (N, length)
     <split>_labels.npy   int32 (N,), class numbers from 0, or float32 (N, outputs)
     dataset.json         the dataset's name, its origin, the SHA-256 of each file
     stamps.json          only of an image folder: file sizes and times, to detect changes

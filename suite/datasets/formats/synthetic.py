@@ -19,6 +19,7 @@ from suite.manifests.losses import OF_NUMBERS
 from suite.manifests.workloads import Workload
 from suite.models import MODELS
 from suite.models.architecture import Architecture
+from suite.models.sequences import Embedding
 
 NAME = "synthetic"
 TITLE = "Generated batches in the shape that the model takes"
@@ -36,10 +37,18 @@ def fitted(workload: Workload) -> DatasetManifest:
         shape=model.input_shape,
         classes=model.classes,
         loss=workload.loss,
-        positions=() if model.takes_tokens else model.positions,
+        positions=model.positions,
+        vocabulary=_vocabulary(model),
+        padding_id=model.padding_id,
         normalize=_normalize(model),
         samples={split: own or BATCHES[split] * workload.batch_size for split in SPLITS},
     )
+
+
+def _vocabulary(model: Architecture) -> int | None:
+    """The number of tokens, where a sequence of them has one class."""
+    first = model.layers[0]
+    return first.vocabulary if isinstance(first, Embedding) and not model.positions else None
 
 
 def _normalize(model: Architecture) -> Normalize:
@@ -57,13 +66,17 @@ def write(manifest: DatasetManifest, folder: Path, seed: int) -> None:
     random = np.random.default_rng(seed)
     for split in SPLITS:
         samples = manifest.samples[split]
-        if manifest.holds_tokens:
+        if manifest.holds_tokens and manifest.positions:
             tokens = samples * manifest.shape[0] + 1
             size = np.uint8 if manifest.classes <= 256 else np.int32
             values = random.integers(0, manifest.classes, tokens, dtype=size)
             np.save(folder / f"{split}_tokens.npy", values)
             continue
-        np.save(folder / f"{split}_inputs.npy", _inputs(random, samples, manifest.shape))
+        if manifest.vocabulary is not None:
+            inputs = _sequences(random, samples, manifest, manifest.vocabulary)
+        else:
+            inputs = _inputs(random, samples, manifest.shape)
+        np.save(folder / f"{split}_inputs.npy", inputs)
         np.save(folder / f"{split}_labels.npy", _labels(random, samples, manifest))
     prepared.write(folder, NAME, prepared.GENERATED)
 
@@ -78,6 +91,25 @@ def _labels(
     if manifest.loss == "binary_cross_entropy":
         return random.integers(0, 2, shape).astype(np.float32)
     return random.integers(0, manifest.classes, (samples, *manifest.positions), dtype=np.int32)
+
+
+def _sequences(
+    random: np.random.Generator, samples: int, manifest: DatasetManifest, vocabulary: int
+) -> NDArray[np.int32]:
+    """Tokens (samples, length).
+
+    Where there is padding, it is after or before a random number of other tokens, from none to all.
+    """
+    (length,) = manifest.shape
+    padding_id = manifest.padding_id
+    if padding_id is None:
+        return random.integers(0, vocabulary, (samples, length), dtype=np.int32)
+    tokens = random.integers(0, vocabulary - 1, (samples, length), dtype=np.int32)
+    tokens += tokens >= padding_id  # the others
+    lengths, after = random.integers(0, length + 1, (samples, 1)), random.random((samples, 1)) < 0.5
+    places = np.arange(length)
+    kept = np.where(after, places, places[::-1]) < lengths
+    return np.where(kept, tokens, np.int32(padding_id))
 
 
 def _inputs(random: np.random.Generator, samples: int, shape: tuple[int, ...]) -> NDArray[Any]:

@@ -26,8 +26,8 @@ def arrays(manifest: DatasetManifest, raw: Path) -> Iterator[tuple[str, NDArray[
 
 
 def fitted(manifest: DatasetManifest, shape: Shape) -> DatasetManifest:
-    """The manifest with the shape (length,) of a sequence, and the number of sequences."""
+    """The manifest with the shape (length,) of a sequence and of its labels, and their number."""
     (length,) = shape
     # The label of a token is the next one; the last token has none.
     samples = {split: (tokens - 1) // length for split, tokens in manifest.tokens.items()}
-    return manifest.model_copy(update={"shape": shape, "samples": samples})
+    return manifest.model_copy(update={"shape": shape, "positions": shape, "samples": samples})

@@ -87,4 +87,21 @@ sequence = F.broadcast_sub(sequence, F.mean(sequence, axis=-1, keepdims=True))
         square = F.mean(F.square(sequence), axis=-1, keepdims=True)""",
     ),
 )
-LAYER_FAULTS = (*DECODER_FAULTS, *RESPONSE_FAULTS, *ATTENTION_FAULTS)
+# In a model of sequences with padding.
+PADDED_FAULTS = (
+    Fault(
+        name="attention to padding",
+        framework="tensorflow",
+        file="frameworks/tensorflow/layers.py",
+        right="self_attention(x, layer, own, cast, through.masks[causal])",
+        wrong="self_attention(x, layer, own, cast)",
+    ),
+    Fault(
+        name="a mean over padding too",
+        framework="jax",
+        file="frameworks/jax/layers.py",
+        right="sequence.mean(1, where=masks[False][:, 0, 0, :, None])",
+        wrong="sequence.mean(1)",
+    ),
+)
+LAYER_FAULTS = (*DECODER_FAULTS, *RESPONSE_FAULTS, *ATTENTION_FAULTS, *PADDED_FAULTS)

@@ -13,7 +13,12 @@ from suite.runner.selftest.faults import (
     WEIGHT_FAULTS,
     Fault,
 )
-from suite.runner.selftest.layer_faults import ATTENTION_FAULTS, DECODER_FAULTS, RESPONSE_FAULTS
+from suite.runner.selftest.layer_faults import (
+    ATTENTION_FAULTS,
+    DECODER_FAULTS,
+    PADDED_FAULTS,
+    RESPONSE_FAULTS,
+)
 from suite.runner.selftest.timed_faults import DROPOUT_FAULTS, TIMED_INFERENCE_FAULTS
 
 WORKLOAD = Workload(
@@ -71,6 +76,7 @@ RESPONSE_WORKLOAD = DECODER_WORKLOAD.model_copy(update={"model": "every_response
 ATTENTION_WORKLOAD = DECODER_WORKLOAD.model_copy(
     update={"model": "every_attention", "optimizer": Sgd(name="sgd", learning_rate=0.001)}
 )
+PADDED_WORKLOAD = DECODER_WORKLOAD.model_copy(update={"model": "every_padded"})
 
 # For timed runs: with short blocks, a run ends soon and has some hundred steps.
 RUN_WORKLOAD = Workload(
@@ -92,7 +98,7 @@ INFERENCE_WORKLOAD = Workload(
 # Workloads that differ only in these have the same inputs.
 SAME_INPUTS = {"precision": "float32", "batch_norm": "per_rank"}
 TIMED_WORKLOADS = (RUN_WORKLOAD, DROPOUT_WORKLOAD, INFERENCE_WORKLOAD)
-LAYER_WORKLOADS = (DECODER_WORKLOAD, RESPONSE_WORKLOAD, ATTENTION_WORKLOAD)
+LAYER_WORKLOADS = (DECODER_WORKLOAD, RESPONSE_WORKLOAD, ATTENTION_WORKLOAD, PADDED_WORKLOAD)
 RECIPE_WORKLOADS = (RECIPE_WORKLOAD, WEIGHT_WORKLOAD, LAMB_WORKLOAD, ACCUMULATE_WORKLOAD)
 OTHER_WORKLOADS = (*RECIPE_WORKLOADS, *LAYER_WORKLOADS)
 WORKLOADS = (WORKLOAD, NUMBER_WORKLOAD, TEXT_WORKLOAD, *OTHER_WORKLOADS, *TIMED_WORKLOADS)
@@ -129,6 +135,8 @@ def workload_of(fault: Fault) -> Workload:
         return RESPONSE_WORKLOAD
     if fault in ATTENTION_FAULTS:
         return ATTENTION_WORKLOAD
+    if fault in PADDED_FAULTS:
+        return PADDED_WORKLOAD
     if fault in (*INFERENCE_FAULTS, *TIMED_INFERENCE_FAULTS):
         return INFERENCE_WORKLOAD
     return DROPOUT_WORKLOAD if fault in DROPOUT_FAULTS else WORKLOAD

@@ -45,9 +45,9 @@ def test_every_fault_fits_the_worker(fault: Fault) -> None:
     assert (WORKER / fault.file).read_text(encoding="utf-8").count(fault.right) == fault.places
 
 
-def test_there_are_seventy_seven_faults_of_different_kinds(tmp_path: Path) -> None:
+def test_there_are_seventy_nine_faults_of_different_kinds(tmp_path: Path) -> None:
     assert (len(FAULTS), len(TEXT_FAULTS), len(BFLOAT16_FAULTS), len(RUN_FAULTS)) == (16, 4, 9, 8)
-    assert len({fault.name for fault in ALL}) == len(ALL) == 77
+    assert len({fault.name for fault in ALL}) == len(ALL) == 79
     assert {fault.precision for fault in BFLOAT16_FAULTS} == {"bf16_mixed"}
     for number, fault in enumerate(ALL):
         worker = fault.plant(tmp_path / str(number))

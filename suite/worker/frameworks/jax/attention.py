@@ -10,11 +10,39 @@ import jax
 from flax import nnx
 from jax import numpy as jnp
 
-from ...attention import kv_heads, part_sizes, rotation, window_mask, window_rows
+from ...attention import (
+    EXCLUDED,
+    kv_heads,
+    masks_needed,
+    part_sizes,
+    rotation,
+    window_mask,
+    window_rows,
+)
 from ...protocol import Trial
 from . import rounding
 
 Dense = Callable[[int, int], Any]  # makes the module of a product, by its inputs and outputs
+
+
+Masks = dict[bool, Any]  # by whether it is causal
+
+
+def key_masks(trial: Trial, tokens: Any) -> Masks:
+    """The keys to which each member attends, (batch, 1, 1 or length, length), for each kind needed.
+
+    Where all are padding, none is excluded as such.
+    """
+    padding_id, causal = masks_needed(trial.leaves())
+    if padding_id is None:
+        return {}
+    real, masks = tokens != padding_id, {}
+    if False in causal:
+        masks[False] = (real | ~real.any(1, keepdims=True))[:, None, None]
+    if True in causal:
+        some = real.cumsum(1) > 0  # not padding, up to each member
+        masks[True] = jnp.tril(real[:, None] | ~some[..., None])[:, None]
+    return masks
 
 
 class Attention(nnx.Module):
@@ -48,14 +76,16 @@ class SelfAttention(Attention):
         self.causal, self.of_head = layer["causal"], size // layer["heads"]
         self.repeats = layer["heads"] // kv_heads(layer)
         self.ends = (sizes[0], sizes[0] + sizes[1])  # of the queries and of the keys
+        self.padded = layer["padding_id"] is not None
         rotates = layer["rotary_theta"] is not None
         self.rotated = partial(rotated, layer) if rotates else None
         # cuDNN's fused attention takes no float32.
         fused = trial.mixed and trial.device != "cpu"
         self.implementation = "cudnn" if fused else None
 
-    def __call__(self, sequence: Any) -> Any:
+    def __call__(self, sequence: Any, masks: Masks | None = None) -> Any:
         batch, length, features = sequence.shape
+        mask = masks[self.causal] if masks and self.padded else None
         parts = self._rounded(self.input(sequence))
         shape = batch, length, -1, self.of_head
         queries, keys, values = (part.reshape(shape) for part in jnp.split(parts, self.ends, -1))
@@ -64,11 +94,17 @@ class SelfAttention(Attention):
         if self.rounded_bits or self.in_float64:
             if self.repeats > 1:
                 keys, values = (jnp.repeat(each, self.repeats, 2) for each in (keys, values))
-            mixed = self._exact((queries, keys, values), causal=self.causal)
+            bias = None
+            if mask is not None:
+                shape = (batch, queries.shape[2], length, length)
+                bias = jnp.where(mask, 0.0, EXCLUDED).astype(queries.dtype)
+                bias = jnp.broadcast_to(bias, shape)
+            mixed = self._exact((queries, keys, values), causal=self.causal, bias=bias)
         else:
-            mixed = jax.nn.dot_product_attention(
-                queries, keys, values, is_causal=self.causal, implementation=self.implementation
-            )
+            if mask is not None and self.implementation == "cudnn":
+                mask = jnp.broadcast_to(mask, (batch, 1, length, length))
+            options = {"is_causal": self.causal, "implementation": self.implementation}
+            mixed = jax.nn.dot_product_attention(queries, keys, values, mask=mask, **options)
         return self.output(mixed.reshape(batch, length, features))
 
 

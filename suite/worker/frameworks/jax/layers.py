@@ -15,7 +15,7 @@ from jax import numpy as jnp
 from ...layouts import kept, paddings, side_paddings, transposed_paddings
 from ...protocol import Trial
 from . import matmul, rounding
-from .attention import SelfAttention, WindowAttention
+from .attention import Masks, SelfAttention, WindowAttention, key_masks
 from .distributed import AXIS
 
 PREFIX = "layer_"  # of attributes: a layer's name may be that of a method of modules
@@ -40,29 +40,37 @@ def build(trial: Trial) -> Model:
 
 def logits_of(model: Model, trial: Trial, inputs: Any) -> Any:
     """The logits (N, classes). A reference that simulates a rounding rounds each result."""
-    bits = trial.simulated_bits
+    bits, masks = trial.simulated_bits, key_masks(trial, inputs)
     if not bits:
-        return series(model, trial.layers, inputs)
+        return series(model, trial.layers, inputs, masks)
     rounded = partial(rounding.rounded, bits)
     exact = jnp.issubdtype(inputs.dtype, jnp.integer)  # tokens
-    return series(model, trial.layers, inputs if exact else rounded(inputs), rounded)
+    return series(model, trial.layers, inputs if exact else rounded(inputs), masks, rounded)
 
 
 def series(
     model: Model,
     layers: list[dict[str, Any]],
     values: Any,
+    masks: Masks,
     rounded: Callable[[Any], Any] = lambda values: values,
 ) -> Any:
-    """The result of `layers`, one after the other, for `values`; `rounded` is applied to each."""
+    """The result of `layers`, one after the other, for `values`; `rounded` is applied to each.
+
+    Layers of sequences with padding get the `masks` of the batch.
+    """
     for layer in layers:
         if "branches" in layer:
-            results = [series(model, branch, values, rounded) for branch in layer["branches"]]
+            results = [
+                series(model, branch, values, masks, rounded) for branch in layer["branches"]
+            ]
             values = JOINS[layer["kind"]](results)
         elif layer["kind"] == "tied_head":
             values = getattr(model, PREFIX + layer["embedding"]).attend(values)
             if layer["bias"]:
                 values = getattr(model, PREFIX + layer["name"])(values)
+        elif layer.get("padding_id") is not None:
+            values = getattr(model, PREFIX + layer["name"])(values, masks)
         else:
             values = getattr(model, PREFIX + layer["name"])(values)
         values = rounded(values)
@@ -239,7 +247,7 @@ def _affine(inputs: int, outputs: int, trial: Trial, **common: Any) -> Any:
     return Biased(product, outputs, trial.dtype)
 
 
-def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any], Any]:
+def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[..., Any]:
     """The module or function of a layer."""
     kind = layer["kind"]
     # Kernels start at zero, because the weights come from the file.
@@ -322,6 +330,8 @@ def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any
         return lambda values: jnp.where(values > 0, values, slope * values)  # jax.nn's is 1 x at 0
     if kind == "self_attention":
         return SelfAttention(layer, trial, partial(_dense, layer, trial, rngs))
+    if kind == "mean_token" and layer["padding_id"] is not None:
+        return _mean_of_real
     if kind == "window_attention":
         return WindowAttention(layer, trial, partial(_dense, layer, trial, rngs))
     if kind in ("lstm", "gru"):
@@ -339,6 +349,11 @@ def _lower(layer: dict[str, Any], trial: Trial, rngs: nnx.Rngs) -> Callable[[Any
     if kind in SIMPLE:
         return SIMPLE[kind]
     raise NotImplementedError(f"JAX module has no layer {kind!r}")
+
+
+def _mean_of_real(sequence: Any, masks: Masks) -> Any:
+    """The mean of the members of a sequence that are not padding."""
+    return sequence.mean(1, where=masks[False][:, 0, 0, :, None])
 
 
 def _dense(

@@ -4,11 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from keras import layers, ops
 
 from ...attention import kv_heads, part_sizes, rotation, window_mask, window_rows
 
 ZEROS = {"kernel_initializer": "zeros"}
+Masks = dict[bool, Any]  # by whether it is causal
+
+
+def key_masks(tokens: Any, padding_id: int | None, causal: list[bool]) -> Masks:
+    """The keys to which each member attends, (N, 1 or length, length).
+
+    Where all are padding, none is excluded as such.
+    """
+    masks: Masks = {}
+    if padding_id is None:
+        return masks
+    real = ops.not_equal(tokens, padding_id)
+    if False in causal:
+        none = ops.logical_not(ops.any(real, axis=1, keepdims=True))
+        masks[False] = ops.expand_dims(ops.logical_or(real, none), 1)
+    if True in causal:
+        none = ops.equal(ops.cumsum(ops.cast(real, "int32"), axis=1), 0)  # up to each member
+        keys = ops.logical_or(ops.expand_dims(real, 1), ops.expand_dims(none, 2))
+        masks[True] = ops.logical_and(keys, np.tri(tokens.shape[1], dtype=bool)[None])
+    return masks
 
 
 class RotaryAttention(layers.Layer):
@@ -29,7 +50,8 @@ class RotaryAttention(layers.Layer):
         for each in (self.query_dense, self.key_dense, self.value_dense, self.output_dense):
             each.build(shape)
 
-    def call(self, sequence: Any) -> Any:
+    def call(self, sequence: Any, allowed: Any = None) -> Any:
+        """`allowed` are the keys to which each member attends, (N, 1 or length, length)."""
         shape = (-1, self._layer["input_shape"][0])
         queries, keys, values = (
             ops.reshape(dense(sequence), (*shape, dense.units // self._of_head, self._of_head))
@@ -39,8 +61,10 @@ class RotaryAttention(layers.Layer):
             queries, keys = self._rotated(queries), self._rotated(keys)
         if self._repeats > 1:
             keys, values = (ops.repeat(each, self._repeats, axis=2) for each in (keys, values))
-        causal = self._layer["causal"]
-        mixed = ops.dot_product_attention(queries, keys, values, is_causal=causal)
+        options: dict[str, Any] = {"is_causal": self._layer["causal"]}
+        if allowed is not None:  # without later members, where the layer is causal
+            options = {"mask": ops.expand_dims(allowed, 1)}
+        mixed = ops.dot_product_attention(queries, keys, values, **options)
         return self.output_dense(ops.reshape(mixed, (*shape, self._layer["features"])))
 
     def _rotated(self, heads: Any) -> Any:

@@ -11,9 +11,10 @@ import keras
 import numpy as np
 from keras import layers, ops
 
+from ...attention import masks_needed
 from ...layouts import paddings, same_paddings, shares, side_paddings
 from ...protocol import Trial
-from .attention import ZEROS, RotaryAttention, WindowAttention
+from .attention import ZEROS, Masks, RotaryAttention, WindowAttention, key_masks
 
 
 class ClassToken(layers.Layer):
@@ -80,15 +81,21 @@ def make(trial: Trial) -> tuple[Any, dict[str, Any]]:
     last = (*shape[1:], shape[0]) if len(shape) == 3 else shape
     dtype = "int32" if of_tokens else None
     inputs = keras.Input(last, dtype=dtype, name=".inputs")  # no name of a layer
-    return keras.Model(inputs, _series(trial.layers, inputs, by_name, trial.seed)), by_name
+    masks = key_masks(inputs, *masks_needed(trial.leaves()))
+    outputs = _series(trial.layers, inputs, by_name, trial.seed, masks)
+    return keras.Model(inputs, outputs), by_name
 
 
-def _series(series: list[dict[str, Any]], values: Any, by_name: dict[str, Any], seed: int) -> Any:
+def _series(
+    series: list[dict[str, Any]], values: Any, by_name: dict[str, Any], seed: int, masks: Masks
+) -> Any:
     """The result of the layers for the input `values`; the layers are added to `by_name`."""
     for layer in series:
         kind = layer["kind"]
         if "branches" in layer:
-            results = [_series(branch, values, by_name, seed) for branch in layer["branches"]]
+            results = [
+                _series(branch, values, by_name, seed, masks) for branch in layer["branches"]
+            ]
             values = JOINS[kind]()(results)
             continue
         if kind in WINDOWS:
@@ -101,11 +108,22 @@ def _series(series: list[dict[str, Any]], values: Any, by_name: dict[str, Any], 
         by_name[layer["name"]] = lowered
         if kind == "avg_pool2d" and padding == "valid" and (share := shares(layer)) is not None:
             values = lowered(values) * (1 / share)[..., None].astype("float32")
+        elif layer.get("padding_id") is not None:
+            values = _of_padded(layer, lowered, values, masks[layer.get("causal", False)])
         elif isinstance(lowered, layers.MultiHeadAttention):
             values = lowered(values, values, use_causal_mask=layer["causal"])
         else:
             values = lowered(values)
     return values
+
+
+def _of_padded(layer: dict[str, Any], lowered: Any, sequence: Any, mask: Any) -> Any:
+    """The result of a layer for a sequence with padding."""
+    if layer["kind"] == "mean_token":
+        return lowered(sequence, mask=mask[:, 0])
+    if isinstance(lowered, layers.MultiHeadAttention):
+        return lowered(sequence, sequence, attention_mask=mask)
+    return lowered(sequence, mask)
 
 
 JOINS = {"add": layers.Add, "multiply": layers.Multiply, "concat": layers.Concatenate}

@@ -9,7 +9,17 @@ import numpy as np
 from mxnet import gluon
 from mxnet.gluon import nn
 
-from ...attention import kv_heads, part_sizes, rotation, window_mask, window_rows
+from ...attention import EXCLUDED, kv_heads, part_sizes, rotation, window_mask, window_rows
+
+
+def kept_keys(F: Any, real: Any, *, causal: bool) -> Any:  # noqa: N803, the name is Gluon's
+    """1 for the keys that are not padding, (batch, 1 or length of queries, length).
+
+    `real` (batch, length) is 1 for members that are not. Where there are none, or in a causal
+    attention none up to a query, it is 1 for all.
+    """
+    some = F.cumsum(real, axis=1) > 0 if causal else F.max(real, axis=1, keepdims=True)
+    return F.broadcast_maximum(real.expand_dims(1), 1 - some.expand_dims(2))
 
 
 class Rotary(gluon.HybridBlock):
@@ -43,6 +53,7 @@ class SelfAttention(gluon.HybridBlock):
         super().__init__(prefix=prefix)
         features, self._heads = layer["features"], layer["heads"]
         self._length, self._kv_heads = layer["input_shape"][0], kv_heads(layer)
+        self._causal, self._padded = layer["causal"], layer["padding_id"] is not None
         self._scale = 1 / math.sqrt(features // self._heads)
         sizes = {"flatten": False, "use_bias": layer["bias"], "in_units": features}
         if layer["causal"]:
@@ -55,11 +66,17 @@ class SelfAttention(gluon.HybridBlock):
             self.output = nn.Dense(features, **sizes, prefix="out_")
             self.rotary = Rotary(tables, interleaved=layer["interleaved"]) if tables else None
 
-    def hybrid_forward(self, F: Any, sequence: Any, mask: Any = None) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, sequence: Any, *real: Any, mask: Any = None) -> Any:  # noqa: N803
+        """With padding, `real` (batch, length) is 1 for the other members."""
         queries, keys, values = self._parts(F, self.input(sequence))
         scores = F.batch_dot(queries * self._scale, keys, transpose_b=True)
         if mask is not None:
             scores = F.broadcast_add(scores, mask.expand_dims(0))
+        if real and self._padded:
+            kept = kept_keys(F, *real, causal=self._causal)
+            excluded = ((1 - kept) * EXCLUDED).expand_dims(1)
+            scores = F.broadcast_add(scores.reshape((-4, -1, self._heads, 0, 0)), excluded)
+            scores = scores.reshape((-3, 0, 0))
         mixed = F.batch_dot(F.softmax(scores), values)
         mixed = mixed.reshape((-4, -1, self._heads, 0, 0)).transpose((0, 2, 1, 3))
         return self.output(mixed.reshape((0, 0, -3)))

@@ -11,8 +11,10 @@ import numpy as np
 from mxnet import gluon
 from mxnet.gluon import nn
 
+from ...attention import masks_needed
 from ...layouts import kept, shares, side_paddings
-from .attention import SelfAttention, WindowAttention
+from ...protocol import Trial
+from .attention import SelfAttention, WindowAttention, kept_keys
 
 
 class Branches(gluon.HybridBlock):
@@ -24,8 +26,8 @@ class Branches(gluon.HybridBlock):
         for each in series:
             self.register_child(each)
 
-    def hybrid_forward(self, F: Any, values: Any) -> Any:  # noqa: N803, the name is Gluon's
-        results = [series(values) for series in self._children.values()]
+    def hybrid_forward(self, F: Any, values: Any, *real: Any) -> Any:  # noqa: N803, as in Gluon
+        results = [series(values, *real) for series in self._children.values()]
         if self._kind == "multiply":
             return reduce(F.broadcast_mul, results)
         # oneDNN adds within a convolution only the operands of a plus, not those of `add_n`.
@@ -141,11 +143,52 @@ class Recurrent(gluon.HybridBlock):
         return states if self._whole else F.slice_axis(states, axis=1, begin=-1, end=None).flatten()
 
 
+class MeanOfReal(gluon.HybridBlock):
+    """The mean of the members of a sequence that are not padding."""
+
+    def hybrid_forward(self, F: Any, sequence: Any, real: Any) -> Any:  # noqa: N803
+        counted = kept_keys(F, real, causal=False).transpose((0, 2, 1))
+        total = F.sum(F.broadcast_mul(sequence, counted), axis=1)
+        return F.broadcast_div(total, F.sum(counted, axis=1))
+
+
+class Series(nn.HybridSequential):
+    """Blocks one after the other.
+
+    With padding, `real` (batch, length) is 1 for the other members; some blocks take it too.
+    """
+
+    def hybrid_forward(self, F: Any, values: Any, *real: Any) -> Any:  # noqa: N803
+        for block in self._children.values():
+            values = block(values, *real) if isinstance(block, MASKED) else block(values)
+        return values
+
+
+MASKED = (Branches, SelfAttention, MeanOfReal)
+
+
+class Padded(gluon.HybridBlock):
+    """A model of sequences with padding."""
+
+    def __init__(self, model: gluon.HybridBlock, padding_id: int) -> None:
+        super().__init__(prefix="")
+        self.model, self._padding_id = model, padding_id
+
+    def hybrid_forward(self, F: Any, tokens: Any) -> Any:  # noqa: N803
+        return self.model(tokens, F.cast(tokens != self._padding_id, "float32"))
+
+
+def model_of(trial: Trial) -> gluon.HybridBlock:
+    """The model as one block."""
+    model, (padding_id, _) = series(trial.layers), masks_needed(trial.leaves())
+    return model if padding_id is None else Padded(model, padding_id)
+
+
 def series(
     layers: list[dict[str, Any]], embeddings: dict[str, nn.Embedding] | None = None
 ) -> gluon.HybridBlock:
     """The layers as one block; `embeddings` are those before, by name."""
-    series = nn.HybridSequential(prefix="")
+    series = Series(prefix="")
     embeddings = {} if embeddings is None else embeddings
     concatenated = False
     for layer in layers:
@@ -277,6 +320,8 @@ def _lower(layer: dict[str, Any], embeddings: dict[str, nn.Embedding]) -> gluon.
         return nn.LayerNorm(**numbers, prefix=prefix)
     if kind == "embedding":
         return nn.Embedding(layer["vocabulary"], layer["features"], prefix=prefix)
+    if kind == "mean_token" and layer["padding_id"] is not None:
+        return MeanOfReal(prefix=prefix)
     if kind == "dropout":
         axes = range(1, len(layer["input_shape"]) + 1) if layer["whole"] else ()
         return nn.Dropout(layer["rate"], axes=tuple(axes), prefix=prefix)

@@ -17,7 +17,7 @@ from ... import schedules
 from ...protocol import AVERAGE, SLOTS, Array, State, Trial, Weights
 from . import distributed
 from .lamb import Lamb
-from .layers import gluon_name, series
+from .layers import gluon_name, model_of
 
 T = TypeVar("T")
 
@@ -324,7 +324,7 @@ def context(trial: Trial) -> Any:
 
 def build(trial: Trial) -> tuple[gluon.HybridBlock, dict[str, Any]]:
     """The model on its device, and Gluon's parameters by the names of ours and of statistics."""
-    model = series(trial.layers)
+    model = model_of(trial)
     model.cast(trial.dtype)
     model.initialize(ctx=context(trial))
     known = model.collect_params()

@@ -11,6 +11,7 @@ import onnxruntime
 from onnxruntime import ExecutionMode, GraphOptimizationLevel
 
 from ... import onnx_model
+from ...onnx_graph import INPUT
 from ...protocol import Array, Trial, Weights
 
 LAYOUT = onnx_model.LAYOUT
@@ -64,7 +65,7 @@ class Predictor:
     def predict(self, inputs: Array) -> Array:
         # The session reads the caller's memory. A binding of inputs and outputs would save no copy:
         # it is for devices with memory of their own.
-        logits: Array = self._run(self._outputs, {onnx_model.INPUT: inputs})[0]
+        logits: Array = self._run(self._outputs, {INPUT: inputs})[0]
         return logits
 
 

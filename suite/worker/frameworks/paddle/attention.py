@@ -9,7 +9,25 @@ import paddle
 from paddle import nn
 from paddle.nn import functional
 
-from ...attention import kv_heads, part_sizes, rotation, window_mask, window_rows
+from ...attention import EXCLUDED, kv_heads, part_sizes, rotation, window_mask, window_rows
+
+Masks = dict[bool, paddle.Tensor]  # by whether it is causal
+
+
+def key_masks(tokens: paddle.Tensor, padding_id: int, causal: list[bool]) -> Masks:
+    """1 for the keys to which each member attends, else 0, (batch, 1, 1 or length, length).
+
+    Where all are padding, none is excluded as such.
+    """
+    real, masks = (tokens != padding_id).astype(paddle.get_default_dtype()), {}
+    if False in causal:
+        keys = paddle.maximum(real, 1 - real.max(1, keepdim=True))
+        masks[False] = keys.unsqueeze([1, 2])
+    if True in causal:
+        some = (real.cumsum(1) > 0).astype(real.dtype)  # not padding, up to each member
+        keys = paddle.maximum(real.unsqueeze(1), 1 - some.unsqueeze(2))
+        masks[True] = keys.tril().unsqueeze(1)
+    return masks
 
 
 class Rotary(nn.Layer):
@@ -41,6 +59,7 @@ class SelfAttention(nn.Layer):
     def __init__(self, layer: dict[str, Any]) -> None:
         super().__init__()
         self._causal, self._sizes = layer["causal"], part_sizes(layer)
+        self._padded = layer["padding_id"] is not None
         self._shape = [0, layer["input_shape"][0], -1, layer["features"] // layer["heads"]]
         self._repeats = layer["heads"] // kv_heads(layer)
         bias = None if layer["bias"] else False
@@ -49,13 +68,14 @@ class SelfAttention(nn.Layer):
         tables = rotation(layer)
         self._rotary = Rotary(tables, interleaved=layer["interleaved"]) if tables else None
 
-    def forward(self, sequence: paddle.Tensor) -> paddle.Tensor:
+    def forward(self, sequence: paddle.Tensor, masks: Masks | None = None) -> paddle.Tensor:
         # (batch, length, values of a member) -> three of (batch, length, heads, features of a head)
         parts = self.input(sequence)
         queries, keys, values = self._parts(parts)
-        mixed = functional.scaled_dot_product_attention(
-            queries, keys, values, is_causal=self._causal
-        )
+        options: dict[str, Any] = {"is_causal": self._causal}
+        if masks and self._padded:  # without later members, where the layer is causal
+            options = {"attn_mask": ((1 - masks[self._causal]) * EXCLUDED).astype(queries.dtype)}
+        mixed = functional.scaled_dot_product_attention(queries, keys, values, **options)
         return self.output(mixed.flatten(2))
 
     def _parts(self, parts: paddle.Tensor) -> list[paddle.Tensor]:

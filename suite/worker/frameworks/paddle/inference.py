@@ -12,7 +12,7 @@ from paddle import inference, nn
 from ...layouts import input_form
 from ...protocol import Array, Trial, Weights
 from . import device as paddle_device
-from .layers import parameter_of, series
+from .layers import build, parameter_of
 from .session import LAYOUT, device, memory, version
 
 __all__ = ["LAYOUT", "Predictor", "device", "memory", "version"]
@@ -38,7 +38,7 @@ class Predictor:
 def _loaded(trial: Trial, weights: Weights, statistics: Weights) -> nn.Layer:
     """The model with its weights and the running statistics of its batch norms."""
     made: dict[str, nn.Layer] = {}
-    model = series(trial.layers, made)
+    model = build(trial, made)
     for name, values in weights.items():
         parameter, transposed = parameter_of(made, name)
         parameter.set_value(values.T if transposed else values)

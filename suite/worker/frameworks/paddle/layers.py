@@ -10,8 +10,10 @@ import paddle
 from paddle import nn
 from paddle.nn import functional
 
+from ...attention import masks_needed
 from ...layouts import kept
-from .attention import SelfAttention, WindowAttention
+from ...protocol import Trial
+from .attention import Masks, SelfAttention, WindowAttention, key_masks
 
 
 class BatchNorm(nn.BatchNorm2D):
@@ -119,8 +121,8 @@ class Branches(nn.Layer):
         self._kind, self._sequence = layer["kind"], layer.get("sequence", False)
         self.series = nn.LayerList(series)
 
-    def forward(self, values: paddle.Tensor) -> paddle.Tensor:
-        results = [each(values) for each in self.series]
+    def forward(self, values: paddle.Tensor, masks: Masks | None = None) -> paddle.Tensor:
+        results = [each(values, masks) for each in self.series]
         if self._kind == "concat":
             return paddle.concat(results, axis=-1 if self._sequence else 1)
         if self._kind == "multiply":
@@ -139,7 +141,45 @@ class Apply(nn.Layer):
         return self._function(values)
 
 
-def series(layers: list[Any], made: dict[str, nn.Layer]) -> nn.Sequential:
+class MeanOfReal(nn.Layer):
+    """The mean of the members of a sequence that are not padding."""
+
+    def forward(self, sequence: paddle.Tensor, masks: Masks) -> paddle.Tensor:
+        real = masks[False].squeeze(1).transpose([0, 2, 1]).astype(sequence.dtype)
+        return (sequence * real).sum(1) / real.sum(1)
+
+
+MASKED = (Branches, SelfAttention, MeanOfReal)
+
+
+class Series(nn.Sequential):
+    """Layers one after the other, with the masks of a batch for those that need them."""
+
+    def forward(self, values: paddle.Tensor, masks: Masks | None = None) -> paddle.Tensor:
+        for layer in self._sub_layers.values():
+            values = layer(values, masks) if isinstance(layer, MASKED) else layer(values)
+        return values
+
+
+class Padded(nn.Layer):
+    """A model of sequences with padding, which has the masks of each batch."""
+
+    def __init__(self, model: nn.Layer, padding_id: int, causal: list[bool]) -> None:
+        super().__init__()
+        self.model = model
+        self._padding_id, self._causal = padding_id, causal
+
+    def forward(self, tokens: paddle.Tensor) -> paddle.Tensor:
+        return self.model(tokens, key_masks(tokens, self._padding_id, self._causal))
+
+
+def build(trial: Trial, made: dict[str, nn.Layer]) -> nn.Layer:
+    """The model; its layers are also added to `made` by name."""
+    model, (padding_id, causal) = series(trial.layers, made), masks_needed(trial.leaves())
+    return model if padding_id is None else Padded(model, padding_id, causal)
+
+
+def series(layers: list[Any], made: dict[str, nn.Layer]) -> Series:
     """The layers one after the other; each is also added to `made` by its name."""
     lowered: list[nn.Layer] = []
     for layer in layers:
@@ -152,7 +192,7 @@ def series(layers: list[Any], made: dict[str, nn.Layer]) -> nn.Sequential:
         else:
             made[layer["name"]] = _lower(layer)
             lowered.append(made[layer["name"]])
-    return nn.Sequential(*lowered)
+    return Series(*lowered)
 
 
 def _padding(layer: dict[str, Any]) -> list[int]:
@@ -221,6 +261,8 @@ def _lower(layer: dict[str, Any]) -> nn.Layer:
         return nn.GELU(layer["approximate"])
     if kind == "embedding":
         return nn.Embedding(layer["vocabulary"], layer["features"])
+    if kind == "mean_token" and layer["padding_id"] is not None:
+        return MeanOfReal()
     if kind == "dropout":
         # The axes along which each value has a mask of its own: all, or that of the samples.
         return nn.Dropout(layer["rate"], axis=0 if layer["whole"] else None)

@@ -12,7 +12,7 @@ from paddle import nn
 from ... import schedules
 from ...protocol import AVERAGE, Array, State, Trial, Weights
 from . import device as paddle_device
-from .layers import BatchNorm, parameter_of, series
+from .layers import BatchNorm, build, parameter_of
 
 LAYOUT = "NCHW"
 # The names of the slots in the optimizers' accumulators.
@@ -45,7 +45,7 @@ class Session:
         paddle_device.prepare(trial)
         paddle.set_default_dtype(trial.dtype)
         made: dict[str, nn.Layer] = {}
-        self._model = series(trial.layers, made)
+        self._model = build(trial, made)
         self._norms = {name: m for name, m in made.items() if isinstance(m, BatchNorm)}
         found = {name: parameter_of(made, name) for name in weights}
         self._parameters = {name: parameter for name, (parameter, _) in found.items()}

@@ -11,6 +11,22 @@ from torch.nn import functional
 
 from ...attention import kv_heads, part_sizes, rotation, window_mask, window_rows
 
+Masks = dict[bool, torch.Tensor]  # by whether it is causal
+
+
+def key_masks(tokens: torch.Tensor, padding_id: int, causal: list[bool]) -> Masks:
+    """The keys to which each member attends, (batch, 1, 1 or length, length).
+
+    Where all are padding, none is excluded as such.
+    """
+    real, masks = tokens != padding_id, {}
+    if False in causal:
+        masks[False] = (real | ~real.any(1, keepdim=True))[:, None, None]
+    if True in causal:
+        some = real.cumsum(1) > 0  # not padding, up to each member
+        masks[True] = (real[:, None] | ~some[..., None]).tril()[:, None]
+    return masks
+
 
 class Rotary(nn.Module):
     """Queries or keys (batch, heads, length, features of a head), rotated by their position."""
@@ -40,6 +56,7 @@ class SelfAttention(nn.Module):
     def __init__(self, layer: dict[str, Any]) -> None:
         super().__init__()
         self._sizes, self.causal = part_sizes(layer), layer["causal"]
+        self._padded = layer["padding_id"] is not None
         self._of_head = layer["features"] // layer["heads"]
         self._repeats = layer["heads"] // kv_heads(layer)
         self.input = nn.Linear(layer["features"], sum(self._sizes), bias=layer["bias"])
@@ -47,7 +64,7 @@ class SelfAttention(nn.Module):
         tables = rotation(layer)
         self.rotary = Rotary(tables, interleaved=layer["interleaved"]) if tables else None
 
-    def forward(self, sequence: torch.Tensor) -> torch.Tensor:
+    def forward(self, sequence: torch.Tensor, masks: Masks | None = None) -> torch.Tensor:
         batch, length, features = sequence.shape
         # (batch, length, values of a member) -> three of (batch, heads, length, features of a
         # head). The gradient of `split` is one concatenation; that of `unbind` makes two copies.
@@ -58,13 +75,20 @@ class SelfAttention(nn.Module):
             queries, keys = self.rotary(queries), self.rotary(keys)
         if self._repeats > 1:
             keys, values = (each.repeat_interleave(self._repeats, 1) for each in (keys, values))
-        mixed = self.attend(queries, keys, values)
+        mask = masks[self.causal] if masks and self._padded else None
+        mixed = self.attend(queries, keys, values, mask)
         return self.output(mixed.transpose(1, 2).reshape(batch, length, features))
 
     def attend(
-        self, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor
+        self,
+        queries: torch.Tensor,
+        keys: torch.Tensor,
+        values: torch.Tensor,
+        mask: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """All (batch, heads, length, features of a head)."""
+        """All but the mask (batch, heads, length, features of a head)."""
+        if mask is not None:  # which excludes later members itself, where the layer is causal
+            return functional.scaled_dot_product_attention(queries, keys, values, mask)
         return functional.scaled_dot_product_attention(queries, keys, values, is_causal=self.causal)
 
 

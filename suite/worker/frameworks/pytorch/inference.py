@@ -14,7 +14,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from ...protocol import Array, Trial, Weights
 from . import device as pytorch_device
 from . import rounding
-from .layers import BatchNorm, parameter_of, series
+from .layers import BatchNorm, build, parameter_of
 from .session import COMPILED, LAYOUT, SETTINGS, device, memory, version
 
 __all__ = ["LAYOUT", "SETTINGS", "Predictor", "device", "memory", "version"]
@@ -50,12 +50,12 @@ class Predictor:
 
 def _loaded(
     trial: Trial, weights: Weights, statistics: Weights, modules: dict[str, nn.Module]
-) -> nn.Sequential:
+) -> nn.Module:
     """The model with its weights and the running statistics of its batch norms.
 
     Its layers are added to `modules` by name.
     """
-    model = series(trial.layers, trial.batch_size, modules)
+    model = build(trial, trial.batch_size, modules)
     with torch.no_grad():
         for name, values in weights.items():
             parameter_of(modules, name).copy_(torch.from_numpy(values))

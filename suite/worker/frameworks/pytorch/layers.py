@@ -11,8 +11,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from ...attention import masks_needed
 from ...layouts import kept, shares
-from .attention import SelfAttention, WindowAttention
+from ...protocol import Trial
+from .attention import Masks, SelfAttention, WindowAttention, key_masks
 from .distributed import mean_over_ranks
 
 # Of padding before a max pool. It is lower than any value of a model, and finite, because the
@@ -216,8 +218,8 @@ class Branches(nn.Module):
         self._into = next((number for number, each in enumerate(own) if each), None)
         self.series = nn.ModuleList(series)
 
-    def forward(self, values: torch.Tensor) -> torch.Tensor:
-        results = [each(values) for each in self.series]
+    def forward(self, values: torch.Tensor, masks: Masks | None = None) -> torch.Tensor:
+        results = [each(values, masks) for each in self.series]
         if self._kind == "concat":
             return torch.cat(results, dim=-1 if self._sequence else 1)
         if self._kind == "multiply":
@@ -245,9 +247,51 @@ class Apply(nn.Module):
         return self._function(values)
 
 
-def series(layers: list[Any], slice_size: int, modules: dict[str, nn.Module]) -> nn.Sequential:
+class MeanOfReal(nn.Module):
+    """The mean of the members of a sequence that are not padding, added in float32."""
+
+    def forward(self, sequence: torch.Tensor, masks: Masks) -> torch.Tensor:
+        real = masks[False][:, 0, 0, :, None]
+        wide = torch.promote_types(sequence.dtype, torch.float32)
+        total = (sequence * real).sum(1, dtype=wide)
+        return (total / real.sum(1)).to(sequence.dtype)
+
+
+class Series(nn.Sequential):
+    """Layers one after the other, with the masks of a batch for those that need them."""
+
+    def forward(self, values: torch.Tensor, masks: Masks | None = None) -> torch.Tensor:
+        for layer in self:
+            values = layer(values, masks) if isinstance(layer, MASKED) else layer(values)
+        return values
+
+
+MASKED = (Branches, SelfAttention, MeanOfReal)
+
+
+class Padded(nn.Module):
+    """A model of sequences with padding, which has the masks of each batch."""
+
+    def __init__(self, model: nn.Module, padding_id: int, causal: list[bool]) -> None:
+        super().__init__()
+        self.model = model
+        self._padding_id, self._causal = padding_id, causal
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.model(tokens, key_masks(tokens, self._padding_id, self._causal))
+        return result
+
+
+def build(trial: Trial, slice_size: int, modules: dict[str, nn.Module]) -> nn.Module:
+    """The model; its layers are also added to `modules` by name."""
+    model = series(trial.layers, slice_size, modules)
+    padding_id, causal = masks_needed(trial.leaves())
+    return model if padding_id is None else Padded(model, padding_id, causal)
+
+
+def series(layers: list[Any], slice_size: int, modules: dict[str, nn.Module]) -> Series:
     """The layers one after the other; each is also added to `modules` by its name."""
-    made = nn.Sequential()
+    made = Series()
     before = None  # the kind of the layer before
     for layer in layers:
         if "branches" in layer:
@@ -342,6 +386,8 @@ def _lower(layer: dict[str, Any], slice_size: int) -> nn.Module:
         return nn.GELU("tanh" if layer["approximate"] else "none")
     if kind == "embedding":
         return nn.Embedding(layer["vocabulary"], layer["features"])
+    if kind == "mean_token" and layer["padding_id"] is not None:
+        return MeanOfReal()
     if kind == "dropout":
         return WholeDropout(layer["rate"]) if layer["whole"] else nn.Dropout(layer["rate"])
     if kind == "leaky_relu":

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ...attention import EXCLUDED
 from .attention import SelfAttention, WindowAttention
 from .layers import ClassToken, PositionEmbedding, Scale
 
@@ -97,7 +98,10 @@ class Attention(torch.autograd.Function):
 
 
 def attention(bits: int, *, causal: bool) -> Callable[..., torch.Tensor]:
-    """`Attention` as a function of queries, keys, values and what is added to the scores."""
+    """`Attention` as a function of queries, keys, values and what is added to the scores.
+
+    In place of the latter, it takes a mask of the keys that are not excluded.
+    """
 
     def attend(
         queries: torch.Tensor,
@@ -105,6 +109,8 @@ def attention(bits: int, *, causal: bool) -> Callable[..., torch.Tensor]:
         values: torch.Tensor,
         bias: torch.Tensor | None = None,
     ) -> torch.Tensor:
+        if bias is not None and bias.dtype == torch.bool:
+            bias = torch.where(bias, 0.0, EXCLUDED)
         if bias is not None:
             bias = bias.expand(len(queries), -1, -1, -1)
         result: torch.Tensor = Attention.apply(queries, keys, values, bias, causal, bits)

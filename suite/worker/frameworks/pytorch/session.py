@@ -19,7 +19,7 @@ from . import cuda_graph, distributed, rounding
 from . import device as pytorch_device
 from .device import on_device
 from .lamb import Lamb
-from .layers import BatchNorm, parameter_of, series
+from .layers import BatchNorm, build, parameter_of
 
 LAYOUT = "NCHW"
 # The names of the slots in the optimizers' states.
@@ -62,7 +62,7 @@ class Session:
         torch.set_default_dtype(getattr(torch, trial.dtype))
         self._device = torch.device(trial.device)
         modules: dict[str, nn.Module] = {}
-        self._model = series(trial.layers, trial.slice_size, modules)
+        self._model = build(trial, trial.slice_size, modules)
         of_images = len(trial.architecture["input_shape"]) == 3
         # `compiled` uses channels-last memory too. The compiler converts images to it anyway, and
         # where it did so, torch 2.13 computed zero gradients before max-pools

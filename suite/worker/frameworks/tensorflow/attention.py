@@ -11,8 +11,27 @@ import tensorflow as tf
 from ...attention import kv_heads, part_sizes, rotation, window_mask, window_rows
 from .products import Cast, Variables, add_bias, product, widened
 
+Masks = dict[bool, Any]  # by whether it is causal
 
-def self_attention(sequence: Any, layer: dict[str, Any], own: Variables, cast: Cast) -> Any:
+
+def key_masks(tokens: Any, padding_id: int, causal: list[bool]) -> Masks:
+    """The keys to which each member attends, (N, 1, 1 or length, length).
+
+    Where all are padding, none is excluded as such.
+    """
+    real, masks = tf.not_equal(tokens, padding_id), {}
+    if False in causal:
+        masks[False] = (real | ~tf.reduce_any(real, 1, keepdims=True))[:, None, None]
+    if True in causal:
+        some = tf.cumsum(tf.cast(real, tf.int32), 1) > 0  # not padding, up to each member
+        before = np.tri(tokens.shape[1], dtype=bool)
+        masks[True] = ((real[:, None] | ~some[..., None]) & before)[:, None]
+    return masks
+
+
+def self_attention(
+    sequence: Any, layer: dict[str, Any], own: Variables, cast: Cast, mask: Any = None
+) -> Any:
     length, features = layer["input_shape"]
     of_head = features // layer["heads"]
     parts = cast(add_bias(product(sequence, own["in_weight"]), own.get("in_bias")))
@@ -20,7 +39,9 @@ def self_attention(sequence: Any, layer: dict[str, Any], own: Variables, cast: C
     # The scores are much larger than the queries, and a sum needs no pass in the backward.
     queries *= 1 / math.sqrt(of_head)
     scores = cast(tf.matmul(cast(queries), keys, transpose_b=True))
-    if layer["causal"]:
+    if mask is not None:
+        scores += tf.where(mask, tf.zeros([], scores.dtype), scores.dtype.min)
+    elif layer["causal"]:
         scores += np.where(np.tri(length, dtype=bool), 0, scores.dtype.min)
     shares = cast(tf.cast(tf.nn.softmax(widened(scores)), values.dtype))
     mixed = tf.transpose(cast(tf.matmul(shares, values)), [0, 2, 1, 3])

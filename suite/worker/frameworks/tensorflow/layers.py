@@ -11,15 +11,16 @@ import tensorflow as tf
 
 from ...layouts import kept, paddings, same_paddings, shares, side_paddings
 from . import distributed
-from .attention import self_attention, window_attention
+from .attention import Masks, self_attention, window_attention
 from .products import Cast, Variables, add_bias, product, widened
 
 
 @dataclass
 class Pass:
-    """One pass through the model: its mode, and the changes of the running statistics."""
+    """One pass through the model: its mode, masks, and the changes of the running statistics."""
 
     training: bool
+    masks: Masks = field(default_factory=dict)  # of sequences with padding
     updates: list[tuple[Any, Any]] = field(default_factory=list)  # variable, value to add to it
 
     def update(self) -> None:
@@ -124,8 +125,26 @@ def _lower(
         return lambda x, through: tf.nn.leaky_relu(x, layer["slope"])
     if cast is not None and kind not in UNROUNDED:
         own = {role: CastVariable(variable, cast) for role, variable in own.items()}
+    if layer.get("padding_id") is not None:
+        return _of_padded(layer, own, cast or unchanged)
     function = _function(layer, own, cast or unchanged)
     return lambda x, through: function(x)
+
+
+def _of_padded(layer: dict[str, Any], own: Variables, cast: Cast) -> Layer:
+    """A layer of sequences with padding."""
+    if layer["kind"] == "mean_token":
+        return lambda x, through: _mean_of_real(x, through.masks[False][:, 0, 0, :, None])
+    causal = layer["causal"]
+    return lambda x, through: self_attention(x, layer, own, cast, through.masks[causal])
+
+
+def _mean_of_real(sequence: Any, real: Any) -> Any:
+    """The mean of the members of a sequence that are not padding."""
+    wide = widened(sequence)
+    real = tf.cast(real, wide.dtype)
+    total = tf.reduce_sum(wide * real, 1) / tf.reduce_sum(real, 1)
+    return tf.cast(total, sequence.dtype)
 
 
 def _function(layer: dict[str, Any], own: Variables, cast: Cast) -> Callable[[Any], Any]:

@@ -10,10 +10,12 @@ import numpy as np
 import tensorflow as tf
 
 from ... import schedules
+from ...attention import masks_needed
 from ...layouts import to_canonical, to_channels_last
 from ...protocol import AVERAGE, STEPS_PER_CALL, Array, State, Trial, Weights
 from . import device as tensorflow_device
 from . import distributed
+from .attention import key_masks
 from .layers import Layer, Pass, rounded, series, to_bfloat16
 from .products import Cast, Variables
 
@@ -216,7 +218,20 @@ def lowered(trial: Trial, variables: Variables) -> Layer:
     # On a CPU, TensorFlow's products and sums of bfloat16 accumulate in bfloat16.
     cast = (rounded if trial.device == "cpu" else to_bfloat16) if trial.mixed else None
     model = series(trial.layers, variables, trial.slice_size if trial.own_slices else None, cast)
-    return _mixed(model, cast) if cast else model
+    if cast:
+        model = _mixed(model, cast)
+    padding_id, causal = masks_needed(trial.leaves())
+    return model if padding_id is None else _padded(model, padding_id, causal)
+
+
+def _padded(model: Layer, padding_id: int, causal: list[bool]) -> Layer:
+    """The model with the masks of its batch."""
+
+    def run(tokens: Any, through: Pass) -> Any:
+        through.masks = key_masks(tokens, padding_id, causal)
+        return model(tokens, through)
+
+    return run
 
 
 def _mixed(model: Layer, cast: Cast) -> Layer:
