@@ -9,7 +9,7 @@ from suite.datasets.formats import synthetic
 from suite.errors import ManifestError
 from suite.manifests import catalog
 from suite.manifests.workloads import Sgd, Workload
-from suite.runner import planning
+from suite.runner import workloads
 
 WORKLOAD = Workload(
     model="every_padded",
@@ -39,4 +39,4 @@ def test_text_has_no_classes_of_sequences() -> None:
     of_text = WORKLOAD.model_copy(update={"dataset": "moby_dick"})
     suite = catalog.suite("zoo").model_copy(update={"workloads": (of_text,)})
     with pytest.raises(ManifestError, match="every_padded"):
-        planning._check_data(suite.workloads[0], "zoo")
+        workloads.check_data(suite.workloads[0], "zoo")
