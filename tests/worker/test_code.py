@@ -20,6 +20,7 @@ OWN = {
     "responder.py": {"mlperf_loadgen"},
     "onnx_graph.py": {"onnx"},
     "onnx_model.py": {"onnx"},
+    "onnx_sequences.py": {"onnx"},
 }
 FRAMEWORKS = WORKER / "frameworks"
 FILES = sorted(WORKER.rglob("*.py"))

@@ -6,6 +6,7 @@ The reference is computed by the worker without a fault, in which the proofs mus
 from __future__ import annotations
 
 import functools
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -191,8 +192,10 @@ class SelfTest:
     def _prover(
         self, engine: Engine, prepared: dict[str, Prepared], workload: Workload, name: str
     ) -> Prover:
-        work_dir = self.work_dir / name / workload.model  # the references have equal names
-        work_dir.mkdir(parents=True, exist_ok=True)
+        folder = self.work_dir / name
+        folder.mkdir(parents=True, exist_ok=True)
+        # The files of different workloads have equal names.
+        work_dir = Path(tempfile.mkdtemp(prefix=f"{workload.model}-", dir=folder))
         return Prover(
             engine=engine,
             prepared=prepared,

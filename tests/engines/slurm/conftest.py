@@ -37,7 +37,7 @@ NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={first} CPUs=2
 NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={second} CPUs=2
 PartitionName=main Nodes=n1,n2 Default=YES State=UP
 """
-START_S = 30
+START_S = 120
 
 
 @pytest.fixture(scope="module")
