@@ -146,7 +146,18 @@ def hard_swish(values: torch.Tensor) -> torch.Tensor:
     return functional.hardswish(values)
 
 
-class ChannelNorm(nn.LayerNorm):
+class LayerNorm(nn.LayerNorm):
+    """PyTorch's own, in float32 where bfloat16 is passed, as autocast has it on a GPU.
+
+    On a CPU, autocast leaves bfloat16 as it is, and the sums of the parameters' gradients are then
+    rounded to it.
+    """
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        return super().forward(values.to(torch.promote_types(values.dtype, torch.float32)))
+
+
+class ChannelNorm(LayerNorm):
     """Layer norm over the channels of images."""
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
@@ -347,7 +358,7 @@ def _lower(layer: dict[str, Any], slice_size: int) -> nn.Module:
     if kind == "batch_norm":
         return BatchNorm(layer, slice_size)
     if kind == "layer_norm":
-        norm = ChannelNorm if layer["images"] else nn.LayerNorm
+        norm = ChannelNorm if layer["images"] else LayerNorm
         return norm(layer["features"], eps=layer["epsilon"])
     if kind == "group_norm":
         return nn.GroupNorm(layer["groups"], layer["channels"], eps=layer["epsilon"])
