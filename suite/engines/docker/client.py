@@ -54,8 +54,8 @@ class Daemon:
             self.info: dict[str, Any] = within(REQUEST_S, self._client.info)
         if not _is_engine(self.info):
             raise EngineLost(
-                f"what answers{f' at {address}' if address else ''} is no Docker engine: it tells"
-                " no numbers of CPUs and bytes of memory (NCPU, MemTotal)",
+                f"what answers{f' at {address}' if address else ''} is no Docker engine: its"
+                " description has no number of CPUs and no size of memory (NCPU, MemTotal)",
                 hint="docker info; DOCKER_HOST or the Docker context may name another server",
             )
 

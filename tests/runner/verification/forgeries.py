@@ -111,16 +111,7 @@ def slowest_removed(run: Path) -> None:
                 values |= {"repeat": repeat, "log": f"logs/{stem}.log"}
 
             change(new, renumber)
-    for path in run.rglob("*-r2.*"):
-        path.unlink()
-    in_records(run, lambda values: values["repeats"].update(at_least=2, at_most=2))
-
-    def fewer(values: Values) -> None:
-        values["plan"]["repeats"].update(at_least=2, at_most=2)
-        values["runs"] = [pair for pair in values["runs"] if pair[1] < 2]
-
-    change(run / "plan.json", fewer)
-    bind(run)
+    last_round_removed(run)
 
 
 def bind(run: Path) -> None:
